@@ -31,22 +31,15 @@ class WrongContent(DatabaseProblem):
 
 
 class KeyViolation(DatabaseProblem):
-    """Rows repeat the primary key of a table, or have no value in it. Or they violate a constraint of the user.
-
-    `failure` is the error of the database, without values of rows.
-    """
-
-    def __init__(self, resource: str, reason: str, failure: str = "") -> None:
-        super().__init__(resource, reason)
-        self.failure = failure
+    """Rows repeat the primary key of a table, or have no value in it, or the database cannot add it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Rows that a delta deleted and inserted, and the NUL characters in it that the database cannot store."""
+    """Rows that files deleted and inserted, and the NUL characters in them that the database cannot store."""
 
-    deleted: int
-    inserted: int
+    deleted: int = 0
+    inserted: int = 0
     replaced_characters: int = 0
 
 
@@ -78,10 +71,19 @@ class Database(Protocol):
         """Begin a transaction that excludes other syncs; commit at the end, roll back on an error."""
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
-        """Create missing tables and columns, and drop the primary keys of the tables `without_key`."""
+        """Create missing tables and columns, and drop the primary keys of the tables `without_key`.
+
+        Raises WrongUse, DatabaseFailed for additions of the user that would be lost.
+        """
+
+    def additions(self, table: Table) -> str:
+        """Return a sentence that names what the user has added to a table and may change its rows, or refuse them.
+
+        Queries nothing: it may be called after an error.
+        """
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
-        """Replace the rows of an account by those of a CSV file. Returns the number of replaced characters.
+        """Insert the rows of a CSV file, for an account without rows. Returns the number of replaced characters.
 
         Raises KeyViolation, WrongContent.
         """
@@ -89,8 +91,17 @@ class Database(Protocol):
     def add_key(self, table: Table) -> None:
         """Add the primary key of a table that lacks it. Raises KeyViolation."""
 
-    def apply(self, table: Table, client_id: str, delta: Path) -> Applied:
-        """Apply a delta. Raises KeyViolation, and WrongContent for rows of another account."""
+    def stage(self, table: Table, client_id: str, files: Sequence[Path], *, full: bool) -> Applied:
+        """Copy consecutive deltas, or with `full` a full file, next to a table, and delete the rows that are gone.
+
+        Returns the deleted rows and those that the files contain. Raises KeyViolation, WrongContent.
+        """
+
+    def apply(self, table: Table, client_id: str, staged: Applied, *, full: bool) -> Applied:
+        """Update the rows that stay and insert new ones. `staged` is the result of `stage`.
+
+        Returns the deleted and inserted rows, where an updated row is both. Raises KeyViolation.
+        """
 
     def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
         """Set columns of all rows of an account."""

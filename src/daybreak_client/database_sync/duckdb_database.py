@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -13,28 +12,29 @@ from typing import Any
 import duckdb
 
 from daybreak_client.database_sync.csv_files import csv_header
-from daybreak_client.database_sync.database import KEY_PROBLEM, STATE_TABLE, Applied, KeyViolation, WrongContent
+from daybreak_client.database_sync.database import STATE_TABLE, Applied, KeyViolation, WrongContent
+from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
+from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
 from daybreak_client.database_sync.plan import AccountState, ResourceState
 from daybreak_client.database_sync.sql import (
-    OPERATION,
     STAGE,
     STATE_COLUMNS,
     account_columns,
     columns_with_types,
-    delete_by_key,
     identifier,
     identifiers,
     lacking_columns,
     types_by_table,
     update_constants,
 )
-from daybreak_client.errors import DatabaseFailed, WrongUse
+from daybreak_client.errors import WrongUse
 from daybreak_client.lock_wait import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {
     UUID: "UUID", TEXT: "VARCHAR", BIGINT: "BIGINT", BOOLEAN: "BOOLEAN", DATE: "DATE", TIMESTAMP: "TIMESTAMPTZ",
 }  # fmt: skip
+_DIALECT = Dialect(_TYPES, "?", "ROW({})", "{}.rowid", "BIGINT")
 _ACCEPTED = {**{kind: {name.lower()} for kind, name in _TYPES.items()}, TIMESTAMP: {"timestamp with time zone"}}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEMPORARY_STAGE = f"temp.main.{STAGE}"
@@ -50,23 +50,6 @@ _CSV_OPTIONS = (
 )
 
 
-# Errors about files, names, permissions and memory.
-_WITHOUT_VALUES = (
-    duckdb.BinderException,
-    duckdb.CatalogException,
-    duckdb.DependencyException,
-    duckdb.IOException,
-    duckdb.OutOfMemoryException,
-    duckdb.ParserException,
-    duckdb.PermissionException,
-)
-# The beginnings of other messages that name a place. The rest of them is a row.
-_PLACE = re.compile(
-    r"Constraint Error: (NOT NULL constraint failed: [\w.]+|CHECK constraint failed on table \"?\w+\"?)"
-    r"|[A-Z][A-Za-z ]+ Error: (CSV Error on Line: \d+)"
-)
-
-
 class DuckDBDatabase:
     """Tables in a DuckDB file, which is created if necessary, with mode 0600."""
 
@@ -76,7 +59,8 @@ class DuckDBDatabase:
         if path.is_file() and not _is_duckdb_file(path):
             raise WrongUse(f"{path} is not a DuckDB file. Use the path of a new file, or of a DuckDB file.")
         self._created: set[str] = set()
-        with _errors():
+        self._additions: dict[str, str] = {}
+        with errors_of_duckdb():
             self._connection = lock_wait.acquire(
                 lambda: _connect(path, read_only=read_only, is_new=is_new), f"{path} is open in another process."
             )
@@ -126,10 +110,10 @@ class DuckDBDatabase:
             yield
             self._execute("COMMIT")
         except BaseException as error:
-            with _errors(ignored=True):
+            with errors_of_duckdb(ignored=True):
                 self._connection.execute("ROLLBACK")
             if isinstance(error, duckdb.Error):
-                raise _failure(error) from None
+                raise failure_of(error) from None
             raise
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
@@ -142,65 +126,74 @@ class DuckDBDatabase:
                 self._execute(f"CREATE TABLE {name} ({columns_with_types(table, _TYPES)})")
                 self._created.add(table.name)
                 continue
+            self._additions[table.name] = ", ".join(self._added(table, found[table.name]))
             for column in table.columns:
                 if column.name not in found[table.name]:
                     self._execute(f"ALTER TABLE {name} ADD COLUMN {identifier(column.name)} {_TYPES[column.kind]}")
             if table.name in without_key and self._has_key(table):
+                if self._additions[table.name]:
+                    raise WrongUse(
+                        f"Rows of {table.name} repeat its primary key, or a value of your own constraint or index. "
+                        "DuckDB cannot drop the primary key without losing what you have added to the table: "
+                        f"{self._additions[table.name]}. Remove that and run the sync again."
+                    )
                 self._copy_without_key(table)
+
+    def additions(self, table: Table) -> str:
+        added = self._additions.get(table.name)
+        return f"You have added to the table: {added}." if added else ""
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
         name, names = self._name(table.name), identifiers(table.column_names)
-        if self._has_key(table) and not self._has_index(table) and self._is_mostly_of(table, client_id):
-            # With a primary key, replacing most rows takes much longer than making a new table.
-            self._copy_without_key(table, 'WHERE "LEADER_ID" IS DISTINCT FROM ?', [client_id])
-        else:
-            self._execute(f'DELETE FROM {name} WHERE "LEADER_ID" = ?', [client_id])
         columns = {column.name: _TYPES[column.kind] for column in table.columns}
-        with _key_violations(table):
-            loaded = self._execute(
-                f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(columns)}", [str(file)]
-            ).fetchone()
-        if loaded is None or loaded[0] != self.count(table, client_id):
+        with constraint_violations(table):
+            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(columns)}", [str(file)])
+        if loaded != self.count(table, client_id):
             raise WrongContent(table.name, "the file contains rows of another account")
         return 0
 
     def add_key(self, table: Table) -> None:
-        if not table.primary_key or self._has_key(table):
+        if not table.primary_key or self._primary_key(table):
             return
+        if self._additions.get(table.name):
+            # Without a copy of the table, the check for duplicates includes rows that this transaction has deleted.
+            raise KeyViolation(table.name, f"to add one would lose what you have added: {self._additions[table.name]}")
         if table.name not in self._created:
-            # The check for duplicates includes rows that this transaction has deleted.
             self._copy_without_key(table)
         # DuckDB checks rows that this transaction has inserted only when it commits.
-        key = identifiers(table.primary_key)
-        has_null = " OR ".join(f"{identifier(name)} IS NULL" for name in table.primary_key)
-        faults = self._number(
-            f"SELECT count(*) FROM (SELECT {key} FROM {self._name(table.name)} GROUP BY {key} "
-            f"HAVING count(*) > 1 OR {has_null})"
-        )
-        if faults:
-            raise KeyViolation(table.name, KEY_PROBLEM)
-        with _key_violations(table):
+        check_key(table, self._name(table.name), self._number)
+        with constraint_violations(table):
             self._execute(f"ALTER TABLE {self._name(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
 
-    def apply(self, table: Table, client_id: str, delta: Path) -> Applied:
-        columns = {OPERATION: "VARCHAR", **{column.name: _TYPES[column.kind] for column in table.columns}}
-        self._execute(f"CREATE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(delta)])
-        stage, name, names = _TEMPORARY_STAGE, self._name(table.name), identifiers(table.column_names)
-        foreign = self._number(
-            f"SELECT count(*) FROM {stage} WHERE {identifier(OPERATION)} NOT IN ('D', 'I') "
-            f"OR {identifier(OPERATION)} = 'I' AND \"LEADER_ID\" IS DISTINCT FROM ?",
-            [client_id],
-        )
-        if foreign:
-            raise WrongContent(table.name, "a delta contains rows of another account")
-        delete = delete_by_key(name, table, "?", equality="IS NOT DISTINCT FROM")
-        deleted = self._number(delete, [client_id])
-        with _key_violations(table):
-            inserted = self._number(
-                f"INSERT INTO {name} ({names}) SELECT {names} FROM {stage} WHERE {identifier(OPERATION)} = 'I'"
+    def stage(self, table: Table, client_id: str, files: Sequence[Path], *, full: bool) -> Applied:
+        merge = self._merge(table, client_id, full=full)
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {merge.stage} ({merge.stage_columns})")
+        operation = {} if full else {OPERATION: "VARCHAR"}
+        columns = {**operation, **{column.name: _TYPES[column.kind] for column in table.columns}}
+        names = identifiers(columns)
+        for place, file in enumerate(files):
+            self._execute(
+                f"INSERT INTO {merge.stage} ({identifier(SEQUENCE)}, {names}) "
+                f"SELECT {place}, {names} FROM {_read_csv(columns)}",
+                [str(file)],
             )
-        self._execute(f"DROP TABLE {stage}")
-        return Applied(deleted, inserted)
+        with constraint_violations(table, None):
+            return merge.delete()
+
+    def apply(self, table: Table, client_id: str, staged: Applied, *, full: bool) -> Applied:
+        merge = self._merge(table, client_id, full=full)
+        # An UPDATE of an indexed column takes very long, so rows where none differs are left out.
+        indexed = [name for name in table.column_names if name in self._indexed(table)]
+        with constraint_violations(table, None if full else WrongContent):
+            merge.update([name for name in table.column_names if name not in indexed])
+            merge.update(indexed)
+            applied = merge.insert(staged)
+        self._execute(f"DROP TABLE {merge.stage}")
+        return applied
+
+    def _merge(self, table: Table, client_id: str, *, full: bool) -> Merge:
+        target, stage = self._name(table.name), f"temp.main.{identifier(stage_name(table))}"
+        return Merge(table, target, stage, client_id, _DIALECT, self._has_key(table), full, self._number)
 
     def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
         if not constants:
@@ -249,19 +242,15 @@ class DuckDBDatabase:
             f'SELECT {cells} || chr(10) FROM {source} WHERE "LEADER_ID" = ? ORDER BY {order}', [client_id]
         )
         while True:
-            with _errors():
+            with errors_of_duckdb():
                 fetched = lines.fetchmany(_LINES_PER_FETCH)
             if not fetched:
                 return digest.hexdigest()
             digest.update("".join([line for (line,) in fetched]).encode())
 
-    def _is_mostly_of(self, table: Table, client_id: str) -> bool:
-        """Return whether at least half of the rows are those of an account."""
-        return 2 * self.count(table, client_id) >= self._number(f"SELECT count(*) FROM {self._name(table.name)}")
-
-    def _copy_without_key(self, table: Table, condition: str = "", parameters: Sequence[object] = ()) -> None:
-        """Replace a table by a copy of its rows without primary key, which DuckDB cannot drop."""
-        self._execute(f"CREATE TABLE {self._name(STAGE)} AS FROM {self._name(table.name)} {condition}", parameters)
+    def _copy_without_key(self, table: Table) -> None:
+        """Replace a table without additions by a copy of its rows without primary key, which DuckDB cannot drop."""
+        self._execute(f"CREATE TABLE {self._name(STAGE)} AS FROM {self._name(table.name)}")
         self._execute(f"DROP TABLE {self._name(table.name)}")
         self._execute(f"ALTER TABLE {self._name(STAGE)} RENAME TO {identifier(table.name)}")
         self._created.add(table.name)
@@ -288,19 +277,60 @@ class DuckDBDatabase:
         return types_by_table(rows)
 
     def _has_key(self, table: Table) -> bool:
-        return self._is_listed(table, "duckdb_constraints()", "constraint_type = 'PRIMARY KEY'")
+        """Return whether a table has the primary key that the sync adds."""
+        return set(self._primary_key(table)) == set(table.primary_key) != set()
 
-    def _has_index(self, table: Table) -> bool:
-        """Return whether the user has added an index, which a copy of the table would lack."""
-        return self._is_listed(table, "duckdb_indexes()", "true")
-
-    def _is_listed(self, table: Table, catalog: str, condition: str) -> bool:
-        """Return whether a table function of DuckDB's catalog has rows of the table that meet a condition."""
-        query = (
-            f"SELECT count(*) FROM {catalog} WHERE {condition} "
-            "AND database_name = ? AND schema_name = ? AND table_name = ?"
+    def _primary_key(self, table: Table) -> Sequence[str]:
+        """Return the columns of the primary key of a table, in any order."""
+        rows = self._listed(
+            "unnest(constraint_column_names)", "duckdb_constraints()", table, "AND constraint_type = 'PRIMARY KEY'"
         )
-        return bool(self._number(query, [self._catalog, self._schema, table.name]))
+        return [str(name) for (name,) in rows]
+
+    def _indexed(self, table: Table) -> str:
+        """Return the expressions of the indexes of the user on a table."""
+        return "".join(str(text) for (text,) in self._listed("expressions", "duckdb_indexes()", table))
+
+    def _added(self, table: Table, columns: Collection[str]) -> list[str]:
+        """Return what the user has added to a table and a copy of it would lack."""
+        key = {*self._primary_key(table)} if self._has_key(table) else set()
+        constraints = self._listed("constraint_type, constraint_column_names, constraint_name",
+                                   "duckdb_constraints()", table)  # fmt: skip
+        referring = self._execute(
+            "SELECT DISTINCT table_name FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY' "
+            "AND database_name = ? AND schema_name = ? AND referenced_table = ?",
+            [self._catalog, self._schema, table.name],
+        ).fetchall()
+        listed = [
+            ("default of", "column_name", "duckdb_columns()", "AND column_default IS NOT NULL"),
+            ("comment on", "column_name", "duckdb_columns()", "AND comment IS NOT NULL"),
+            ("comment on", "table_name", "duckdb_tables()", "AND comment IS NOT NULL"),
+            ("index", "index_name", "duckdb_indexes()", ""),
+            ("trigger", "trigger_name", "duckdb_triggers()", ""),
+        ]
+        return [
+            *(f"column {name}" for name in columns if name not in table.column_names),
+            *(
+                f"{kind} {name}"
+                for kind, column, catalog, condition in listed
+                for (name,) in self._listed(column, catalog, table, condition)
+            ),
+            *(
+                f"constraint {name}"
+                for kind, names, name in constraints
+                if not (kind in {"PRIMARY KEY", "NOT NULL"} and {*names} <= key)
+            ),
+            *(f"foreign key of {name}" for (name,) in referring),
+        ]
+
+    def _listed(self, values: str, catalog: str, table: Table, condition: str = "") -> list[tuple[Any, ...]]:
+        """Return values of the rows of a table in a table function of DuckDB's catalog."""
+        rows: list[tuple[Any, ...]] = self._execute(
+            f"SELECT {values} FROM {catalog} WHERE database_name = ? AND schema_name = ? AND table_name = ? "
+            f"{condition}",
+            [self._catalog, self._schema, table.name],
+        ).fetchall()
+        return rows
 
     def _number(self, query: str, parameters: Sequence[object] = ()) -> int:
         row = self._execute(query, parameters).fetchone()
@@ -308,7 +338,7 @@ class DuckDBDatabase:
         return int(row[0])
 
     def _execute(self, query: str, parameters: Sequence[object] = ()) -> Any:
-        with _errors():
+        with errors_of_duckdb():
             return self._connection.execute(query, list(parameters))
 
 
@@ -349,36 +379,3 @@ def _csv_cell(column: Column) -> str:
     if column.kind in QUOTED_KINDS:
         text = f"""'"' || replace({text}, '"', '""') || '"'"""
     return f"coalesce({text}, '')"
-
-
-@contextmanager
-def _errors(*, ignored: bool = False) -> Iterator[None]:
-    """Raise errors of DuckDB as DatabaseFailed."""
-    try:
-        yield
-    except duckdb.ConstraintException:
-        raise
-    except duckdb.Error as error:
-        if not ignored:
-            raise _failure(error) from None
-
-
-def _failure(error: duckdb.Error) -> DatabaseFailed:
-    return DatabaseFailed(_described(error))
-
-
-def _described(error: duckdb.Error) -> str:
-    """Return what DuckDB reports, without values of rows, which most of its messages quote."""
-    text = str(error).strip()
-    if isinstance(error, _WITHOUT_VALUES):
-        return f"DuckDB: {text}"
-    place = _PLACE.match(text)
-    return f"DuckDB: {place[place.lastindex or 0] if place else type(error).__name__}"
-
-
-@contextmanager
-def _key_violations(table: Table) -> Iterator[None]:
-    try:
-        yield
-    except duckdb.ConstraintException as error:
-        raise KeyViolation(table.name, KEY_PROBLEM, _described(error)) from None

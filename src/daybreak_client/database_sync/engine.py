@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daybreak_client.database_sync.csv_files import check_header
-from daybreak_client.database_sync.database import Database, KeyViolation, WrongContent
+from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
+from daybreak_client.database_sync.merge import OPERATION
 from daybreak_client.database_sync.plan import DELTA, FULL, UNCHANGED, AccountState, ResourceState, Step, make_steps
-from daybreak_client.database_sync.sql import OPERATION
 from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
 from daybreak_client.feed import Feed
 from daybreak_client.folder import ProgressCallback, locked
@@ -95,12 +95,12 @@ class SyncRun:
                     raise
             except WrongContent as problem:
                 if problem.resource in self.reload:
-                    raise Damaged(f"{problem.resource}: {problem.reason} after a full load.") from problem
+                    added = self._additions(plan, problem.resource)
+                    raise Damaged(f"{problem.resource}: {problem.reason} after a full load.{added}") from problem
                 self.reload[problem.resource] = problem.reason
             except KeyViolation as problem:
                 if problem.resource in self.without_key:
-                    # The user has added the constraint.
-                    raise DatabaseFailed(f"{problem.resource}: {problem.failure}.") from None
+                    raise DatabaseFailed(f"{problem.resource}: {problem.reason}.") from None
                 self.without_key[problem.resource] = problem.reason
         raise Unreachable(_REPEATED_CHANGES)
 
@@ -204,47 +204,82 @@ class SyncRun:
             raise _AnotherSync
         tables = {table.name: table for table in plan.tables}
         database.create_tables(plan.tables, without_key=self.without_key)
-        resources = {}
+        staged, resources = {}, {}
+        # Rows that refer to rows of another table, as rows of member_communities do, are deleted before these and
+        # inserted after them.
+        for step in reversed(plan.steps):
+            with self._named_failures(plan, step.resource):
+                staged[step.resource] = self._stage(database, tables[step.resource], step)
         for step in plan.steps:
             stored = plan.state.resources.get(step.resource) if plan.state else None
-            try:
-                resources[step.resource] = self._apply_step(database, tables[step.resource], step, stored)
-            except DatabaseFailed as failure:
-                raise DatabaseFailed(f"{step.resource}: {failure.message}") from None
+            with self._named_failures(plan, step.resource):
+                found = self._apply_step(database, tables[step.resource], step, staged[step.resource])
+                replaced = found.replaced_characters + (
+                    stored.replaced_characters if stored and step.action != FULL else 0
+                )
+                if replaced and step.action != UNCHANGED:
+                    # Rows that a delta deleted may have contained some of them.
+                    replaced = database.count_replaced(tables[step.resource], client_id)
+                resources[step.resource] = ResourceState(
+                    step.resource, step.full.rows, step.full.content_sha256, replaced
+                )
         state = AccountState(
             plan.feed.version, plan.feed.chain_id, plan.feed.snapshot_id, plan.published.as_of, "", resources
         )
         database.save_state(client_id, state, datetime.now(UTC))
         return state
 
-    def _apply_step(self, database: Database, table: Table, step: Step, stored: ResourceState | None) -> ResourceState:
+    def _stage(self, database: Database, table: Table, step: Step) -> Applied | None:
+        """Stage the files of a step and delete rows that are gone. Returns None for an account without rows."""
+        if step.action == FULL and not database.count(table, self.account.client_id):
+            return None
+        if not step.files:
+            return Applied()
+        self.callbacks.on_step(f"Reading {step.resource}")
+        files = [self.work_folder / file.name for file in step.files]
+        return database.stage(table, self.account.client_id, files, full=step.action == FULL)
+
+    def _apply_step(self, database: Database, table: Table, step: Step, staged: Applied | None) -> Applied:
         """Apply one step and check the number of rows. Raises WrongContent, KeyViolation."""
-        client_id = self.account.client_id
-        replaced = stored.replaced_characters if stored else 0
+        client_id, applied = self.account.client_id, Applied()
         if step.action == FULL:
             self.callbacks.on_step(f"Loading {step.resource}: {step.full.rows:,} rows")
-            replaced = database.load(table, client_id, self.work_folder / step.full.name)
+            if staged is None:
+                applied = Applied(0, 0, database.load(table, client_id, self.work_folder / step.full.name))
+            else:
+                applied = database.apply(table, client_id, staged, full=True)
             if table.name not in self.without_key:
                 database.add_key(table)
         elif step.action == DELTA:
             self.callbacks.on_step(f"Applying changes to {step.resource}")
-            for delta in step.deltas:
-                if delta.file is None:
-                    continue
-                applied = database.apply(table, client_id, self.work_folder / delta.file.name)
-                if (applied.deleted, applied.inserted) != (delta.deleted, delta.inserted):
-                    raise WrongContent(table.name, "rows were changed in the database")
-                replaced += applied.replaced_characters
+            if step.files:
+                assert staged is not None
+                applied = database.apply(table, client_id, staged, full=False)
+            expected = [sum(getattr(delta, kind) for delta in step.deltas) for kind in ("deleted", "inserted")]
+            if [applied.deleted, applied.inserted] != expected:
+                raise WrongContent(table.name, "rows were changed in the database")
             constants = step.deltas[-1].constants or {}
             if not constants.keys() <= {*table.column_names} - {LEADER_COLUMN}:
                 raise WrongContent(table.name, "a delta sets a column that it must not")
             database.set_constants(table, client_id, constants)
         if database.count(table, client_id) != step.full.rows:
             raise WrongContent(table.name, "the number of rows differs")
-        if replaced and step.action != UNCHANGED:
-            # Rows that a delta deleted may have contained some of them.
-            replaced = database.count_replaced(table, client_id)
-        return ResourceState(step.resource, step.full.rows, step.full.content_sha256, replaced)
+        return applied
+
+    @contextlib.contextmanager
+    def _named_failures(self, plan: Plan, resource: str) -> Iterator[None]:
+        """Name the resource of a failure, and what the user has added to its table."""
+        try:
+            yield
+        except DatabaseFailed as failure:
+            raise DatabaseFailed(f"{resource}: {failure.message}{self._additions(plan, resource)}") from None
+
+    def _additions(self, plan: Plan, resource: str) -> str:
+        """Return a sentence about additions of the user to a table, after a space."""
+        assert self.database is not None
+        (table,) = (each for each in plan.tables if each.name == resource)
+        added = self.database.additions(table)
+        return f" {added}" if added else ""
 
     def _reload_deltas(self, plan: Plan, reason: str) -> bool:
         """Replace the deltas of a plan by full files. Returns False if it has none."""

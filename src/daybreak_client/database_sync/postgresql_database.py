@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,30 +13,22 @@ import psycopg
 from psycopg import errors
 
 from daybreak_client.database_sync.csv_files import chunks, csv_header
-from daybreak_client.database_sync.database import (
-    KEY_PROBLEM,
-    REPLACEMENT,
-    STATE_TABLE,
-    Applied,
-    KeyViolation,
-    WrongContent,
-)
+from daybreak_client.database_sync.database import REPLACEMENT, STATE_TABLE, Applied, WrongContent
+from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, stage_name
 from daybreak_client.database_sync.plan import AccountState, ResourceState
+from daybreak_client.database_sync.postgresql_errors import errors_of_postgresql, failure_of, key_violations
 from daybreak_client.database_sync.sql import (
-    OPERATION,
     STAGE,
     STATE_COLUMNS,
     account_columns,
     columns_with_types,
-    delete_by_key,
-    has_null,
     identifier,
     identifiers,
     lacking_columns,
     types_by_table,
     update_constants,
 )
-from daybreak_client.errors import Busy, DatabaseFailed, WrongUse, reason_of
+from daybreak_client.errors import WrongUse
 from daybreak_client.lock_wait import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
@@ -50,16 +41,27 @@ _ACCEPTED = {
     TIMESTAMP: {"timestamp with time zone"},
 }
 _NUL = b"\0"
-# Classes of errors whose messages describe the connection, permissions, names and resources: connection, transaction
-# state, authorization, catalog, schema, rollback, syntax and access, resources, state of objects, intervention, system.
-# https://www.postgresql.org/docs/current/errcodes-appendix.html
-_CLASSES_WITHOUT_VALUES = frozenset({"08", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58"})
-# The function of PL/pgSQL's RAISE, with which a trigger of the user can put any text into an error.
-_RAISE = "exec_stmt_raise"
-# The context of a COPY continues with the value.
-_PLACE = re.compile(r"COPY [^,\n]+, (line \d+(?:, column [A-Z][A-Z0-9_]*)?)")
 _CSV = "WITH (FORMAT csv, HEADER true)"
-_SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'"
+# Rows that a policy hides would be duplicates, so PostgreSQL must refuse to hide them.
+_SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL row_security = off"
+_DIALECT = Dialect(_TYPES, "%s", "ROW({})::text", "concat({0}.tableoid, {0}.ctid)", "text")
+# Tables without primary key are in publications FOR ALL TABLES too, which need to identify rows.
+_LACKS_IDENTITY = (
+    "SELECT 1 FROM pg_class c WHERE c.oid = %s::regclass AND c.relreplident = 'd' AND pg_has_role(c.relowner, 'USAGE') "
+    "AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)"
+)
+_TRIGGERS = (
+    "SELECT c.relname::text, string_agg(t.name, ', ' ORDER BY t.name) FROM (SELECT tgrelid AS id, tgname::text AS name "
+    "FROM pg_trigger WHERE NOT tgisinternal UNION ALL SELECT ev_class, rulename FROM pg_rewrite) t "
+    "JOIN pg_class c ON c.oid = t.id JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') GROUP BY 1"
+)
+_UNIQUE_COLUMNS = (
+    "SELECT DISTINCT a.attname FROM pg_attribute a JOIN pg_index i ON i.indrelid = a.attrelid "
+    "WHERE a.attrelid = %s::regclass AND i.indisunique AND NOT i.indisprimary AND (a.attnum = ANY (i.indkey) "
+    "OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid "
+    "AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum))"
+)
 
 
 class PostgreSQLDatabase:
@@ -70,7 +72,8 @@ class PostgreSQLDatabase:
         self._schema = schema
         self._settings = f"{_SETTINGS}; SET TRANSACTION READ ONLY" if read_only else _SETTINGS
         self._lock_wait = lock_wait
-        with _errors():
+        self._triggers: dict[str, str] = {}
+        with errors_of_postgresql():
             # Behind a pooler such as PgBouncer, each transaction may be in another session, which other clients use
             # too: no prepared statements.
             self._connection = psycopg.connect(
@@ -121,7 +124,7 @@ class PostgreSQLDatabase:
                 self._execute(f"SET LOCAL lock_timeout = {milliseconds}")
                 yield
         except psycopg.Error as error:
-            raise _failure(error) from None
+            raise failure_of(error) from None
 
     def _lock(self) -> bool | None:
         """Exclude other syncs until the end of the transaction. Readers do not wait. Returns None while one runs."""
@@ -132,15 +135,15 @@ class PostgreSQLDatabase:
         if not self._rows("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self._schema]):
             self._execute(f"CREATE SCHEMA {identifier(self._schema)}")
         found = self._columns()
+        self._triggers = dict(self._rows(_TRIGGERS, [self._schema]))
         if STATE_TABLE not in found:
             self._execute(f"CREATE TABLE {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
         for table in tables:
-            name = self._name(table.name)
+            name, keyless = self._name(table.name), table.name in without_key or not table.primary_key
             if table.name not in found:
                 self._execute(f"CREATE TABLE {name} ({columns_with_types(table, _TYPES)})")
-                continue
             for column in table.columns:
-                if column.name not in found[table.name]:
+                if column.name not in found.get(table.name, {column.name}):
                     self._execute(f"ALTER TABLE {name} ADD COLUMN {identifier(column.name)} {_TYPES[column.kind]}")
             key = self._key_name(table)
             if table.name in without_key and key:
@@ -148,49 +151,70 @@ class PostgreSQLDatabase:
                 nullable = ", ".join(f"ALTER {identifier(each)} DROP NOT NULL" for each in table.primary_key)
                 self._execute(f"ALTER TABLE {name} DROP CONSTRAINT {identifier(key)}")
                 self._execute(f"ALTER TABLE {name} {nullable}")
+            if (keyless or table.name in found) and self._rows(_LACKS_IDENTITY, [name]):
+                self._execute(f"ALTER TABLE {name} REPLICA IDENTITY FULL")
+
+    def additions(self, table: Table) -> str:
+        triggers = self._triggers.get(table.name)
+        return f"The table has triggers or rules of yours: {triggers}." if triggers else ""
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
-        name = self._name(table.name)
-        self._execute(f'DELETE FROM {name} WHERE "LEADER_ID" = %s', [client_id])
-        with _key_violations(table):
-            loaded, replaced = self._copy(f"{name} ({identifiers(table.column_names)})", file)
+        with key_violations(table, self._key_name(table) or ""):
+            loaded, replaced = self._copy(f"{self._name(table.name)} ({identifiers(table.column_names)})", file)
         if loaded != self.count(table, client_id):
             raise WrongContent(table.name, "the file contains rows of another account")
         return replaced
 
     def add_key(self, table: Table) -> None:
-        if not table.primary_key or self._key_name(table):
+        if not table.primary_key or self._primary_key(table):
             return
-        with _key_violations(table):
+        with key_violations(table, None):
             self._execute(f"ALTER TABLE {self._name(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
 
-    def apply(self, table: Table, client_id: str, delta: Path) -> Applied:
-        name, names, operation = self._name(table.name), identifiers(table.column_names), identifier(OPERATION)
-        self._execute(
-            f"CREATE TEMP TABLE {STAGE} ({operation} text, {columns_with_types(table, _TYPES)}) ON COMMIT DROP"
-        )
-        _, replaced = self._copy(STAGE, delta)
-        self._execute(f"ANALYZE {STAGE}")
-        foreign = self._execute(
-            f"SELECT FROM {STAGE} WHERE {operation} NOT IN ('D', 'I') "
-            f"OR {operation} = 'I' AND \"LEADER_ID\" IS DISTINCT FROM %s LIMIT 1",
-            [client_id],
-        ).rowcount
-        if foreign:
-            raise WrongContent(table.name, "a delta contains rows of another account")
-        # PostgreSQL joins by hash or index only with `=`. Keys with NULL are rare.
-        nulls = has_null(table, "s")
-        delete = delete_by_key(name, table, "%s", equality="=", condition=f"AND NOT {nulls}")
-        deleted = self._execute(delete, [client_id]).rowcount
-        if self._rows(f"SELECT FROM {STAGE} AS s WHERE {operation} = 'D' AND {nulls} LIMIT 1"):
-            delete = delete_by_key(name, table, "%s", equality="IS NOT DISTINCT FROM", condition=f"AND {nulls}")
-            deleted += self._execute(delete, [client_id]).rowcount
-        with _key_violations(table):
-            inserted = self._execute(
-                f"INSERT INTO {name} ({names}) SELECT {names} FROM {STAGE} WHERE {operation} = 'I'"
-            ).rowcount
-        self._execute(f"DROP TABLE {STAGE}")
-        return Applied(deleted, inserted, replaced)
+    def stage(self, table: Table, client_id: str, files: Sequence[Path], *, full: bool) -> Applied:
+        merge = self._merge(table, client_id, full=full)
+        self._execute(f"CREATE TEMP TABLE {merge.stage} ({merge.stage_columns}) ON COMMIT DROP")
+        names = identifiers(table.column_names if full else (OPERATION, *table.column_names))
+        replaced = 0
+        for place, file in enumerate(files):
+            self._execute(f"ALTER TABLE {merge.stage} ALTER {identifier(SEQUENCE)} SET DEFAULT {place}")
+            replaced += self._copy(f"{merge.stage} ({names})", file)[1]
+        self._execute(f"ANALYZE {merge.stage}")
+        if not merge.keyed:
+            # Rows are identified by their place, which changes when another session updates them.
+            self._execute(f"LOCK TABLE {merge.target} IN SHARE ROW EXCLUSIVE MODE")
+        deleted = merge.delete()
+        return Applied(deleted.deleted, deleted.inserted, replaced)
+
+    def apply(self, table: Table, client_id: str, staged: Applied, *, full: bool) -> Applied:
+        merge = self._merge(table, client_id, full=full)
+        with key_violations(table, self._key_name(table) or ""):
+            try:
+                with self._connection.transaction():
+                    merge.update()
+            except errors.UniqueViolation:
+                # Rows may exchange values of a unique index of the user, which PostgreSQL checks row by row.
+                unique = {name for (name,) in self._rows(_UNIQUE_COLUMNS, [merge.target])}
+                if not merge.keyed or not unique:
+                    raise
+                merge.update([name for name in table.column_names if name in unique], empty=True)
+                merge.update()
+            applied = merge.insert(staged)
+        if table.name in self._triggers:
+            merge.check()
+        self._execute(f"DROP TABLE {merge.stage}")
+        return applied
+
+    def _merge(self, table: Table, client_id: str, *, full: bool) -> Merge:
+        target, stage = self._name(table.name), f"pg_temp.{identifier(stage_name(table))}"
+        keyed = self._key_name(table) is not None
+        return Merge(table, target, stage, client_id, _DIALECT, keyed, full, self._run)
+
+    def _run(self, query: str, parameters: Sequence[object]) -> int:
+        """Return the number that a query returns, or the number of rows of a statement."""
+        cursor = self._execute(query, parameters)
+        row = cursor.fetchone() if cursor.description else None
+        return cursor.rowcount if row is None else int(row[0])
 
     def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
         if not constants:
@@ -261,7 +285,7 @@ class PostgreSQLDatabase:
     def _copy(self, target: str, file: Path) -> tuple[int, int]:
         """Copy a gzip CSV file. Returns the number of rows and of replaced characters."""
         replaced = 0
-        with _errors(), self._connection.cursor() as cursor:
+        with errors_of_postgresql(), self._connection.cursor() as cursor:
             with cursor.copy(_sql(f"COPY {target} FROM STDIN {_CSV}")) as copy:
                 for chunk in chunks(file):
                     found = chunk.count(_NUL)
@@ -283,14 +307,19 @@ class PostgreSQLDatabase:
         return types_by_table(rows)
 
     def _key_name(self, table: Table) -> str | None:
-        """Return the name of the primary key of a table, None without one."""
+        """Return the name of the primary key that the sync has added, None without one."""
+        name, columns = self._primary_key(table) or (None, [])
+        return name if set(columns) == set(table.primary_key) else None
+
+    def _primary_key(self, table: Table) -> tuple[str, Sequence[str]] | None:
+        """Return the name and the columns of the primary key of a table, None without one."""
         rows = self._rows(
-            "SELECT o.conname FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid "
-            "JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE o.contype = 'p' AND n.nspname = %s AND c.relname = %s",
-            [self._schema, table.name],
+            "SELECT o.conname::text, array_agg(a.attname::text) FROM pg_constraint o JOIN pg_attribute a "
+            "ON a.attrelid = o.conrelid AND a.attnum = ANY (o.conkey) "
+            "WHERE o.contype = 'p' AND o.conrelid = %s::regclass GROUP BY o.conname",
+            [self._name(table.name)],
         )
-        return str(rows[0][0]) if rows else None
+        return (str(rows[0][0]), rows[0][1]) if rows else None
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._in_transaction():
@@ -303,7 +332,7 @@ class PostgreSQLDatabase:
     @contextmanager
     def _in_transaction(self) -> Iterator[None]:
         """Join the open transaction, or begin one with the settings that the statements rely on."""
-        with _errors():
+        with errors_of_postgresql():
             if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 yield
                 return
@@ -326,49 +355,3 @@ def _csv_cell(column: Column) -> str:
         text = f'to_char({name}, \'YYYY-MM-DD"T"HH24:MI:SS.US"Z"\')'
         return f"CASE WHEN isfinite({name}) THEN {text} ELSE {name}::text END"
     return name
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Raise errors of PostgreSQL as DatabaseFailed."""
-    try:
-        yield
-    except (errors.UniqueViolation, errors.NotNullViolation, errors.ProgramLimitExceeded):
-        raise
-    except errors.LockNotAvailable:
-        raise Busy(
-            "Another session has locked a table of the sync. Try again later, or wait longer with --lock-timeout."
-        ) from None
-    except psycopg.Error as error:
-        raise _failure(error) from None
-
-
-def _failure(error: psycopg.Error) -> DatabaseFailed:
-    return DatabaseFailed(_described(error))
-
-
-def _described(error: psycopg.Error) -> str:
-    """Return what PostgreSQL reports, without values of rows, which most messages, details and contexts quote."""
-    found = error.diag
-    if error.sqlstate is None:
-        # An error of the connection, which has no rows.
-        return f"PostgreSQL: {reason_of(error)}"
-    if error.sqlstate[:2] in _CLASSES_WITHOUT_VALUES and not found.context and found.message_primary:
-        return f"PostgreSQL: {found.message_primary}"
-    place = _PLACE.match(found.context or "")
-    named = {"table": found.table_name, "column": found.column_name, "constraint": found.constraint_name}
-    if found.source_function == _RAISE:
-        named = {}
-    places = [f"{kind} {name}" for kind, name in named.items() if name] + ([place[1]] if place else [])
-    return ", ".join([f"PostgreSQL: {type(error).__name__}", *places])
-
-
-@contextmanager
-def _key_violations(table: Table) -> Iterator[None]:
-    try:
-        yield
-    except errors.ProgramLimitExceeded as error:
-        reason = "a value of its key is too long for an index of PostgreSQL"
-        raise KeyViolation(table.name, reason, _described(error)) from None
-    except (errors.UniqueViolation, errors.NotNullViolation) as error:
-        raise KeyViolation(table.name, KEY_PROBLEM, _described(error)) from None

@@ -15,7 +15,6 @@ STATE_COLUMNS = (
     "PRIMARY KEY (client_id, resource)"
 )
 STAGE = "_daybreak_stage"
-OPERATION = "_OP"
 
 
 def identifier(name: str) -> str:
@@ -31,19 +30,6 @@ def identifiers(names: Iterable[str]) -> str:
 def columns_with_types(table: Table, types: Mapping[str, str]) -> str:
     """Return the columns of CREATE TABLE."""
     return ", ".join(f"{identifier(column.name)} {types[column.kind]}" for column in table.columns)
-
-
-def delete_by_key(target: str, table: Table, account: str, *, equality: str, condition: str = "") -> str:
-    """Return a DELETE of the rows of an account whose key is in a D row of the stage.
-
-    `account` is the placeholder of its client_id. `equality` is `=` or `IS NOT DISTINCT FROM`; `condition` restricts
-    the D rows.
-    """
-    matches = " AND ".join(f"t.{identifier(name)} {equality} s.{identifier(name)}" for name in table.key)
-    return (
-        f"DELETE FROM {target} AS t USING {STAGE} AS s WHERE s.{identifier(OPERATION)} = 'D' {condition} "
-        f'AND t."LEADER_ID" = {account} AND {matches}'
-    )
 
 
 def update_constants(
@@ -69,11 +55,6 @@ def account_columns(found: Mapping[str, Mapping[str, str]]) -> list[tuple[str, s
     return [*resources, (STATE_TABLE, "client_id")]
 
 
-def has_null(table: Table, alias: str) -> str:
-    """Return a condition: the key of a row contains a NULL."""
-    return "(" + " OR ".join(f"{alias}.{identifier(name)} IS NULL" for name in table.key) + ")"
-
-
 def lacking_columns(
     tables: Sequence[Table], found: Mapping[str, Mapping[str, str]], accepted: Mapping[str, Collection[str]]
 ) -> set[str]:
@@ -97,6 +78,6 @@ def lacking_columns(
             elif types[column.name].lower() not in accepted[column.kind]:
                 raise WrongUse(
                     f"Column {table.name}.{column.name} has the type {types[column.name]}, not {column.kind}. "
-                    f"Drop the table {table.name} and run the sync again to create it."
+                    f"Drop the table {table.name}, or change the type of the column, and run the sync again."
                 )
     return lacking

@@ -1,0 +1,78 @@
+"""Errors of DuckDB, as messages without values of rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from daybreak_client.database_sync.database import KEY_PROBLEM, DatabaseProblem, KeyViolation
+from daybreak_client.errors import DatabaseFailed
+from daybreak_client.tables import Table
+
+# Errors about files, names, permissions and memory.
+_WITHOUT_VALUES = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.DependencyException,
+    duckdb.IOException,
+    duckdb.OutOfMemoryException,
+    duckdb.ParserException,
+    duckdb.PermissionException,
+)
+_NOT_NULL = re.compile(r"Constraint Error: NOT NULL constraint failed: \w+\.(\w+)")
+_REFERRED = (
+    "DuckDB: a row that is gone from the files is referred to by a foreign key. DuckDB cannot delete both in one "
+    "transaction. Delete the rows that refer to it before the sync, or drop the table with the foreign key."
+)
+# The beginnings of other messages that name a place. The rest of them is a row.
+_PLACE = re.compile(
+    r"Constraint Error: (NOT NULL constraint failed: [\w.]+|CHECK constraint failed on table \"?\w+\"?)"
+    r"|[A-Z][A-Za-z ]+ Error: (CSV Error on Line: \d+)"
+)
+
+
+@contextmanager
+def errors_of_duckdb(*, ignored: bool = False) -> Iterator[None]:
+    """Raise errors of DuckDB as DatabaseFailed."""
+    try:
+        yield
+    except duckdb.ConstraintException:
+        raise
+    except duckdb.Error as error:
+        if not ignored:
+            raise failure_of(error) from None
+
+
+def failure_of(error: duckdb.Error) -> DatabaseFailed:
+    return DatabaseFailed(_described(error))
+
+
+def _described(error: duckdb.Error) -> str:
+    """Return what DuckDB reports, without values of rows, which most of its messages quote."""
+    text = str(error).strip()
+    if isinstance(error, _WITHOUT_VALUES):
+        return f"DuckDB: {text}"
+    place = _PLACE.match(text)
+    return f"DuckDB: {place[place.lastindex or 0] if place else type(error).__name__}"
+
+
+@contextmanager
+def constraint_violations(table: Table, raised: type[DatabaseProblem] | None = KeyViolation) -> Iterator[None]:
+    """Raise violations of the primary key as `raised`; with None they are those of the user, as others are.
+
+    DuckDB does not say which constraint repeated values violate.
+    """
+    try:
+        yield
+    except duckdb.ConstraintException as error:
+        text = str(error)
+        if "foreign key" in text:
+            raise DatabaseFailed(_REFERRED) from None
+        lacking = _NOT_NULL.match(text)
+        of_key = lacking[1] in table.primary_key if lacking else "PRIMARY KEY or UNIQUE" in text
+        if raised is None or not of_key:
+            raise failure_of(error) from None
+        raise raised(table.name, KEY_PROBLEM) from None
