@@ -1,0 +1,75 @@
+"""Signatures in the format of `ssh-keygen -Y sign` (OpenSSH, PROTOCOL.sshsig), and certificates of the keys that sign.
+
+Every consumer has the command that verifies them. A publication key is an Ed25519 key that a CA certifies for one
+service, without options or extensions.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+from datetime import datetime
+
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization.ssh import SSHCertificateBuilder, SSHCertificateType
+
+_MAGIC = b"SSHSIG"
+_HASH = b"sha512"
+_ARMOR_COLUMNS = 70
+
+
+class SigningKey:
+    """An Ed25519 key that signs. `public` is its public key as in a file of OpenSSH, `identity` the encoded key or
+    certificate that signatures name.
+    """
+
+    def __init__(self, key: Ed25519PrivateKey, identity: bytes | None = None) -> None:
+        self._key = key
+        self.public = public_text(key)
+        encoded_key = base64.b64decode(self.public.split()[1])
+        self.identity = identity or encoded_key
+
+    def sign(self, message: bytes, namespace: str) -> bytes:
+        """Return the signature of a message, as `ssh-keygen -Y sign` writes it."""
+        digest = hashlib.sha512(message).digest()
+        name = _string(namespace.encode())
+        signed = self._key.sign(_MAGIC + name + _string(b"") + _string(_HASH) + _string(digest))
+        value = _string(b"ssh-ed25519") + _string(signed)
+        blob = (
+            _MAGIC + struct.pack(">I", 1) + _string(self.identity) + name + _string(b"") + _string(_HASH)
+            + _string(value)
+        )  # fmt: skip
+        text = base64.b64encode(blob).decode()
+        lines = [text[start : start + _ARMOR_COLUMNS] for start in range(0, len(text), _ARMOR_COLUMNS)]
+        return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""]).encode()
+
+
+def certified_key(
+    ca: EllipticCurvePrivateKey, service: str, serial: int, valid_after: datetime, valid_before: datetime
+) -> SigningKey:
+    """Return a new key that the CA certifies for the service `service`. Its private part is only in memory."""
+    key = Ed25519PrivateKey.generate()
+    certificate = (
+        SSHCertificateBuilder()
+        .public_key(key.public_key())
+        .serial(serial)
+        .type(SSHCertificateType.USER)
+        .key_id(f"{service} {serial}".encode())
+        .valid_principals([service.encode()])
+        .valid_after(int(valid_after.timestamp()))
+        .valid_before(int(valid_before.timestamp()))
+        .sign(ca)
+    )
+    return SigningKey(key, base64.b64decode(certificate.public_bytes().split()[1]))
+
+
+def public_text(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> str:
+    """Return the public key of a private key as in a file of OpenSSH, without a comment."""
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+def _string(content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + content

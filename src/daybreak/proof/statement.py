@@ -1,0 +1,147 @@
+"""The statement about the files of one account in one version: in-toto Statement v1, as JSON with sorted keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from daybreak.catalogue.formats import format_named
+from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.snapshot import ManifestEntry
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PUBLICATION_TYPE = "https://daybreak.example/publication/v1"
+ERASURE_TYPE = "https://daybreak.example/erasure/v1"
+ERASED = "erased"
+"""Rule under which a statement counts the rows of an erased Member."""
+UNACCOUNTED: Mapping[str, Any] = {"status": "unaccounted"}
+"""Completeness of files without row accounting."""
+
+_PROVED, _UNACCOUNTED, _UNEXPLAINED = "proved", "unaccounted", "unexplained"
+_ROWS_ARE_ROWS = frozenset(
+    {
+        ("members", "members"),
+        ("member_state_changes", "member_state_changes"),
+        ("custom_member_data", "custom_field_values"),
+        ("member_term_accepts", "member_term_accepts"),
+        ("member_communities", "community_memberships"),
+    }
+)
+"""Resources of Members and their tables: a row of the table is a row of the file."""
+
+
+class Edition(msgspec.Struct, frozen=True):
+    """A version of the files, a revision of its statement, and the digest of that."""
+
+    version: int
+    revision: int
+    sha256: str
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What the statements of all accounts in one version have in common."""
+
+    service: str
+    version: int
+    as_of: datetime
+    signed_at: datetime
+    expires_at: datetime
+
+
+class AccountFacts(msgspec.Struct, frozen=True):
+    """What a statement says about one account. `deltas` are those from the edition `previous`."""
+
+    client_id: str
+    chain_id: str
+    entries: Sequence[ManifestEntry]
+    completeness: Mapping[str, Any]
+    previous: Edition | None = None
+    deltas: Mapping[str, ResourceDelta] = {}
+    revision: int = 1
+
+
+def statement(facts: Facts, account: AccountFacts) -> bytes:
+    """Return the statement of an account."""
+    subjects: list[dict[str, Any]] = []
+    files: dict[str, dict[str, Any]] = {}
+    for entry in account.entries:
+        for format, stored in entry.formats.items():
+            name = f"{entry.resource}{format_named(format).ending}"
+            subjects.append({"name": name, "digest": {"sha256": stored.sha256}})
+            files[name] = {"bytes": stored.bytes, "rows": entry.rows, "content_sha256": stored.content_sha256}
+    previous = account.previous
+    predicate = {
+        "service": facts.service,
+        "client_id": account.client_id,
+        "version": facts.version,
+        "revision": account.revision,
+        "chain_id": account.chain_id,
+        "as_of": facts.as_of,
+        "signed_at": facts.signed_at,
+        "expires_at": facts.expires_at,
+        "previous": previous,
+        "files": files,
+        "deltas": {} if previous is None else _deltas(account.deltas, previous),
+        "completeness": account.completeness,
+    }
+    return in_toto(PUBLICATION_TYPE, sorted(subjects, key=lambda each: str(each["name"])), predicate)
+
+
+def in_toto(predicate_type: str, subjects: Sequence[Mapping[str, Any]], predicate: Mapping[str, Any]) -> bytes:
+    """Return an in-toto statement with sorted keys."""
+    value = {"_type": STATEMENT_TYPE, "subject": subjects, "predicateType": predicate_type, "predicate": predicate}
+    return msgspec.json.encode(value, order="sorted")
+
+
+def completeness_of(
+    tables: Mapping[str, Mapping[str, Mapping[str, Any]]], statuses: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the section about the rows of one account. `tables` are accounts by resource and table, `statuses` those
+    of each resource. The status of the whole is the weakest.
+    """
+    found = set(statuses.values())
+    weakest = next((each for each in (_UNEXPLAINED, _UNACCOUNTED) if each in found), _PROVED)
+    section: dict[str, Any] = {"status": weakest}
+    for resource, status in statuses.items():
+        own = {"status": status} if status != weakest else {}
+        accounts = dict(tables.get(resource, {}))
+        if own or accounts:
+            section[resource] = own | accounts
+    return section
+
+
+def without_rows(completeness: Mapping[str, Any], removed: Mapping[str, int]) -> dict[str, Any]:
+    """Return the section after an erasure removed rows from files, by resource. The rule `erased` counts them."""
+    section = dict(completeness)
+    for resource, table in sorted(_ROWS_ARE_ROWS):
+        rows, account = removed.get(resource, 0), section.get(resource, {}).get(table)
+        if not rows or account is None:
+            continue
+        excluded = dict(account["excluded"])
+        excluded[ERASED] = excluded.get(ERASED, 0) + rows
+        changed = {**account, "exported": account["exported"] - rows, "excluded": excluded}
+        section[resource] = {**section[resource], table: changed}
+    return section
+
+
+def _deltas(deltas: Mapping[str, ResourceDelta], previous: Edition) -> dict[str, dict[str, Any]]:
+    """Return the deltas that consumers can apply. Digests of content and files are those of CSV."""
+    return {
+        resource: {
+            "from": {
+                "version": previous.version,
+                "revision": previous.revision,
+                "content_sha256": delta.content_sha256_before,
+            },
+            "sha256": delta.formats["csv"].sha256,
+            "to_content_sha256": delta.content_sha256_after,
+            "deleted": delta.deleted,
+            "inserted": delta.inserted,
+            "constants": dict(delta.constants),
+        }
+        for resource, delta in deltas.items()
+        if "csv" in delta.formats
+    }
