@@ -93,7 +93,7 @@ def publish_and_clean(context: RunContext) -> None:
     (complete,) = [run for run in runs if run.state is SnapshotState.COMPLETE]
     assert complete.day is not None
     publication = publication_of(complete.day, context.settings.snapshot.publish_at)
-    assert publish(context.state, context.store, complete, publication)
+    assert publish(context.state, context.store, context.settings, complete, publication)
     clean(
         context.state,
         context.store,

@@ -92,7 +92,7 @@ def run_workload(context: RunContext, platform: Path, log_file: Path) -> None:
         assert scheduled is not None
         log.crash_point("scheduled run complete")
         publication = publication_of(first_day + timedelta(days=day), context.settings.snapshot.publish_at)
-        assert publish(context.state, context.store, scheduled, publication)
+        assert publish(context.state, context.store, context.settings, scheduled, publication)
         log.record("published", scheduled.snapshot_id)
         log.crash_point("scheduled run published")
         clean(context.state, context.store, context.settings, context.clock() + timedelta(days=3))

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from daybreak.credentials.signing_folder import create_keys, load_ca, load_recovery, recovery_public
-from daybreak.credentials.ssh_signature import SigningKey, certified_key, public_text
-from daybreak.proof.trust_file import TRUST_NAMESPACE, Trust, account_namespace, revoked_text
+from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey
+from daybreak.domain.signing import TRUST_NAMESPACE, Trust, account_namespace
 from tests.parts.presence import absent
 
 SERVICE = "export.example.org"
@@ -46,13 +46,13 @@ class Consumer:
 class Keys:
     """The keys of a service."""
 
-    ca: EllipticCurvePrivateKey
+    ca: CertificateAuthority
     recovery: SigningKey
     trust: Trust
 
     def certify(self, hours: float = 30, service: str = SERVICE) -> SigningKey:
         valid_before = NOW + timedelta(hours=hours)
-        return certified_key(self.ca, service, 48, min(NOW, valid_before) - timedelta(hours=1), valid_before)
+        return self.ca.certify(service, 48, min(NOW, valid_before) - timedelta(hours=1), valid_before)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def keys(tmp_path: Path) -> Keys:
     create_keys(tmp_path / "signing")
     ca = load_ca(tmp_path / "signing")
     assert ca is not None
-    trust = Trust(SERVICE, 1, (public_text(ca),), recovery_public(tmp_path / "signing"))
+    trust = Trust(SERVICE, 1, (ca.public,), recovery_public(tmp_path / "signing"))
     return Keys(ca, load_recovery(tmp_path / "signing" / "recovery"), trust)
 
 
@@ -103,7 +103,7 @@ def test_ssh_keygen_refuses_an_expired_certificate(keys: Keys, consumer: Consume
 
 
 def test_ssh_keygen_refuses_a_ca_of_a_stranger(keys: Keys, consumer: Consumer) -> None:
-    stranger = replace(keys, ca=generate_private_key(SECP256R1()))
+    stranger = replace(keys, ca=CertificateAuthority(generate_private_key(SECP256R1())))
     assert not consumer.accepts(STATEMENT, stranger.certify().sign(STATEMENT, account_namespace(ACCOUNT)))
 
 
@@ -119,14 +119,14 @@ def test_ssh_keygen_refuses_a_key_without_certificate(keys: Keys, consumer: Cons
 @pytest.mark.parametrize("revoked", ["key", "ca"])
 def test_ssh_keygen_refuses_a_revoked_key(keys: Keys, consumer: Consumer, revoked: str) -> None:
     key, other = keys.certify(), keys.certify()
-    (consumer.folder / "revoked").write_text(revoked_text((key.public if revoked == "key" else keys.trust.cas[0],)))
+    (consumer.folder / "revoked").write_text(f"{key.public if revoked == 'key' else keys.trust.cas[0]}\n")
     careful = replace(consumer, options=("-r", "revoked"))
     assert not careful.accepts(STATEMENT, key.sign(STATEMENT, account_namespace(ACCOUNT)))
     assert careful.accepts(STATEMENT, other.sign(STATEMENT, account_namespace(ACCOUNT))) is (revoked == "key")
 
 
 def test_empty_list_of_revoked_keys_revokes_nothing(keys: Keys, consumer: Consumer) -> None:
-    (consumer.folder / "revoked").write_text(revoked_text(()))
+    (consumer.folder / "revoked").write_text("")
     careful = replace(consumer, options=("-r", "revoked"))
     assert careful.accepts(STATEMENT, keys.certify().sign(STATEMENT, account_namespace(ACCOUNT)))
 
@@ -143,8 +143,8 @@ def replace_version(trust: Trust) -> bytes:
 
 
 def test_both_cas_of_a_rotation_are_accepted(keys: Keys, consumer: Consumer) -> None:
-    new = generate_private_key(SECP256R1())
-    trust = Trust(SERVICE, 2, (public_text(new), *keys.trust.cas), keys.trust.recovery)
+    new = CertificateAuthority(generate_private_key(SECP256R1()))
+    trust = Trust(SERVICE, 2, (new.public, *keys.trust.cas), keys.trust.recovery)
     (consumer.folder / "allowed_signers").write_text(trust.text())
     for ca in (new, keys.ca):
         signature = replace(keys, ca=ca).certify().sign(STATEMENT, account_namespace(ACCOUNT))

@@ -48,7 +48,12 @@ DELTA_FORMATS: tuple[Format, ...] = tuple(
 feed the others.
 """
 
-_BY_NAME = {format.name: format for format in (*FORMATS, *DELTA_FORMATS)}
+STATEMENTS = Format(
+    "statements", ".statements", "application/octet-stream", "application/octet-stream", ".statements", gzip=False
+)
+"""The format of packs of signed statements, which are stored with the files and not downloaded."""
+
+_BY_NAME = {format.name: format for format in (*FORMATS, *DELTA_FORMATS, STATEMENTS)}
 _DELTA_OF = {format.delta_of: format for format in DELTA_FORMATS}
 
 

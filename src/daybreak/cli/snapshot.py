@@ -327,7 +327,7 @@ def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
 
     with closing(open_state(settings)) as state:
         found = _find_snapshot(state, snapshot_id)
-        return accept(state, open_files(settings), found.snapshot_id, reason, now_utc())
+        return accept(state, open_files(settings), settings, found.snapshot_id, reason, now_utc())
 
 
 def _find_snapshot(state: "State", id_prefix: str) -> "Snapshot":

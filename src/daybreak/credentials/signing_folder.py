@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
-from daybreak.credentials.ssh_signature import SigningKey, public_text
+from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey, public_text
 from daybreak.domain.errors import OperatorError
 
 CA_FILE = "ca"
@@ -52,7 +52,7 @@ def replace_ca(folder: Path) -> str:
     return public_text(key)
 
 
-def load_ca(folder: Path) -> EllipticCurvePrivateKey | None:
+def load_ca(folder: Path) -> CertificateAuthority | None:
     """Return the CA, None without a file. Raises OperatorError for a file that others can read, or of another key."""
     path = folder / CA_FILE
     if not path.exists():
@@ -60,7 +60,7 @@ def load_ca(folder: Path) -> EllipticCurvePrivateKey | None:
     key = _load(path)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
         raise OperatorError(f"{path} is not an ECDSA P-256 key. Restore it from a backup.")
-    return key
+    return CertificateAuthority(key)
 
 
 def load_recovery(path: Path) -> SigningKey:

@@ -47,23 +47,28 @@ class SigningKey:
         return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""]).encode()
 
 
-def certified_key(
-    ca: EllipticCurvePrivateKey, service: str, serial: int, valid_after: datetime, valid_before: datetime
-) -> SigningKey:
-    """Return a new key that the CA certifies for the service `service`. Its private part is only in memory."""
-    key = Ed25519PrivateKey.generate()
-    certificate = (
-        SSHCertificateBuilder()
-        .public_key(key.public_key())
-        .serial(serial)
-        .type(SSHCertificateType.USER)
-        .key_id(f"{service} {serial}".encode())
-        .valid_principals([service.encode()])
-        .valid_after(int(valid_after.timestamp()))
-        .valid_before(int(valid_before.timestamp()))
-        .sign(ca)
-    )
-    return SigningKey(key, base64.b64decode(certificate.public_bytes().split()[1]))
+class CertificateAuthority:
+    """The key that certifies others. `public` is its public key as in a file of OpenSSH."""
+
+    def __init__(self, key: EllipticCurvePrivateKey) -> None:
+        self._key = key
+        self.public = public_text(key)
+
+    def certify(self, service: str, serial: int, valid_after: datetime, valid_before: datetime) -> SigningKey:
+        """Return a new key with a certificate for a service. Its private part is only in memory."""
+        key = Ed25519PrivateKey.generate()
+        certificate = (
+            SSHCertificateBuilder()
+            .public_key(key.public_key())
+            .serial(serial)
+            .type(SSHCertificateType.USER)
+            .key_id(f"{service} {serial}".encode())
+            .valid_principals([service.encode()])
+            .valid_after(int(valid_after.timestamp()))
+            .valid_before(int(valid_before.timestamp()))
+            .sign(self._key)
+        )
+        return SigningKey(key, base64.b64decode(certificate.public_bytes().split()[1]))
 
 
 def public_text(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> str:

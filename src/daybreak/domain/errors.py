@@ -95,6 +95,10 @@ class Conflict(RequestError):
     code = "conflict"
 
 
+class StatementsOutdated(Conflict):
+    """The signed statements of a snapshot are not those of its publication. Sign them again."""
+
+
 class ChainClosed(RequestError):
     """A consumer's version is not in the chain of deltas (410). `manifest` is the path of the full files' manifest."""
 

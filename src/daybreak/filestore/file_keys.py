@@ -2,6 +2,7 @@
 
 A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}.{resource}{ending}`, relative to the root folder
 or prefix of the store. All Leaders without rows share the file `snapshots/{snapshot_id}/empty/{resource}{ending}`.
+Packs of statements are in `snapshots/{snapshot_id}/statements/`.
 Deltas are below `deltas/{snapshot_id}/`, because they are kept longer than the files of their snapshot. Those without
 rows are shared, too.
 There is no folder per Leader: on a disk, creating a folder takes longer than writing its files.
@@ -17,12 +18,12 @@ from functools import lru_cache
 
 import msgspec
 
-from daybreak.catalogue.formats import DELTA_FORMATS, FORMATS
+from daybreak.catalogue.formats import DELTA_FORMATS, FORMATS, STATEMENTS
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.filestore.file_store import PublicationMark
 
-_ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS)}
+_ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS, STATEMENTS)}
 _DELTAS = frozenset(format.name for format in DELTA_FORMATS)
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
@@ -34,12 +35,13 @@ _KEY = re.compile(f"(?:snapshots|deltas)/([^/]+)/({_PART}(?:/{_PART})*)")
 def relative_name(client_id: str, resource: str, format: str, revision: str = "") -> str:
     """Return the name of a file in its snapshot.
 
-    An empty `client_id` selects the shared file without rows. Raises FileStoreError unless the arguments are an id, a
-    resource name, a format and hex digits, so that no name points outside the folder of the snapshot.
+    An empty `client_id` selects the shared file without rows, or a pack of statements. Raises FileStoreError unless
+    the arguments are an id, a resource name, a format and hex digits, so that no name points outside the folder of the
+    snapshot.
     """
     last = _file_name(resource, format, revision)
     if client_id == "":
-        return f"empty/{last}"
+        return f"{'statements' if format == STATEMENTS.name else 'empty'}/{last}"
     if not is_id(client_id):
         raise FileStoreError("A Leader's id must be a lower-case UUID to be part of a file name.")
     return f"{client_id[:2]}/{client_id}.{last}"

@@ -10,6 +10,7 @@ import msgspec
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.signing import Edition
 from daybreak.domain.snapshot import ManifestEntry
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -20,7 +21,8 @@ ERASED = "erased"
 UNACCOUNTED: Mapping[str, Any] = {"status": "unaccounted"}
 """Completeness of files without row accounting."""
 
-_PROVED, _UNACCOUNTED, _UNEXPLAINED = "proved", "unaccounted", "unexplained"
+_STATUSES = ("unexplained", "unaccounted", "derived", "declared", "proved")
+"""Statuses of a resource, the weakest first."""
 _ROWS_ARE_ROWS = frozenset(
     {
         ("members", "members"),
@@ -31,14 +33,6 @@ _ROWS_ARE_ROWS = frozenset(
     }
 )
 """Resources of Members and their tables: a row of the table is a row of the file."""
-
-
-class Edition(msgspec.Struct, frozen=True):
-    """A version of the files, a revision of its statement, and the digest of that."""
-
-    version: int
-    revision: int
-    sha256: str
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -103,7 +97,7 @@ def completeness_of(
     of each resource. The status of the whole is the weakest.
     """
     found = set(statuses.values())
-    weakest = next((each for each in (_UNEXPLAINED, _UNACCOUNTED) if each in found), _PROVED)
+    weakest = next(each for each in _STATUSES if each in found)
     section: dict[str, Any] = {"status": weakest}
     for resource, status in statuses.items():
         own = {"status": status} if status != weakest else {}

@@ -70,6 +70,16 @@ class KeysSettings(Section):
     )
 
 
+class SigningSettings(Section):
+    """Signed statements, with which consumers prove that files are complete and unchanged."""
+
+    folder: AbsolutePath = Field(
+        default=Path("signing"),
+        description="Folder with the CA that certifies the keys of publications, mode 0600. Only nodes with a builder "
+        "need it. `daybreakd init` creates it. Without a CA, files are not signed.",
+    )
+
+
 class FilesSettings(Section):
     """Storage and delivery of the files."""
 

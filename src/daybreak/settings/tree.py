@@ -23,6 +23,7 @@ from daybreak.settings.sections import (
     MetricsSettings,
     Section,
     SharingSettings,
+    SigningSettings,
     SnapshotSettings,
     StateSettings,
 )
@@ -88,6 +89,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Minimum log level.")
     state: StateSettings
     keys: KeysSettings
+    signing: SigningSettings
     source: SourceSettings
     files: FilesSettings
     snapshot: SnapshotSettings

@@ -91,7 +91,7 @@ class Builder:
             # Accurate to a millisecond, so that a publication is exactly at its hour.
             return max(min((decision.until - context.clock()).total_seconds(), _MAX_WAIT_SECONDS), 0.001)
         if isinstance(decision, Publish):
-            if publish(context.state, context.store, decision.snapshot, now):
+            if publish(context.state, context.store, context.settings, decision.snapshot, now):
                 seconds = round((context.clock() - now).total_seconds(), 3)
                 _log.info("snapshot.published", snapshot_id=decision.snapshot.snapshot_id, took_seconds=seconds)
             return 0.0

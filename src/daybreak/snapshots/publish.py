@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from itertools import count
+from typing import TypeVar
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.errors import Conflict, OperatorError
+from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
+from daybreak.settings import Settings
 from daybreak.snapshots.events import published_event
 from daybreak.snapshots.publication_mark import confirm_publication, mark_publication
+from daybreak.snapshots.signing import require_signed, sign_for_publication
 from daybreak.state.stores import State, Stores
+
+T = TypeVar("T")
 
 _ACTOR = "service"
 _SUPERSEDED = "A newer snapshot is published."
+_ATTEMPTS = 5
 
 
-def publish(state: State, store: FileStore, snapshot: Snapshot, now: datetime) -> bool:
+def publish(state: State, store: FileStore, settings: Settings, snapshot: Snapshot, now: datetime) -> bool:
     """Publish a complete snapshot. Return False if another builder has published it, or if a newer one is published
-    (the snapshot is then discarded). Raises Conflict, Unavailable.
+    (the snapshot is then discarded). Raises Conflict, Unavailable, and OperatorError if it cannot be signed.
     """
-    if not is_superseded(snapshot, state.read(lambda stores: stores.snapshots.current())):
-        mark_publication(state, store, snapshot)
-    published = state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
-    confirm_publication(state, store)
-    return published
+
+    def transaction() -> bool:
+        return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
+
+    return publish_signed(state, store, settings, snapshot, now, transaction)
+
+
+def publish_signed(
+    state: State,
+    store: FileStore,
+    settings: Settings,
+    snapshot: Snapshot,
+    now: datetime,
+    transaction: Callable[[], T],
+) -> T:
+    """Sign and publish a snapshot with `transaction`, which is repeated if another publication came between.
+
+    Raises the errors of the transaction, and those of `sign_for_publication`.
+    """
+    for attempt in count(1):
+        if not is_superseded(snapshot, state.read(lambda stores: stores.snapshots.current())):
+            mark_publication(state, store, snapshot)
+            sign_for_publication(state, store, settings, snapshot.snapshot_id, now)
+        try:
+            published = transaction()
+        except StatementsOutdated:
+            if attempt >= _ATTEMPTS:
+                raise
+            continue
+        confirm_publication(state, store)
+        return published
+    raise AssertionError("count() does not end")
 
 
 def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None) -> bool:
@@ -40,6 +75,7 @@ def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: in
         discard_within(stores, found, now, _SUPERSEDED)
         return False
     stores.snapshots.publish(snapshot_id, fence, now)
+    require_signed(stores, snapshot_id)
     _record_publication(stores, found, now, _ACTOR, {})
     return True
 
@@ -72,7 +108,14 @@ def discard_within(stores: Stores, snapshot: Snapshot, now: datetime, reason: st
 
 
 def accept(
-    state: State, store: FileStore, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator"
+    state: State,
+    store: FileStore,
+    settings: Settings,
+    snapshot_id: str,
+    reason: str,
+    now: datetime,
+    *,
+    actor: str = "operator",
 ) -> Snapshot:
     """Publish a complete or held snapshot by decision of an operator. A held one needs a reason. Raises
     OperatorError.
@@ -92,16 +135,15 @@ def accept(
         found = check(stores)
         try:
             stores.snapshots.publish(snapshot_id, None, now, accepted_reason=reason.strip() or None)
+            require_signed(stores, snapshot_id)
+        except StatementsOutdated:
+            raise
         except Conflict as error:
             raise OperatorError(f"Snapshot {snapshot_id} cannot be published: {error.message}") from error
         return _record_publication(stores, found, now, actor, {"accepted": reason.strip()})
 
-    found, current = state.read(lambda stores: (check(stores), stores.snapshots.current()))
-    if not is_superseded(found, current):
-        mark_publication(state, store, found)
-    published = state.write(work)
-    confirm_publication(state, store)
-    return published
+    found = state.read(check)
+    return publish_signed(state, store, settings, found, now, lambda: state.write(work))
 
 
 def discard(state: State, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator") -> None:

@@ -21,8 +21,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.events import failed_event, held_event
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
-from daybreak.snapshots.publication_mark import confirm_publication, mark_publication
-from daybreak.snapshots.publish import publish_within
+from daybreak.snapshots.publish import publish_signed, publish_within
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED, publication_of
 from daybreak.snapshots.snapshot_run import SnapshotRun
@@ -133,24 +132,35 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool, is_last: bo
             if reason is error:
                 raise
             raise reason from error
-        if state is SnapshotState.COMPLETE and _is_due(context, snapshot):
-            mark_publication(context.state, context.store, snapshot)
-        done = lease.write(lambda stores: _finish(context, stores, snapshot, state, report))
-    if done.state is SnapshotState.PUBLISHED:
-        confirm_publication(context.state, context.store)
+
+        due = state is SnapshotState.COMPLETE and _is_due(context, snapshot)
+
+        def end() -> Snapshot:
+            return lease.write(lambda stores: _finish(context, stores, snapshot, state, report, publish=due))
+
+        if due:
+            done = publish_signed(context.state, context.store, context.settings, snapshot, context.clock(), end)
+        else:
+            done = end()
     _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report["seconds"], rows=report["rows"])
     return done
 
 
 def _finish(
-    context: RunContext, stores: Stores, snapshot: Snapshot, state: SnapshotState, report: Mapping[str, object]
+    context: RunContext,
+    stores: Stores,
+    snapshot: Snapshot,
+    state: SnapshotState,
+    report: Mapping[str, object],
+    *,
+    publish: bool,
 ) -> Snapshot:
-    """End a run, and publish it in the same transaction if its hour has passed."""
+    """End a run, and publish it in the same transaction."""
     now = context.clock()
     stores.snapshots.finish(snapshot.snapshot_id, snapshot.fence, state, now, report=report)
     if state is SnapshotState.HELD:
         stores.outbox.add(held_event(snapshot, report, now))
-    if state is SnapshotState.COMPLETE and _is_due(context, snapshot):
+    if publish:
         publish_within(stores, snapshot.snapshot_id, now, fence=snapshot.fence)
     return stores.snapshots.get(snapshot.snapshot_id) or replace(snapshot, state=state)
 

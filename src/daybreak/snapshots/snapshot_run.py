@@ -15,6 +15,7 @@ from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.job import ReferentialFault
 from daybreak.filestore.file_store import FileSink
+from daybreak.proof.account_rows import AccountRows
 from daybreak.proof.accounting import WrittenFigures, account, source_rows
 from daybreak.proof.newest import newest_rows
 from daybreak.proof.report import Accounting, accounting_of
@@ -36,6 +37,7 @@ from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.report import count
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.signing import authority_of, sign_for_publication
 from daybreak.snapshots.verify import delta_files, files_to_read_back, manifest_files, read_back
 from daybreak.sources.reading import Reading
 
@@ -77,13 +79,14 @@ class SnapshotRun:
         context = self._context
         self._export.lost = find_lost_files(context.state, context.store, context.clock(), self._lease.check)
         self._enter_phase("opening")
+        authority_of(self._context.state, self._context.settings, self._context.clock())
         with self._context.source.open(self._snapshot.as_of) as reading:
             reading.check()
             self._details["source_lag_seconds"] = None if reading.lag is None else reading.lag.total_seconds()
             self._deltas.begin()
             self._check_disk_space(reading)
             faults = self._export_all(reading)
-            self._account(reading)
+            accounts = self._account(reading)
             reading.confirm_unchanged()
         self._details["references"] = [asdict(fault) for fault in faults]
         self._enter_phase("sealing")
@@ -95,6 +98,8 @@ class SnapshotRun:
         findings = self._findings(faults)
         self._details["findings"] = [finding.as_json() for finding in findings[:_MAX_FINDINGS]]
         self._details["findings_in_all"] = len(findings)
+        self._enter_phase("signing")
+        self._sign(accounts)
         self._enter_phase("complete")
         return (SnapshotState.HELD if findings else SnapshotState.COMPLETE), self.report()
 
@@ -182,16 +187,32 @@ class SnapshotRun:
         self._enter_phase("checking references")
         return reading.referential_faults([name for name, rows in self._manifest.rows.items() if rows])
 
-    def _account(self, reading: Reading) -> None:
-        """Account for the rows of the source, and add the result to the report."""
+    def _account(self, reading: Reading) -> AccountRows:
+        """Account for the rows of the source, and add the result to the report. Return the rows of single accounts."""
         self._enter_phase("accounting")
         rows = source_rows(
             reading, self._context.source.engine, self._snapshot.as_of, reading.shipped_models, self._lease.check
         )
-        self._accounting = account(rows, self._export.written, reading.shipped_models, reading.malformed)
+        accounts = AccountRows(self._export.written, reading.shipped_models)
+        self._accounting = account(
+            accounts.watch(rows), self._export.written, reading.shipped_models, reading.malformed
+        )
         self._details["accounting"] = msgspec.to_builtins(self._accounting)
         self._details["newest_rows"] = msgspec.to_builtins(
             newest_rows(reading, self._context.source.engine, self._snapshot.as_of, self._earlier_reports())
+        )
+        return accounts
+
+    def _sign(self, accounts: AccountRows) -> None:
+        context, status = self._context, self._accounting.status
+        sign_for_publication(
+            context.state,
+            context.store,
+            context.settings,
+            self._snapshot.snapshot_id,
+            context.clock(),
+            completeness=lambda client_id: accounts.section(client_id, status),
+            check=self._lease.check,
         )
 
     def _read_back(self) -> None:

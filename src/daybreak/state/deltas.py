@@ -190,6 +190,10 @@ class DeltaStore:
                 "closed_at": now,
             }
             upsert(self._connection, account_chains, [row], keys=["client_id"])
+        # Signed statements that are not published yet become obsolete.
+        self._connection.execute(
+            sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1)
+        )
         fences = self._connection.execute(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True)))
         own = sa.and_(
             snapshot_deltas.c.client_id == client_id,

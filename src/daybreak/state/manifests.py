@@ -13,6 +13,7 @@ from daybreak.domain.errors import Conflict, RunFenced
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, StoredFormat, TableFiles, TableVersion
 from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
+from daybreak.state.signature_tables import snapshot_statements, statement_revisions
 from daybreak.state.statements import BulkInsert, PreparedRead
 
 # Files without rows are the same for every Leader. Their entries have an empty client id.
@@ -344,8 +345,9 @@ class ManifestStore:
         self._connection.execute(
             sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(files_stand=False)
         )
+        self._connection.execute(sa.delete(snapshot_statements).where(snapshot_statements.c.fence == row.fence))
         deleted = 0
-        for table in (snapshot_files, snapshot_leaders):
+        for table in (statement_revisions, snapshot_files, snapshot_leaders):
             remaining = None if at_most is None else at_most - deleted
             if remaining is None or remaining > 0:
                 deleted += self.delete_rows(table, row.fence, remaining)

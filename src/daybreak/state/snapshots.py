@@ -57,7 +57,7 @@ def snapshot_of(row: Sequence[Any]) -> Snapshot:
     return Snapshot(snapshot_id, SnapshotState(state), *rest)
 
 
-def _chain_of(snapshot: Snapshot, served: Snapshot | None, version: int) -> dict[str, str | None]:
+def chain_of(snapshot: Snapshot, served: Snapshot | None, version: int) -> dict[str, str | None]:
     """Return the chain of a snapshot that is being published. It continues that of the served snapshot if its deltas
     begin from there, and if no version is missing in between.
     """
@@ -166,7 +166,7 @@ class SnapshotStore(ManifestStore):
             published_at=now,
             accepted_reason=accepted_reason,
             version=version,
-            **_chain_of(snapshot, served, version),
+            **chain_of(snapshot, served, version),
         )
         # These accounts have other files now than those that the deltas begin from.
         self._connection.execute(

@@ -29,6 +29,7 @@ from daybreak.state.revoked_keys import RevokedKeyStore
 from daybreak.state.run_requests import RunRequestStore
 from daybreak.state.seats import SeatStore
 from daybreak.state.sessions import SessionStore
+from daybreak.state.signatures import SignatureStore
 from daybreak.state.snapshots import SnapshotStore
 from daybreak.state.task_faults import TaskFaultStore
 from daybreak.state.throttle import ThrottleStore
@@ -58,6 +59,7 @@ class Stores:
         "run_requests",
         "seats",
         "sessions",
+        "signatures",
         "snapshots",
         "task_faults",
         "throttle",
@@ -75,6 +77,7 @@ class Stores:
         self.run_requests = RunRequestStore(connection)
         self.snapshots = SnapshotStore(connection)
         self.deltas = DeltaStore(connection)
+        self.signatures = SignatureStore(connection)
         self.erasures = ErasureStore(connection)
         self.file_faults = FileFaultStore(connection)
         self.directory = DirectoryStore(connection)

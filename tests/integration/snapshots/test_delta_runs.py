@@ -93,7 +93,7 @@ def test_held_run_that_is_superseded_starts_no_wrong_chain(context: RunContext, 
     source.faults.append(ReferentialFault("members", 3, "x"))
     held = run(context, clock, "b")
     assert held.state is SnapshotState.HELD
-    accepted = accept(context.state, context.store, held.snapshot_id, "valid", clock[0])
+    accepted = accept(context.state, context.store, context.settings, held.snapshot_id, "valid", clock[0])
     assert accepted.version == 2
     assert versions(context) == (1, 2, [2])
     # A second run is held, and another snapshot is published before it is accepted.
@@ -102,7 +102,7 @@ def test_held_run_that_is_superseded_starts_no_wrong_chain(context: RunContext, 
     source.faults.clear()
     between = run_manually(replace(context, clock=lambda: late.as_of))
     assert (late.state, between.version) == (SnapshotState.HELD, 3)
-    accept(context.state, context.store, late.snapshot_id, "valid", clock[0])
+    accept(context.state, context.store, context.settings, late.snapshot_id, "valid", clock[0])
     assert versions(context) == (4, 4, [])
     assert chain_of(context).started_by == "other_publication"
 
@@ -215,14 +215,14 @@ def test_held_snapshot_of_a_restored_database_begins_a_new_chain(
     copy_database(folder / "state.db", tmp_path / "backup.db")
     context = reopened(folder, clock)
     if was_published:
-        accept(context.state, context.store, held.snapshot_id, "valid", clock[0])
+        accept(context.state, context.store, context.settings, held.snapshot_id, "valid", clock[0])
     run(context, clock, "c")
     lost = versions(context)[1]
     context.state.close()
     copy_database(tmp_path / "backup.db", folder / "state.db")
     with closing(reopened(folder, clock).state):
         context = reopened(folder, clock)
-        accepted = accept(context.state, context.store, held.snapshot_id, "valid", clock[0])
+        accepted = accept(context.state, context.store, context.settings, held.snapshot_id, "valid", clock[0])
         assert accepted.version == lost + 1
         assert versions(context) == (lost + 1, lost + 1, [])
         assert chain_of(context).started_by == "state_restored"
@@ -239,7 +239,7 @@ def test_interrupted_publication_continues_the_chain(context: RunContext, clock:
     source.faults.append(ReferentialFault("members", 3, "x"))
     held = run(context, clock, "b")
     mark_publication(context.state, context.store, held)
-    assert accept(context.state, context.store, held.snapshot_id, "valid", clock[0]).version == 2
+    assert accept(context.state, context.store, context.settings, held.snapshot_id, "valid", clock[0]).version == 2
     assert versions(context) == (1, 2, [2])
 
 

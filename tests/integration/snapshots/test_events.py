@@ -52,7 +52,7 @@ def test_held_snapshot_adds_an_event_and_its_acceptance_another(
     event = _outbox(context)[-1]
     assert (event.type, event.data["snapshot_id"]) == (EventType.SNAPSHOT_HELD, held.snapshot_id)
     assert event.data["finding_count"] == 2
-    accept(context.state, context.store, held.snapshot_id, "a Leader left", context.clock())
+    accept(context.state, context.store, context.settings, held.snapshot_id, "a Leader left", context.clock())
     assert [each.type for each in _outbox(context)][-1] is EventType.SNAPSHOT_PUBLISHED
 
 

@@ -290,14 +290,14 @@ def test_guard_holds_a_drop_until_accepted(
     kinds = {(found["kind"], found["resource"]) for found in held.report["findings"]}  # type: ignore[attr-defined]
     assert kinds == {("rows", "members"), ("leader_rows", "members")}
     with pytest.raises(OperatorError, match="--accept"):
-        accept(context.state, context.store, held.snapshot_id, " ", now())
-    done = accept(context.state, context.store, held.snapshot_id, "a Leader left", now())
+        accept(context.state, context.store, context.settings, held.snapshot_id, " ", now())
+    done = accept(context.state, context.store, context.settings, held.snapshot_id, "a Leader left", now())
     assert (done.state, done.accepted_reason) == (SnapshotState.PUBLISHED, "a Leader left")
     current = served(context)
     assert current is not None
     assert current.snapshot_id == held.snapshot_id
     with pytest.raises(OperatorError, match="published"):
-        accept(context.state, context.store, held.snapshot_id, "again", now())
+        accept(context.state, context.store, context.settings, held.snapshot_id, "again", now())
     trail = context.state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.published")))
     assert [event.subject for event in trail] == [good.snapshot_id, held.snapshot_id]
 
@@ -315,10 +315,10 @@ def test_snapshot_of_a_fast_clock_can_be_superseded(run_context: RunContext) -> 
     corrected = run_manually(context)
     assert (corrected.state, served(context)) == (SnapshotState.HELD, ahead)
     assert "ahead of the clock" in str(corrected.report["findings"])
-    assert (
-        accept(context.state, context.store, corrected.snapshot_id, "the clock was wrong", clock[0]).state
-        is SnapshotState.PUBLISHED
+    accepted = accept(
+        context.state, context.store, context.settings, corrected.snapshot_id, "the clock was wrong", clock[0]
     )
+    assert accepted.state is SnapshotState.PUBLISHED
     clock[0] += timedelta(minutes=2)
     assert run_manually(context).state is SnapshotState.PUBLISHED
     status = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
@@ -346,7 +346,7 @@ def test_held_snapshot_keeps_its_files_after_many_failed_runs(folder: Path, run_
     fail_runs(run_context, 250)
     clean(run_context.state, run_context.store, DEFAULTS, now())
     assert folders(run_context, folder)[0] == {held.snapshot_id}
-    accept(run_context.state, run_context.store, held.snapshot_id, "a known fault", now())
+    accept(run_context.state, run_context.store, run_context.settings, held.snapshot_id, "a known fault", now())
     assert verify_snapshot(run_context.state, run_context.store, held.snapshot_id).damaged == ()
 
 
@@ -609,7 +609,7 @@ def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None
         lambda stores: stores.snapshots.finish(older.snapshot_id, begun.fence, SnapshotState.COMPLETE, now(), report={})
     )
     newer = run_manually(run_context)
-    assert not publish(run_context.state, run_context.store, older, now())
+    assert not publish(run_context.state, run_context.store, run_context.settings, older, now())
     assert served(run_context) == newer
     assert {run.snapshot_id: run.state for run in history(run_context)}[older.snapshot_id] is SnapshotState.DISCARDED
 

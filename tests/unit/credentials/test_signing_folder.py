@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from daybreak.credentials.signing_folder import create_keys, load_ca, load_recovery, recovery_public, replace_ca
-from daybreak.credentials.ssh_signature import public_text
 from daybreak.domain.errors import OperatorError
 
 
@@ -34,7 +33,7 @@ def test_replaced_ca_is_another_key(tmp_path: Path) -> None:
     after = load_ca(tmp_path)
     assert before is not None
     assert after is not None
-    assert public_text(before) != public_text(after) == public
+    assert before.public != after.public == public
 
 
 def test_recovery_key_belongs_to_its_public_key(tmp_path: Path) -> None:

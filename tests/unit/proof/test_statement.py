@@ -6,8 +6,9 @@ import json
 from datetime import UTC, datetime
 
 from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.signing import Edition
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.proof.statement import AccountFacts, Edition, Facts, completeness_of, statement, without_rows
+from daybreak.proof.statement import AccountFacts, Facts, completeness_of, statement, without_rows
 
 NOW = datetime(2026, 11, 27, 4, 0, tzinfo=UTC)
 FACTS = Facts("export.example.org", 48, NOW, NOW, NOW)

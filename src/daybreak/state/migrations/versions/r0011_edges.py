@@ -43,7 +43,49 @@ def upgrade() -> None:
         sa.Column("since", _INSTANT, nullable=False),
         sa.Column("by_reading", sa.Boolean, nullable=False),
     )
+    _add_statements()
     _bind_password_links()
+
+
+def _add_statements() -> None:
+    """Add signed statements, the trust file, and a counter of what makes statements that are not published obsolete."""
+    op.create_table(
+        "snapshot_statements",
+        sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("version", sa.BigInteger, nullable=False),
+        sa.Column("chain_id", _KEY, nullable=False),
+        sa.Column("erasures", sa.BigInteger, nullable=False),
+        sa.Column("signed_at", _INSTANT, nullable=False),
+        sa.Column("expires_at", _INSTANT, nullable=False),
+        sa.Column("public_key", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("starts", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "statement_revisions",
+        sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("client_id", _KEY, primary_key=True),
+        sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("erasure_id", _KEY, nullable=False),
+        sa.Column("public_key", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("sha256", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "trust_files",
+        sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("service", sa.Text, nullable=False),
+        sa.Column("cas", sa.Text, nullable=False),
+        sa.Column("recovery", sa.Text, nullable=False),
+        sa.Column("signature", sa.Text, nullable=False),
+        sa.Column("created_at", _INSTANT, nullable=False),
+    )
+    op.create_table(
+        "revoked_signers",
+        sa.Column("public_key", _KEY, primary_key=True),
+        sa.Column("revoked_at", _INSTANT, nullable=False),
+    )
+    op.execute("INSERT INTO counters (name, value) VALUES ('erasures', 0)")
 
 
 def _bind_password_links() -> None:

@@ -88,7 +88,7 @@ async def decide_on_run(page: PageRequest) -> Response:
 def _decide(page: PageRequest, snapshot_id: str, decision: str, reason: str) -> None:
     services, actor = page.dashboard.services, page.seat.email
     if decision == "accept":
-        accept(services.state, services.files, snapshot_id, reason, page.now, actor=actor)
+        accept(services.state, services.files, services.settings, snapshot_id, reason, page.now, actor=actor)
     else:
         discard(services.state, snapshot_id, reason, page.now, actor=actor)
 

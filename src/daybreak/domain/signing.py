@@ -1,0 +1,73 @@
+"""Values of signed statements: editions, the trust file, and what is stored about the statements of a snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+TRUST_NAMESPACE = "daybreak-trust"
+
+
+class Edition(msgspec.Struct, frozen=True, order=True):
+    """A version of the files, a revision of its statement, and the digest of that."""
+
+    version: int
+    revision: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """CAs of a service, newest first, and the public recovery key, which signs later versions of the trust file. Keys
+    are as in files of OpenSSH. `signature` is that of the trust file, empty for a first version without one.
+    """
+
+    service: str
+    version: int
+    cas: tuple[str, ...]
+    recovery: str
+    signature: str = ""
+
+    def text(self) -> str:
+        """Return the trust file, `allowed_signers` of OpenSSH with a version."""
+        lines = [f"# daybreak trust {self.version} {self.service}"]
+        lines += [f'{self.service} cert-authority,namespaces="daybreak/*" {ca}' for ca in self.cas]
+        lines.append(f'trust@{self.service} namespaces="{TRUST_NAMESPACE}" {self.recovery}')
+        return "\n".join([*lines, ""])
+
+
+@dataclass(frozen=True, slots=True)
+class SignedSnapshot:
+    """The statements of one run: those of all accounts, in packs.
+
+    They are valid for `version` and `chain_id`, and while the number of closed account chains is `erasures`. `name` is
+    the revision in the keys of the packs, `starts` the first account of each. `public_key` signed them.
+    """
+
+    snapshot_id: str
+    version: int
+    chain_id: str
+    erasures: int
+    signed_at: datetime
+    expires_at: datetime
+    public_key: str
+    name: str
+    starts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A later revision of an account's statement, which an erasure made. `key` is that of its pack."""
+
+    client_id: str
+    edition: Edition
+    key: str
+    erasure_id: str
+    public_key: str
+
+
+def account_namespace(client_id: str) -> str:
+    """Return the namespace of the signatures for an account."""
+    return f"daybreak/{client_id}"

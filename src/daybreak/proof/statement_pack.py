@@ -1,0 +1,83 @@
+"""Packs: statements of some accounts with their signatures, in one stored file.
+
+A pack begins with MAGIC and the number of accounts (4 bytes), followed by an entry for each account, sorted: its id,
+the offset and length of the compressed statement, the length of the signature, and the digest of the statement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from daybreak.domain.errors import FileDamaged
+
+ACCOUNTS_PER_PACK = 512
+_MAGIC = b"DBSTMT1\n"
+_HEAD = struct.Struct(">8sI")
+_ENTRY = struct.Struct(">16sIII32s")
+INDEX_BYTES = _HEAD.size + ACCOUNTS_PER_PACK * _ENTRY.size
+"""Length of the largest index."""
+_COMPRESSION_LEVEL = 1
+
+ReadRange = Callable[[int, int], bytes]
+"""Returns a number of bytes from an offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedStatement:
+    """A statement and its signature."""
+
+    content: bytes
+    signature: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the statement in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def encode_pack(statements: Sequence[tuple[str, SignedStatement]]) -> bytes:
+    """Return the pack of these accounts, which are sorted."""
+    index, bodies = [], []
+    offset = _HEAD.size + len(statements) * _ENTRY.size
+    for client_id, signed in statements:
+        compressed = zlib.compress(signed.content, _COMPRESSION_LEVEL)
+        digest = hashlib.sha256(signed.content).digest()
+        index.append(_ENTRY.pack(UUID(client_id).bytes, offset, len(compressed), len(signed.signature), digest))
+        bodies += [compressed, signed.signature]
+        offset += len(compressed) + len(signed.signature)
+    return b"".join([_HEAD.pack(_MAGIC, len(statements)), *index, *bodies])
+
+
+def read_statement(read: ReadRange, client_id: str) -> SignedStatement | None:
+    """Return the statement of an account from a pack, None if it has none. Raises FileDamaged."""
+    found = next((entry for entry in _entries(read(0, INDEX_BYTES)) if entry[0] == UUID(client_id).bytes), None)
+    if found is None:
+        return None
+    _, offset, length, signature_length, digest = found
+    body = read(offset, length + signature_length)
+    try:
+        content = zlib.decompress(body[:length])
+    except zlib.error:
+        content = b""
+    if hashlib.sha256(content).digest() != digest or len(body) != length + signature_length:
+        raise FileDamaged(f"The stored statement of account {client_id} is damaged.")
+    return SignedStatement(content, body[length:])
+
+
+def read_digests(read: ReadRange) -> Iterator[tuple[str, str]]:
+    """Yield the accounts of a pack and the digests of their statements. Raises FileDamaged."""
+    for entry in _entries(read(0, INDEX_BYTES)):
+        yield str(UUID(bytes=entry[0])), entry[4].hex()
+
+
+def _entries(head: bytes) -> Iterator[tuple[bytes, int, int, int, bytes]]:
+    magic, count = _HEAD.unpack_from(head) if len(head) >= _HEAD.size else (b"", 0)
+    end = _HEAD.size + count * _ENTRY.size
+    if magic != _MAGIC or len(head) < end:
+        raise FileDamaged("A file of stored statements is damaged.")
+    return _ENTRY.iter_unpack(head[_HEAD.size : end])

@@ -1,0 +1,291 @@
+"""Signs the statements of a snapshot before its publication.
+
+Each signing has a new key, which is only in memory and certified by the CA of the service. The statements are packs
+next to the files, and one row of the database names them. A statement contains the version that the publication will
+have: the publication checks it, and the statements are signed again if another publication came between.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from daybreak.catalogue.formats import STATEMENTS
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.credentials.signing_folder import (
+    RECOVERY_FILE,
+    load_ca,
+    load_recovery,
+    recovery_public,
+)
+from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey
+from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
+from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, Trust, account_namespace
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.filestore.file_store import FileStore
+from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, statement
+from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK, SignedStatement, encode_pack
+from daybreak.settings import Settings
+from daybreak.snapshots.schedule import next_publication, publication_of
+from daybreak.snapshots.signed_statements import StoredStatements, pack_name
+from daybreak.state.snapshots import chain_of
+from daybreak.state.stores import State, Stores
+
+LATE_AFTER_EXPECTED = timedelta(hours=6)
+"""How long statements are valid after the next publication was expected."""
+_CLOCK_DIFFERENCE = timedelta(minutes=5)
+_log = structlog.get_logger("daybreak.snapshots")
+
+Completeness = Callable[[str], Mapping[str, Any]]
+"""Returns the section about the rows of an account."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the publication of a snapshot will be if it is the next one. `continues`: deltas can be applied."""
+
+    snapshot: Snapshot
+    version: int
+    chain_id: str
+    continues: bool
+    erasures: int
+    previous: Snapshot | None
+    stored: SignedSnapshot | None
+    trust: Trust | None
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The CA of the service, and the name under which it signs."""
+
+    ca: CertificateAuthority
+    service: str
+
+    def key(self, version: int, signed_at: datetime, expires_at: datetime) -> SigningKey:
+        """Return a new certified key."""
+        return self.ca.certify(self.service, version, signed_at - _CLOCK_DIFFERENCE, expires_at)
+
+
+def authority_of(state: State, settings: Settings, now: datetime) -> Authority | None:
+    """Return the CA, None for a service that signs nothing. Creates the first trust file.
+
+    Raises OperatorError if the service has a trust file, but not its CA.
+    """
+    folder, trust = settings.signing.folder, state.read(lambda stores: stores.signatures.trust())
+    ca = load_ca(folder)
+    if ca is None:
+        if trust is None:
+            return None
+        raise OperatorError(
+            f"{folder} has no CA, but this service signs its files. Restore the folder from a backup, or run "
+            "`daybreakd trust rotate` with the recovery key."
+        )
+    if trust is None:
+        first = _first_trust(settings, ca)
+        with suppress(Conflict):
+            state.write(lambda stores: stores.signatures.add_trust(first, now))
+        trust = state.read(lambda stores: stores.signatures.trust()) or first
+    if ca.public not in trust.cas:
+        raise OperatorError(
+            f"The trust file does not list the CA in {folder}. Restore the folder from a backup, or run `daybreakd "
+            "trust rotate` with the recovery key."
+        )
+    return Authority(ca, trust.service)
+
+
+def sign_trust(trust: Trust, recovery: SigningKey) -> Trust:
+    """Return the trust file with the signature of the recovery key."""
+    signature = recovery.sign(trust.text().encode(), TRUST_NAMESPACE).decode()
+    return Trust(trust.service, trust.version, trust.cas, trust.recovery, signature)
+
+
+def _first_trust(settings: Settings, ca: CertificateAuthority) -> Trust:
+    folder = settings.signing.folder
+    service = urlsplit(settings.base_url).hostname or "localhost"
+    trust = Trust(service, 1, (ca.public,), recovery_public(folder))
+    recovery = folder / RECOVERY_FILE
+    return sign_trust(trust, load_recovery(recovery)) if recovery.exists() else trust
+
+
+def sign_for_publication(
+    state: State,
+    store: FileStore,
+    settings: Settings,
+    snapshot_id: str,
+    now: datetime,
+    *,
+    completeness: Completeness | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Sign the statements of a snapshot, unless those that it has are those of its publication at `now`.
+
+    `completeness` are the sections about rows; without it, those of the earlier statements. `check` is called between
+    packs, and may raise. Raises OperatorError, FileStoreError, Unavailable.
+    """
+    plan = state.read(lambda stores: _plan(stores, snapshot_id))
+    if plan is None:
+        return
+    expires_at = _expiry(plan.snapshot, settings, now)
+    stored = plan.stored
+    if stored is not None and _fits(stored, plan) and stored.expires_at == expires_at and completeness is None:
+        return
+    authority = authority_of(state, settings, now)
+    if authority is None:
+        return
+    if completeness is None:
+        completeness = _stored_completeness(store, stored)
+    signing = _Signing(state, store, settings, plan, completeness)
+    key = authority.key(plan.version, now, expires_at)
+    facts = Facts(authority.service, plan.version, plan.snapshot.as_of, now, expires_at)
+    name = uuid.uuid4().hex[:12]
+    starts = signing.write_packs(facts, key, name, check)
+    signed = SignedSnapshot(
+        snapshot_id, plan.version, plan.chain_id, plan.erasures, now, expires_at, key.public, name, starts
+    )
+    # Another builder has published the snapshot in the meantime.
+    with suppress(Conflict):
+        state.write(lambda stores: stores.signatures.record(signed))
+    _log.info("snapshot.signed", snapshot_id=snapshot_id, version=plan.version, expires_at=expires_at.isoformat())
+
+
+def require_signed(stores: Stores, snapshot_id: str) -> None:
+    """Check that a snapshot that was published in this transaction has the statements of its publication.
+
+    Raises StatementsOutdated, which undoes the publication.
+    """
+    published, signed = stores.snapshots.get(snapshot_id), stores.signatures.of_snapshot(snapshot_id)
+    if signed is None and stores.signatures.trust() is None:
+        return
+    current = None if published is None else (published.version, published.chain_id, stores.signatures.erasures())
+    if signed is None or (signed.version, signed.chain_id, signed.erasures) != current:
+        raise StatementsOutdated("Another publication or an erasure came between. Repeat the publication.")
+
+
+def _plan(stores: Stores, snapshot_id: str) -> _Plan | None:
+    snapshot = stores.snapshots.get(snapshot_id)
+    if snapshot is None:
+        return None
+    served, version = stores.snapshots.current(), stores.deltas.last_version() + 1
+    chain_id = str(chain_of(snapshot, served, version)["chain_id"])
+    return _Plan(
+        snapshot,
+        version,
+        chain_id,
+        chain_id != snapshot.snapshot_id,
+        stores.signatures.erasures(),
+        served,
+        stores.signatures.of_snapshot(snapshot_id),
+        stores.signatures.trust(),
+    )
+
+
+def _fits(stored: SignedSnapshot, plan: _Plan) -> bool:
+    return (stored.version, stored.chain_id, stored.erasures) == (plan.version, plan.chain_id, plan.erasures)
+
+
+def _expiry(snapshot: Snapshot, settings: Settings, now: datetime) -> datetime:
+    publish_at = settings.snapshot.publish_at
+    published_at = now if snapshot.day is None else max(now, publication_of(snapshot.day, publish_at))
+    return next_publication(published_at, publish_at) + LATE_AFTER_EXPECTED
+
+
+def _stored_completeness(store: FileStore, stored: SignedSnapshot | None) -> Completeness:
+    if stored is None:
+        return lambda _client_id: UNACCOUNTED
+    statements = StoredStatements(store, stored)
+    return lambda client_id: statements.completeness(client_id) or UNACCOUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class _Signing:
+    """Writes the packs of one signing."""
+
+    state: State
+    store: FileStore
+    settings: Settings
+    plan: _Plan
+    completeness: Completeness
+
+    def write_packs(self, facts: Facts, key: SigningKey, name: str, check: Callable[[], None]) -> tuple[str, ...]:
+        """Sign the statements of all accounts. Return the first account of each pack."""
+        snapshot_id, plan = self.plan.snapshot.snapshot_id, self.plan
+        accounts = self.state.read(lambda stores: sorted(stores.snapshots.leaders(snapshot_id)))
+        found = self.state.read(lambda stores: stores.signatures.entries(snapshot_id, "", ""))
+        shared = {entry.resource: entry for entry in found}
+        chains = self.state.read(lambda stores: stores.signatures.account_chains(plan.chain_id))
+        previous = self._previous_editions()
+        starts: list[str] = []
+        with self.store.revise(snapshot_id, name) as revision:
+            for start in range(0, len(accounts), ACCOUNTS_PER_PACK):
+                check()
+                batch = accounts[start : start + ACCOUNTS_PER_PACK]
+                entries, deltas = self._content(batch[0], batch[-1])
+                statements = []
+                for client_id in batch:
+                    chain_id, closed_at = chains.get(client_id, (plan.chain_id, None))
+                    broken = closed_at is not None and closed_at >= plan.snapshot.started_at
+                    facts_of_account = AccountFacts(
+                        client_id,
+                        chain_id,
+                        entries_in(self.settings, shared | entries.get(client_id, {})),
+                        self.completeness(client_id),
+                        previous.get(client_id),
+                        {} if broken else deltas.get(client_id, {}),
+                    )
+                    content = statement(facts, facts_of_account)
+                    signature = key.sign(content, account_namespace(client_id))
+                    statements.append((client_id, SignedStatement(content, signature)))
+                revision.write("", pack_name(len(starts)), STATEMENTS.name, [encode_pack(statements)])
+                starts.append(batch[0])
+            revision.commit()
+        return tuple(starts)
+
+    def _content(
+        self, first: str, last: str
+    ) -> tuple[dict[str, dict[str, ManifestEntry]], dict[str, dict[str, ResourceDelta]]]:
+        """Return the entries and the deltas of the accounts from `first` to `last`, by account and resource."""
+        snapshot_id = self.plan.snapshot.snapshot_id
+        entries: dict[str, dict[str, ManifestEntry]] = {}
+        deltas: dict[str, dict[str, ResourceDelta]] = {}
+        for entry in self.state.read(lambda stores: stores.signatures.entries(snapshot_id, first, last)):
+            entries.setdefault(entry.client_id, {})[entry.resource] = entry
+        if self.plan.continues:
+            for each in self.state.read(lambda stores: stores.signatures.deltas(snapshot_id, first, last)):
+                deltas.setdefault(each.client_id, {})[each.resource] = each.delta
+        return entries, deltas
+
+    def _previous_editions(self) -> dict[str, Edition]:
+        """Return the latest statements of the published snapshot, by account."""
+        previous = self.plan.previous
+        signed = None
+        if previous is not None:
+            signed = self.state.read(lambda stores: stores.signatures.of_snapshot(previous.snapshot_id))
+        if signed is None:
+            return {}
+        editions = dict(StoredStatements(self.store, signed).editions())
+        revisions = self.state.read(lambda stores: stores.signatures.revisions(signed.snapshot_id))
+        editions.update((each.client_id, each.edition) for each in revisions)
+        return editions
+
+
+def entries_in(settings: Settings, by_resource: Mapping[str, ManifestEntry]) -> list[ManifestEntry]:
+    """Return entries in the order of the documentation, with the configured formats: those that the manifest lists."""
+    formats = settings.snapshot.formats
+    return [
+        ManifestEntry(
+            entry.client_id,
+            entry.resource,
+            entry.rows,
+            entry.fingerprint,
+            {name: stored for name, stored in entry.formats.items() if name in formats},
+        )
+        for entry in (by_resource[name] for name in RESOURCE_NAMES if name in by_resource)
+    ]

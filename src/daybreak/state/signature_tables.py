@@ -1,0 +1,55 @@
+"""Tables of signed statements and trust files."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from daybreak.state.columns import KEY, Instant, Json
+from daybreak.state.schema import metadata
+
+# Statements of the accounts of a run, in packs. `starts` has the first account of each.
+snapshot_statements = sa.Table(
+    "snapshot_statements",
+    metadata,
+    sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("chain_id", KEY, nullable=False),
+    sa.Column("erasures", sa.BigInteger, nullable=False),
+    sa.Column("signed_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("starts", Json, nullable=False),
+)
+
+# Statements that replace others after an erasure, one row for each later revision.
+statement_revisions = sa.Table(
+    "statement_revisions",
+    metadata,
+    sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("client_id", KEY, primary_key=True),
+    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("erasure_id", KEY, nullable=False),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
+)
+
+trust_files = sa.Table(
+    "trust_files",
+    metadata,
+    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("cas", Json, nullable=False),
+    sa.Column("recovery", sa.Text, nullable=False),
+    sa.Column("signature", sa.Text, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+)
+
+# Public keys of publications and CAs. No row is ever deleted.
+revoked_signers = sa.Table(
+    "revoked_signers",
+    metadata,
+    sa.Column("public_key", KEY, primary_key=True),
+    sa.Column("revoked_at", Instant, nullable=False),
+)

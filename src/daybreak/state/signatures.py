@@ -1,0 +1,213 @@
+"""Repository of signed statements and trust files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.delta import LeaderDelta, ResourceDelta
+from daybreak.domain.errors import Conflict
+from daybreak.domain.signing import Edition, Revision, SignedSnapshot, Trust
+from daybreak.domain.snapshot import ManifestEntry, SnapshotState, StoredFormat
+from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshot_files, snapshots
+from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
+from daybreak.state.snapshots import UNPUBLISHED
+from daybreak.state.statements import upsert
+
+_SERVED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
+_FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
+_DELTA = msgspec.json.Decoder(ResourceDelta)
+
+
+class SignatureStore:
+    """Statements of snapshots, revisions after erasures, the trust file, and revoked keys."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    # --- Statements of snapshots -------------------------------------------------------------------
+
+    def record(self, signed: SignedSnapshot) -> None:
+        """Replace the statements of a run. Raises Conflict for a published one, whose statements never change."""
+        row = self._connection.execute(
+            sa.select(snapshots.c.fence, snapshots.c.state)
+            .where(snapshots.c.snapshot_id == signed.snapshot_id)
+            .with_for_update()
+        ).first()
+        if row is None or row.state not in UNPUBLISHED:
+            raise Conflict(f"Snapshot {signed.snapshot_id} can no longer be signed.")
+        values = {
+            "fence": row.fence,
+            "version": signed.version,
+            "chain_id": signed.chain_id,
+            "erasures": signed.erasures,
+            "signed_at": signed.signed_at,
+            "expires_at": signed.expires_at,
+            "public_key": signed.public_key,
+            "name": signed.name,
+            "starts": list(signed.starts),
+        }
+        upsert(self._connection, snapshot_statements, [values], keys=["fence"])
+
+    def of_snapshot(self, snapshot_id: str) -> SignedSnapshot | None:
+        """Return the statements of a run, None if they were not signed."""
+        return self._signed(snapshots.c.snapshot_id == snapshot_id)
+
+    def of_publication(self, version: int | None) -> SignedSnapshot | None:
+        """Return the statements of the published snapshot, or of a kept one with that version."""
+        is_wanted = snapshots.c.version == version
+        if version is None:
+            current = sa.select(current_snapshot.c.snapshot_id).scalar_subquery()
+            is_wanted = snapshots.c.snapshot_id == current
+        return self._signed(is_wanted, snapshots.c.state.in_(_SERVED), snapshots.c.files_stand.is_(True))
+
+    def _signed(self, *conditions: sa.ColumnElement[bool]) -> SignedSnapshot | None:
+        table = snapshot_statements.c
+        row = self._connection.execute(
+            sa.select(
+                snapshots.c.snapshot_id, table.version, table.chain_id, table.erasures, table.signed_at,
+                table.expires_at, table.public_key, table.name, table.starts,
+            )
+            .join(snapshots, snapshots.c.fence == table.fence)
+            .where(*conditions)
+        ).first()  # fmt: skip
+        return None if row is None else SignedSnapshot(*row[:-1], starts=tuple(row[-1]))
+
+    def erasures(self) -> int:
+        """Return the number of closed account chains. Statements that are not published are obsolete if it grows."""
+        return int(
+            self._connection.execute(sa.select(counters.c.value).where(counters.c.name == "erasures")).scalar_one()
+        )
+
+    # --- Revisions after erasures ------------------------------------------------------------------
+
+    def add_revision(self, snapshot_id: str, client_id: str, revision: Revision) -> None:
+        """Add the next revision of a statement. Raises Conflict if it exists."""
+        latest, edition = self.latest_revision(snapshot_id, client_id), revision.edition
+        if latest is not None and latest.edition.revision >= edition.revision:
+            raise Conflict(f"The statement of {client_id} in snapshot {snapshot_id} has changed.")
+        self._connection.execute(
+            sa.insert(statement_revisions).values(
+                fence=self._fence(snapshot_id),
+                client_id=client_id,
+                revision=edition.revision,
+                erasure_id=revision.erasure_id,
+                public_key=revision.public_key,
+                key=revision.key,
+                sha256=edition.sha256,
+            )
+        )
+
+    def latest_revision(self, snapshot_id: str, client_id: str) -> Revision | None:
+        """Return the latest revision that an erasure made."""
+        found = self.revisions(snapshot_id, client_id)
+        return found[-1] if found else None
+
+    def revisions(self, snapshot_id: str, client_id: str | None = None) -> list[Revision]:
+        """Return the revisions that erasures made, oldest first, of one or all accounts."""
+        table = statement_revisions.c
+        query = (
+            sa.select(table.client_id, snapshots.c.version, table.revision, table.sha256, table.key, table.erasure_id,
+                      table.public_key)
+            .join(snapshots, snapshots.c.fence == table.fence)
+            .where(snapshots.c.snapshot_id == snapshot_id)
+            .order_by(table.client_id, table.revision)
+        )  # fmt: skip
+        if client_id is not None:
+            query = query.where(table.client_id == client_id)
+        return [
+            Revision(owner, Edition(version, revision, sha256), key, erasure_id, public_key)
+            for owner, version, revision, sha256, key, erasure_id, public_key in self._connection.execute(query)
+        ]
+
+    # --- Content of statements ---------------------------------------------------------------------
+
+    def entries(self, snapshot_id: str, first: str, last: str) -> list[ManifestEntry]:
+        """Return the manifest entries of the accounts from `first` to `last`, and those without an account if `first`
+        is empty.
+        """
+        table = snapshot_files.c
+        rows = self._connection.execute(
+            sa.select(table.client_id, table.resource, table.rows, table.fingerprint,
+                      sa.type_coerce(table.formats, sa.Text))
+            .where(table.fence == self._fence(snapshot_id), table.resource.in_(RESOURCE_NAMES),
+                   table.client_id.between(first, last))
+        )  # fmt: skip
+        return [
+            ManifestEntry(client_id, resource, count, fingerprint, _FORMATS.decode(formats))
+            for client_id, resource, count, fingerprint, formats in rows
+        ]
+
+    def deltas(self, snapshot_id: str, first: str, last: str) -> list[LeaderDelta]:
+        """Return the deltas of the accounts from `first` to `last`."""
+        table = snapshot_deltas.c
+        rows = self._connection.execute(
+            sa.select(table.client_id, table.resource, sa.type_coerce(table.delta, sa.Text)).where(
+                table.fence == self._fence(snapshot_id), table.client_id.between(first, last), table.resource != ""
+            )
+        )
+        return [LeaderDelta(client_id, resource, _DELTA.decode(delta)) for client_id, resource, delta in rows]
+
+    def account_chains(self, service_chain_id: str) -> dict[str, tuple[str, datetime]]:
+        """Return the own chains of accounts, and when their chain of the service was closed."""
+        rows = self._connection.execute(
+            sa.select(account_chains.c.client_id, account_chains.c.chain_id, account_chains.c.closed_at).where(
+                account_chains.c.service_chain_id == service_chain_id
+            )
+        )
+        return {client_id: (chain_id, closed_at) for client_id, chain_id, closed_at in rows}
+
+    def _fence(self, snapshot_id: str) -> int:
+        return int(
+            self._connection.execute(
+                sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)
+            ).scalar_one()
+        )
+
+    # --- Trust ---------------------------------------------------------------------------------------
+
+    def trust(self) -> Trust | None:
+        """Return the current trust file, None if the service has not signed anything."""
+        row = self._connection.execute(sa.select(trust_files).order_by(trust_files.c.version.desc()).limit(1)).first()
+        return None if row is None else Trust(row.service, row.version, tuple(row.cas), row.recovery, row.signature)
+
+    def add_trust(self, trust: Trust, now: datetime) -> None:
+        """Add the next version of the trust file. Raises Conflict if another one was added in the meantime."""
+        current = self.trust()
+        if trust.version != (1 if current is None else current.version + 1):
+            raise Conflict("The trust file was changed in the meantime. Run the command again.")
+        self._connection.execute(
+            sa.insert(trust_files).values(
+                version=trust.version,
+                service=trust.service,
+                cas=list(trust.cas),
+                recovery=trust.recovery,
+                signature=trust.signature,
+                created_at=now,
+            )
+        )
+
+    def revoke(self, public_keys: Sequence[str], now: datetime) -> None:
+        """Record keys as revoked."""
+        rows: list[dict[str, Any]] = [{"public_key": key, "revoked_at": now} for key in public_keys]
+        upsert(self._connection, revoked_signers, rows, keys=["public_key"], change=["public_key"])
+
+    def revoked(self) -> list[str]:
+        """Return the revoked keys, sorted."""
+        return list(
+            self._connection.scalars(sa.select(revoked_signers.c.public_key).order_by(revoked_signers.c.public_key))
+        )
+
+    def raise_version(self, version: int) -> int:
+        """Let later publications have a version greater than this one. Return the last version."""
+        self._connection.execute(
+            sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
+        )
+        return int(
+            self._connection.execute(sa.select(counters.c.value).where(counters.c.name == "version")).scalar_one()
+        )

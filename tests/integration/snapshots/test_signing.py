@@ -1,0 +1,218 @@
+"""Signed statements of runs: content, chain, publications in between, and erasures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.catalogue.models import load_models
+from daybreak.credentials.signing_folder import CA_FILE, create_keys
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.signing import account_namespace
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.proof.statement_pack import SignedStatement
+from daybreak.snapshots.guard import Finding
+from daybreak.snapshots.publish import accept, publish
+from daybreak.snapshots.run import run_day, run_manually
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.signed_statements import read_stored, statement_key
+from daybreak.sources.duckdb import DuckdbSource
+from tests.configured import configured
+from tests.parts.erasure import AS_OF, Person, make_person
+from tests.parts.presence import absent
+from tests.small_platform import context_in
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Person]:
+    folder = tmp_path_factory.mktemp("platform")
+    return folder / "platform", make_person(folder / "platform")
+
+
+@pytest.fixture
+def context(tmp_path: Path, platform: tuple[Path, Person], empty_state: Path) -> Iterator[RunContext]:
+    """A context whose service signs, with a platform."""
+    if shutil.which("ssh-keygen") is None:
+        absent("ssh-keygen", "apt-get install openssh-client")
+    shutil.copy(empty_state, tmp_path / "state.db")
+    create_keys(tmp_path / "signing")
+    source = DuckdbSource(platform[0], load_models(), memory_bytes=256 << 20, threads=1, temp_dir=tmp_path / "spill")
+    settings = configured(
+        base_url="https://export.example.org", signing={"folder": tmp_path / "signing"}, snapshot={"keep": 3}
+    )
+    found = replace(context_in(tmp_path, settings=settings), source=source)
+    yield found
+    found.state.close()
+
+
+def signed(context: RunContext, client_id: str, version: int | None = None, revision: int | None = None) -> Any:
+    """Return the stored statement of an account, None without one."""
+
+    def read(stores: Any) -> str | None:
+        found = stores.signatures.of_publication(version)
+        return None if found is None else statement_key(stores, found, client_id, revision)
+
+    key = context.state.read(read)
+    return None if key is None else read_stored(context.store, key, client_id)
+
+
+def predicate(statement: SignedStatement) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(statement.content)["predicate"]
+    return found
+
+
+def accounts(context: RunContext, snapshot: Snapshot) -> list[str]:
+    return context.state.read(lambda stores: list(stores.snapshots.leaders(snapshot.snapshot_id)))
+
+
+def ssh_keygen_accepts(
+    context: RunContext, folder: Path, statement: SignedStatement, client_id: str, at: datetime
+) -> bool:
+    trust = context.state.read(lambda stores: stores.signatures.trust())
+    assert trust is not None
+    (folder / "trust").write_text(trust.text())
+    (folder / "sig").write_bytes(statement.signature)
+    command = [
+        "ssh-keygen", "-Y", "verify", "-f", "trust", "-I", "export.example.org", "-n", account_namespace(client_id),
+        "-s", "sig", f"-Overify-time={at:%Y%m%d%H%M%SZ}",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, input=statement.content, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def stored_digests(context: RunContext, snapshot: Snapshot, client_id: str) -> Mapping[str, str]:
+    entries = context.state.read(lambda stores: stores.snapshots.manifest(snapshot.snapshot_id, client_id))
+    endings = {"csv": ".csv.gz", "json": ".json.gz"}
+    return {
+        entry.resource + endings[name]: stored.sha256 for entry in entries for name, stored in entry.formats.items()
+    }
+
+
+def test_each_account_has_a_statement_of_its_files(context: RunContext, tmp_path: Path) -> None:
+    snapshot = run_manually(context, as_of=AS_OF)
+    clients = accounts(context, snapshot)
+    assert len(clients) > 1
+    for client_id in clients:
+        found = signed(context, client_id)
+        content = json.loads(found.content)
+        listed = {each["name"]: each["digest"]["sha256"] for each in content["subject"]}
+        assert listed == stored_digests(context, snapshot, client_id)
+        assert content["predicate"]["client_id"] == client_id
+        assert (content["predicate"]["version"], content["predicate"]["revision"]) == (1, 1)
+        at = datetime.fromisoformat(content["predicate"]["signed_at"])
+        assert ssh_keygen_accepts(context, tmp_path, found, client_id, at)
+        assert not ssh_keygen_accepts(context, tmp_path, found, client_id, at + timedelta(hours=31))
+        others = [each for each in clients if each != client_id]
+        assert not any(other in found.content.decode() for other in others)
+
+
+def test_rows_of_all_accounts_add_up_to_the_report(context: RunContext) -> None:
+    snapshot = run_manually(context, as_of=AS_OF)
+    sections = [predicate(signed(context, each))["completeness"] for each in accounts(context, snapshot)]
+    assert {section["status"] for section in sections} == {"proved"}
+    accounting: Any = snapshot.report["accounting"]
+    for table in accounting["tables"]:
+        if table["resource"] == "leaders":
+            continue
+        own = [section[table["resource"]][table["table"]] for section in sections]
+        assert all(each["source"] == each["exported"] + sum(each["excluded"].values()) for each in own)
+        of_no_account = sum(table["of_no_account"].values())
+        assert sum(each["source"] for each in own) + of_no_account == table["source"]
+        assert sum(each["exported"] for each in own) == table["exported"]
+
+
+def test_statements_form_a_chain(context: RunContext) -> None:
+    first = run_manually(context, as_of=AS_OF)
+    client_id = accounts(context, first)[0]
+    before = signed(context, client_id)
+    run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    after = predicate(signed(context, client_id))
+    assert after["previous"] == {
+        "version": 1, "revision": 1, "sha256": hashlib.sha256(before.content).hexdigest()
+    }  # fmt: skip
+    assert after["chain_id"] == predicate(before)["chain_id"] == first.snapshot_id
+    assert signed(context, client_id, version=1).content == before.content
+    for delta in after["deltas"].values():
+        assert delta["from"]["version"] == 1
+
+
+def daily(context: RunContext, clock: list[datetime]) -> tuple[RunContext, Snapshot]:
+    """Return a context at another time, and a complete snapshot of the day that waits for its hour."""
+    moved = replace(context, clock=lambda: clock[0])
+    found = run_day(moved, clock[0].date())
+    assert found is not None
+    assert found.state is SnapshotState.COMPLETE
+    return moved, found
+
+
+def test_publication_in_between_is_signed_again(context: RunContext) -> None:
+    clock = [datetime(2030, 1, 2, 3, 0, tzinfo=UTC)]
+    moved, waiting = daily(context, clock)
+    other = run_manually(replace(context, clock=lambda: clock[0] - timedelta(minutes=30)))
+    assert other.version == 1
+    clock[0] += timedelta(hours=1)
+    assert publish(moved.state, moved.store, moved.settings, waiting, clock[0])
+    client_id = accounts(context, waiting)[0]
+    found = predicate(signed(context, client_id))
+    assert found["version"] == 2
+    assert found["previous"]["version"] == 1
+    assert found["completeness"]["status"] == "proved"
+    assert found["expires_at"] == "2030-01-03T10:00:00Z"
+
+
+def test_snapshot_that_waited_is_published_without_the_ca(context: RunContext, tmp_path: Path) -> None:
+    clock = [datetime(2030, 1, 2, 3, 0, tzinfo=UTC)]
+    moved, waiting = daily(context, clock)
+    (tmp_path / "signing" / CA_FILE).unlink()
+    clock[0] += timedelta(hours=1)
+    assert publish(moved.state, moved.store, moved.settings, waiting, clock[0])
+    assert predicate(signed(context, accounts(context, waiting)[0]))["expires_at"] == "2030-01-03T10:00:00Z"
+
+
+def test_service_that_signs_publishes_nothing_unsigned(context: RunContext, tmp_path: Path) -> None:
+    run_manually(context, as_of=AS_OF)
+    (tmp_path / "signing" / CA_FILE).unlink()
+    with pytest.raises(OperatorError, match="has no CA"):
+        run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    current = context.state.read(lambda stores: stores.snapshots.current())
+    assert current is not None
+    assert current.version == 1
+
+
+def test_ca_of_a_stranger_signs_nothing(context: RunContext, tmp_path: Path) -> None:
+    run_manually(context, as_of=AS_OF)
+    shutil.rmtree(tmp_path / "signing")
+    create_keys(tmp_path / "signing")
+    with pytest.raises(OperatorError, match="does not list the CA"):
+        run_manually(context, as_of=AS_OF + timedelta(hours=1))
+
+
+def test_held_snapshot_is_signed_when_it_is_accepted(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run_manually(context, as_of=AS_OF)
+    with monkeypatch.context() as patch:
+        finding = Finding("rows", "members", "fewer rows")
+        patch.setattr("daybreak.snapshots.snapshot_run.comparison_findings", lambda *_: [finding])
+        held = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    assert held.state is SnapshotState.HELD
+    run_manually(context, as_of=AS_OF + timedelta(minutes=30))
+    done = accept(context.state, context.store, context.settings, held.snapshot_id, "checked", context.clock())
+    found = predicate(signed(context, accounts(context, first)[0]))
+    assert done.version == found["version"] == 3
+    assert found["completeness"]["status"] == "proved"
+
+
+def test_without_a_ca_files_are_not_signed(context: RunContext, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "signing")
+    snapshot = run_manually(context, as_of=AS_OF)
+    assert snapshot.state is SnapshotState.PUBLISHED
+    assert signed(context, accounts(context, snapshot)[0]) is None
+    assert context.state.read(lambda stores: stores.signatures.trust()) is None
