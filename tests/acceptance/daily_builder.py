@@ -11,6 +11,7 @@ from pathlib import Path
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS
 from daybreak.catalogue.models import load_models
+from daybreak.credentials.signing_folder import create_keys
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -23,13 +24,16 @@ from tests.reference.platforms import write_parquet
 
 @dataclass
 class Builder:
-    """Builder of an installation. `platform` changes every day. `sharing`: Delta Sharing is enabled."""
+    """Builder of an installation. `platform` changes every day. `sharing`: Delta Sharing is enabled. `signing`: the
+    files are signed with the keys in `folder`.
+    """
 
     installation: Installation
     platform: ChangingPlatform
     folder: Path
     runs: int = 0
     sharing: bool = False
+    signing: bool = False
 
     def publish(self) -> None:
         """Publish the files of the platform."""
@@ -42,10 +46,16 @@ class Builder:
             )
             context = RunContext(
                 state=state, store=LocalDisk(self.installation.files_folder), source=source,
-                settings=configured(DEFAULTS, guard={"enabled": False}, **self._settings()),
+                settings=configured(DEFAULTS, guard={"enabled": False}, **self._settings(), **self._signing()),
                 builder="test", clock=lambda: datetime.now(UTC), ticks=time.monotonic, new_id=lambda: str(uuid.uuid4()),
             )  # fmt: skip
             assert run_manually(context).state == "published"
+
+    def _signing(self) -> dict[str, object]:
+        if not self.signing:
+            return {}
+        create_keys(self.folder / "signing")
+        return {"base_url": "https://export.example.org", "signing": {"folder": self.folder / "signing"}}
 
     def _settings(self) -> dict[str, dict[str, object]]:
         if not self.sharing:

@@ -23,23 +23,25 @@ def init(
     engine: Annotated[str, Parameter(help="Value of source.engine: duckdb, postgresql or spark.")] = "duckdb",
     base_url: Annotated[str, Parameter(help="Public URL of the service.")] = "http://127.0.0.1:8400",
 ) -> None:
-    """Create a commented daybreak.toml, a keyring and an empty state database, all with mode 0600. Existing files are
-    kept.
+    """Create a commented daybreak.toml, a keyring, the keys that sign files, and an empty state database, all with mode
+    0600. Existing files are kept.
     """
     refuse_password(source, "--source")
     path = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
     print_text(f"{path} is ready.")
     first = f"set source.location in it (now {source}), then " if source == DEFAULT_SOURCE else ""
+    print_text("Move signing/recovery to a safe place after the first publication. Only `daybreakd trust` needs it.")
     print_text(f"Next, in that folder: {first}run `daybreakd doctor` to see what is missing.")
 
 
 def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
-    """Create configuration, keyring and state database, and return the path of the configuration.
+    """Create configuration, keyring, signing keys and state database, and return the path of the configuration.
 
     `values` are set in it; all other settings are commented out. Raises OperatorError when a configuration exists.
     """
     from daybreak.bootstrap import now_utc
     from daybreak.credentials import keyring
+    from daybreak.credentials.signing_folder import create_keys
     from daybreak.settings import load_settings
     from daybreak.state.migrate import migrate
 
@@ -60,6 +62,7 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
         raise
     if not settings.keys.file.exists():
         keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
+    create_keys(settings.signing.folder)
     migrate(settings.state.url.get_secret_value())
     return path
 

@@ -18,6 +18,7 @@ from daybreak.web.api.files import file_routes
 from daybreak.web.api.health import health_routes
 from daybreak.web.api.links import link_routes
 from daybreak.web.api.readiness import ReadinessProbe
+from daybreak.web.api.statements import statement_routes
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
 from daybreak.web.errors import exception_handlers
@@ -60,6 +61,7 @@ def create_app(services: Services, background: Background) -> Application:
         *link_routes(services, guard),
         # Before the paths of files, one of which matches every path.
         *delta_routes(services),
+        *statement_routes(services),
         *file_routes(services),
         *auth_routes(services),
         *audit_routes(services),

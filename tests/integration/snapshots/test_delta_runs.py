@@ -262,7 +262,7 @@ def test_builder_that_was_killed_before_the_confirmation_continues_the_chain(
 ) -> None:
     run(context, clock, "a")
     with monkeypatch.context() as patch:
-        patch.setattr("daybreak.snapshots.run.confirm_publication", lambda *_: None)
+        patch.setattr("daybreak.snapshots.publish.confirm_publication", lambda *_: None)
         run(context, clock, "b")
     run(context, clock, "c")
     assert versions(context) == (1, 3, [2, 3])

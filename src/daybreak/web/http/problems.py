@@ -69,6 +69,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "file_gone": (404, "Snapshot deleted"),
     "snapshot_not_ready": (404, "No files yet"),
     "no_delta": (404, "No such delta"),
+    "no_statement": (404, "No such statement"),
     "method_not_allowed": (405, "Method not allowed"),
     "request_timeout": (408, "Request timed out"),
     "conflict": (409, "Conflict with the current state"),

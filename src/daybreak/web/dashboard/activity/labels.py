@@ -40,6 +40,7 @@ ACTION_LABELS: Mapping[str, str] = {
     "grant.changed": "Permissions changed",
     "grant.removed": "Access removed",
     "link.issued": "Download link issued",
+    "statement.fetched": "Signed statement fetched",
     "table.queried": "Table queried",
     "file.fetched": "File downloaded",
     "file.previewed": "File previewed",
@@ -49,7 +50,7 @@ ACTION_LABELS: Mapping[str, str] = {
 """Label of each audit action that concerns an account."""
 
 ACTION_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Files": ("link.", "file.", "files.", "table."),
+    "Files": ("link.", "file.", "files.", "statement.", "table."),
     "Sign-in and security": (
         "login", "logout", "second_factor", "passkey.", "reauthenticated", "password.", "context.", "session.",
         "identity.",

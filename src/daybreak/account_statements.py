@@ -1,0 +1,63 @@
+"""Signed statements of an account's files, for principals that may download the files."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.authorization import require_in_context
+from daybreak.domain.errors import Forbidden, NotFound
+from daybreak.domain.identity import Caller, Principal
+from daybreak.downloads import DownloadServices, record_download
+from daybreak.filestore.file_store import FileStore
+from daybreak.proof.statement_pack import SignedStatement
+from daybreak.snapshots.signed_statements import read_stored, statement_key
+from daybreak.state.stores import Stores
+
+_EDITION = re.compile(r"([1-9][0-9]{0,17})\.([1-9][0-9]{0,17})")
+
+
+async def account_statement(
+    services: DownloadServices,
+    files: FileStore,
+    principal: Principal,
+    client_id: str,
+    caller: Caller,
+    name: str,
+    edition: str | None = None,
+) -> SignedStatement:
+    """Return the current statement of an account, or that of a kept `edition` such as `48.1` (version and revision).
+
+    Each call counts as a download and is recorded with the `name` of the file. Raises RateLimited, Forbidden,
+    NotFound (`no_statement`), FileStoreError, Unavailable.
+    """
+    origin = EventOrigin.of(principal, services.clock(), caller)
+    try:
+        await require_in_context(services.state, principal, "download", client_id)
+        found = await _find(services, files, client_id, edition)
+    except (Forbidden, NotFound) as refusal:
+        await record_download(services, origin, "statement.fetched", refusal.code, {"file": name})
+        raise
+    await record_download(services, origin, "statement.fetched", "ok", {"file": name})
+    return found
+
+
+async def _find(services: DownloadServices, files: FileStore, client_id: str, edition: str | None) -> SignedStatement:
+    version = revision = None
+    if edition is not None:
+        parts = _EDITION.fullmatch(edition)
+        if parts is None:
+            raise NotFound("Unknown statement. Use a version and a revision, such as 48.1.json.", code="no_statement")
+        version, revision = int(parts[1]), int(parts[2])
+
+    def read(stores: Stores) -> str | None:
+        signed = stores.signatures.of_publication(version)
+        return None if signed is None else statement_key(stores, signed, client_id, revision)
+
+    key = await services.state.aread(read)
+    found = None if key is None else await asyncio.to_thread(read_stored, files, key, client_id)
+    if found is None:
+        detail = "The current files have no signed statement." if edition is None else "This statement is not kept."
+        raise NotFound(detail, code="no_statement")
+    return found

@@ -1,0 +1,145 @@
+"""Signed statements, the trust file, and revoked keys."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.account_statements import account_statement
+from daybreak.domain.errors import NotFound
+from daybreak.domain.signing import Trust
+from daybreak.web.api import examples
+from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
+from daybreak.web.api.operation import FILES, SERVICE, AnyOperation, ApiRoute, Operation, Parameter, ResponseType
+from daybreak.web.request_state import caller_of
+from daybreak.web.services import Services
+
+_MAX_NAME = 60
+_TEXT = ("text/plain",)
+_EDITION = Parameter("edition", "path", "Version and revision.", "48.1")
+_CLIENT_ID = Parameter("client_id", "path", "`client_id` of the account.", examples.CLIENT_ID, UUID)
+_SIGNATURE = ResponseType("The signature, as `ssh-keygen -Y verify` reads it.", bytes, _TEXT)
+GET_STATEMENT = Operation(
+    operation_id="getStatement",
+    summary="Get the signed statement",
+    description="Returns the statement about the current files: digests, rows, deltas, and the rows of the source that "
+    "are in no file, by rule. Check it with its signature, then the files with its digests.",
+    tag=FILES,
+    credential=SESSION_OR_API_TOKEN,
+    parameters=(_CLIENT_ID,),
+    body=None,
+    response=ResponseType("The statement, in-toto Statement v1.", bytes, ("application/json",)),
+    problems=("no_statement", "rate_limited", "files_unavailable", "file_damaged", "file_store_fault"),
+)
+GET_SIGNATURE = replace(
+    GET_STATEMENT,
+    operation_id="getStatementSignature",
+    summary="Get the signature of the statement",
+    description="Returns the signature of the current statement.",
+    response=_SIGNATURE,
+)
+GET_KEPT_STATEMENT = replace(
+    GET_STATEMENT,
+    operation_id="getKeptStatement",
+    summary="Get a statement by version",
+    description="Returns the statement of a snapshot that is kept. An erasure makes another revision.",
+    parameters=(_CLIENT_ID, _EDITION),
+)
+GET_KEPT_SIGNATURE = replace(
+    GET_SIGNATURE,
+    operation_id="getKeptStatementSignature",
+    summary="Get a signature by version",
+    description="Returns the signature of the statement of a snapshot that is kept.",
+    parameters=(_CLIENT_ID, _EDITION),
+)
+GET_TRUST = Operation(
+    operation_id="getTrust",
+    summary="Get the trust file",
+    description="Returns the keys whose signatures to accept, as `ssh-keygen` reads them (`allowed_signers`), with a "
+    "version. Compare it over another channel before the first use.",
+    tag=SERVICE,
+    body=None,
+    response=ResponseType("The trust file.", bytes, _TEXT),
+    problems=("no_statement",),
+)
+GET_TRUST_SIGNATURE = replace(
+    GET_TRUST,
+    operation_id="getTrustSignature",
+    summary="Get the signature of the trust file",
+    description="Returns the signature that the recovery key made.",
+    response=_SIGNATURE,
+)
+GET_REVOKED = replace(
+    GET_TRUST,
+    operation_id="getRevokedKeys",
+    summary="List revoked keys",
+    description="Returns the revoked keys for `ssh-keygen -Y verify -r`, one per line. Empty if none is revoked.",
+    response=ResponseType("The list.", bytes, _TEXT),
+    problems=(),
+)
+
+
+def statement_routes(services: Services) -> list[ApiRoute]:
+    """Return the routes of statements and of the trust file. They precede those of files."""
+    files = "/download/v1/files/{client_id}"
+    return [
+        _statement_route(services, f"{files}/statement.json", GET_STATEMENT),
+        _statement_route(services, f"{files}/statement.json.sig", GET_SIGNATURE),
+        _statement_route(services, f"{files}/statements/{{edition}}.json", GET_KEPT_STATEMENT),
+        _statement_route(services, f"{files}/statements/{{edition}}.json.sig", GET_KEPT_SIGNATURE),
+        ApiRoute("/download/v1/trust", _trust_endpoint(services, Trust.text, GET_TRUST), GET_TRUST),
+        ApiRoute(
+            "/download/v1/trust.sig",
+            _trust_endpoint(services, lambda trust: trust.signature, GET_TRUST_SIGNATURE),
+            GET_TRUST_SIGNATURE,
+        ),
+        ApiRoute("/download/v1/trust/revoked", _revoked_endpoint(services), GET_REVOKED),
+    ]
+
+
+def _statement_route(services: Services, path: str, operation: AnyOperation) -> ApiRoute:
+    async def endpoint(request: Request) -> Response:
+        principal = await principal_of(request, services)
+        edition = request.path_params.get("edition")
+        is_signature = path.endswith(".sig")
+        found = await account_statement(
+            services.downloads,
+            services.files,
+            principal,
+            request.path_params["client_id"].lower(),
+            caller_of(request),
+            request.url.path.rpartition("/")[2][:_MAX_NAME],
+            edition,
+        )
+        return _content(operation, found.signature if is_signature else found.content)
+
+    return ApiRoute(path, endpoint, operation)
+
+
+def _trust_endpoint(
+    services: Services, text: Callable[[Trust], str], operation: AnyOperation
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(_request: Request) -> Response:
+        trust = await services.state.aread(lambda stores: stores.signatures.trust())
+        found = "" if trust is None else text(trust)
+        if not found:
+            raise NotFound("This service has not signed anything.", code="no_statement")
+        return _content(operation, found.encode())
+
+    return endpoint
+
+
+def _revoked_endpoint(services: Services) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(_request: Request) -> Response:
+        keys = await services.state.aread(lambda stores: stores.signatures.revoked())
+        return _content(GET_REVOKED, "".join(f"{key}\n" for key in keys).encode())
+
+    return endpoint
+
+
+def _content(operation: AnyOperation, content: bytes) -> Response:
+    return Response(content, operation.response.status, media_type=operation.response.media_types[0])
