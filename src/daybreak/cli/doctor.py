@@ -31,8 +31,8 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def doctor(*, config: Config = None, json: AsJson = False) -> int:
-    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on, locations, mail, webhooks,
-    background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON line.
+    """Check configuration, keyring, signing, state, files, source, disk, encoder, single sign-on, locations, mail,
+    webhooks, background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON line.
     """
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
@@ -43,6 +43,7 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
         ("addresses", _addresses),
         ("state database", _state),
         ("keyring", _keyring),
+        ("signing", _signing),
         ("file store", _files),
         ("source", _source),
         ("directory", _directory),
@@ -121,6 +122,17 @@ def _keyring(settings: "Settings") -> str:
     with closing(open_state(settings)) as state:
         ring = state.read(lambda stores: read_keyring(settings, stores))
     return f"{settings.keys.file}, signing key {ring.signing_kid}"
+
+
+def _signing(settings: "Settings") -> str:
+    from daybreak.bootstrap import open_state
+    from daybreak.credentials.signing_folder import RECOVERY_FILE
+    from daybreak.snapshots.trust import signing_state
+
+    with closing(open_state(settings)) as state:
+        found = signing_state(state, settings)
+    recovery = settings.signing.folder / RECOVERY_FILE
+    return f"{found}; move {recovery} to a safe place" if recovery.exists() else found
 
 
 def _single_sign_on(settings: "Settings") -> str:

@@ -84,6 +84,13 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Change the signing key without interruption", "daybreakd keys rotate"),
         ("Revoke a key that others may have", "daybreakd keys revoke 5f2c90ab"),
     ),
+    "trust": (
+        ("Print the keys whose signatures to accept", "daybreakd trust show"),
+        ("Replace the CA; both are valid for a while", "daybreakd trust rotate --recovery-key /media/usb/recovery"),
+        ("Revoke the signatures of a version", "daybreakd trust revoke 48"),
+        ("Revoke a CA that others may have", "daybreakd trust revoke --ca --recovery-key /media/usb/recovery"),
+        ("Continue after a restore from a backup", "daybreakd trust resume-above 48"),
+    ),
     "audit": (
         ("Print the logins of the last two hours", "daybreakd audit --action login --since 2h"),
         ("Print new events as they occur", "daybreakd audit --follow"),

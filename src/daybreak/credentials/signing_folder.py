@@ -26,6 +26,7 @@ from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey,
 from daybreak.domain.errors import OperatorError
 
 CA_FILE = "ca"
+_NEXT_CA_FILE = "ca.next"
 RECOVERY_FILE = "recovery"
 RECOVERY_PUBLIC_FILE = "recovery.pub"
 _FORBIDDEN_BITS = stat.S_IRWXG | stat.S_IRWXO
@@ -42,14 +43,18 @@ def create_keys(folder: Path) -> None:
     _write_private(folder / CA_FILE, generate_private_key(SECP256R1()))
 
 
-def replace_ca(folder: Path) -> str:
-    """Replace the CA by a new one, and return its public key. Raises OSError."""
-    key = generate_private_key(SECP256R1())
-    temporary = folder / f"{CA_FILE}.new"
-    temporary.unlink(missing_ok=True)
-    _write_private(temporary, key)
-    temporary.replace(folder / CA_FILE)
+def create_next_ca(folder: Path) -> str:
+    """Create another CA next to the one in use, and return its public key. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key, path = generate_private_key(SECP256R1()), folder / _NEXT_CA_FILE
+    path.unlink(missing_ok=True)
+    _write_private(path, key)
     return public_text(key)
+
+
+def activate_next_ca(folder: Path) -> None:
+    """Replace the CA by the next one. Raises OSError."""
+    (folder / _NEXT_CA_FILE).replace(folder / CA_FILE)
 
 
 def load_ca(folder: Path) -> CertificateAuthority | None:

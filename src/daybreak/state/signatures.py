@@ -193,9 +193,12 @@ class SignatureStore:
         )
 
     def revoke(self, public_keys: Sequence[str], now: datetime) -> None:
-        """Record keys as revoked."""
+        """Record keys as revoked. Statements that are not published yet become obsolete."""
         rows: list[dict[str, Any]] = [{"public_key": key, "revoked_at": now} for key in public_keys]
         upsert(self._connection, revoked_signers, rows, keys=["public_key"], change=["public_key"])
+        self._connection.execute(
+            sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1)
+        )
 
     def revoked(self) -> list[str]:
         """Return the revoked keys, sorted."""

@@ -25,6 +25,7 @@ from daybreak.snapshots.publish import accept, publish
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signed_statements import read_stored, statement_key
+from daybreak.snapshots.trust import resume_above, revoke_publication, rotate_ca, signing_state
 from daybreak.sources.duckdb import DuckdbSource
 from tests.configured import configured
 from tests.parts.erasure import AS_OF, Person, make_person
@@ -216,3 +217,78 @@ def test_without_a_ca_files_are_not_signed(context: RunContext, tmp_path: Path) 
     assert snapshot.state is SnapshotState.PUBLISHED
     assert signed(context, accounts(context, snapshot)[0]) is None
     assert context.state.read(lambda stores: stores.signatures.trust()) is None
+
+
+def recovery(folder: Path) -> Path:
+    return folder / "signing" / "recovery"
+
+
+def trust_version(context: RunContext) -> int:
+    trust = context.state.read(lambda stores: stores.signatures.trust())
+    assert trust is not None
+    return trust.version
+
+
+def test_rotation_keeps_earlier_signatures_valid(context: RunContext, tmp_path: Path) -> None:
+    first = run_manually(context, as_of=AS_OF)
+    client_id = accounts(context, first)[0]
+    before, now = signed(context, client_id), context.clock()
+    assert rotate_ca(context.state, context.settings, recovery(tmp_path), now).version == 2
+    run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    for statement in (before, signed(context, client_id)):
+        assert ssh_keygen_accepts(context, tmp_path, statement, client_id, context.clock())
+    rotate_ca(context.state, context.settings, recovery(tmp_path), now)
+    assert not ssh_keygen_accepts(context, tmp_path, before, client_id, context.clock())
+    assert signing_state(context.state, context.settings) == "export.example.org, trust file 3"
+
+
+def test_each_trust_file_is_signed_by_the_recovery_key(context: RunContext, tmp_path: Path) -> None:
+    run_manually(context, as_of=AS_OF)
+    first = context.state.read(lambda stores: stores.signatures.trust())
+    assert first is not None
+    (tmp_path / "first").write_text(first.text())
+    second = rotate_ca(context.state, context.settings, recovery(tmp_path), context.clock())
+    (tmp_path / "second.sig").write_text(second.signature)
+    command = [
+        "ssh-keygen", "-Y", "verify", "-f", "first", "-I", "trust@export.example.org", "-n", "daybreak-trust",
+        "-s", "second.sig",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, input=second.text().encode(), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_recovery_key_of_a_stranger_changes_nothing(context: RunContext, tmp_path: Path) -> None:
+    run_manually(context, as_of=AS_OF)
+    create_keys(tmp_path / "other")
+    with pytest.raises(OperatorError, match="not the recovery key"):
+        rotate_ca(context.state, context.settings, tmp_path / "other" / "recovery", context.clock())
+    assert trust_version(context) == 1
+    run_manually(context, as_of=AS_OF + timedelta(hours=1))
+
+
+def test_revoked_ca_signs_nothing_that_waits(context: RunContext, tmp_path: Path) -> None:
+    clock = [datetime(2030, 1, 2, 3, 0, tzinfo=UTC)]
+    moved, waiting = daily(context, clock)
+    rotate_ca(context.state, context.settings, recovery(tmp_path), clock[0], revoke=True)
+    clock[0] += timedelta(hours=1)
+    assert publish(moved.state, moved.store, moved.settings, waiting, clock[0])
+    client_id = accounts(context, waiting)[0]
+    assert ssh_keygen_accepts(context, tmp_path, signed(context, client_id), client_id, clock[0])
+    assert len(context.state.read(lambda stores: stores.signatures.revoked())) == 1
+
+
+def test_revoked_publication_is_listed(context: RunContext) -> None:
+    snapshot = run_manually(context, as_of=AS_OF)
+    assert revoke_publication(context.state, 1, context.clock()) == 1
+    found = context.state.read(lambda stores: stores.signatures.of_snapshot(snapshot.snapshot_id))
+    assert found is not None
+    assert context.state.read(lambda stores: stores.signatures.revoked()) == [found.public_key]
+    with pytest.raises(OperatorError, match="not kept"):
+        revoke_publication(context.state, 2, context.clock())
+
+
+def test_versions_resume_above_those_that_were_seen(context: RunContext) -> None:
+    run_manually(context, as_of=AS_OF)
+    assert resume_above(context.state, 47, context.clock()) == 47
+    assert run_manually(context, as_of=AS_OF + timedelta(hours=1)).version == 48
+    assert resume_above(context.state, 5, context.clock()) == 48

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.credentials.signing_folder import create_keys, load_ca, load_recovery, recovery_public, replace_ca
+from daybreak.credentials.signing_folder import (
+    activate_next_ca,
+    create_keys,
+    create_next_ca,
+    load_ca,
+    load_recovery,
+    recovery_public,
+)
 from daybreak.domain.errors import OperatorError
 
 
@@ -29,7 +36,8 @@ def test_keys_are_kept(tmp_path: Path) -> None:
 def test_replaced_ca_is_another_key(tmp_path: Path) -> None:
     create_keys(tmp_path)
     before = load_ca(tmp_path)
-    public = replace_ca(tmp_path)
+    public = create_next_ca(tmp_path)
+    activate_next_ca(tmp_path)
     after = load_ca(tmp_path)
     assert before is not None
     assert after is not None

@@ -1,0 +1,96 @@
+"""`daybreakd trust`: the keys whose signatures consumers accept."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from daybreak.cli.examples import examples_of
+from daybreak.cli.options import Config, settings_of
+from daybreak.cli.output import print_note, print_text
+from daybreak.domain.counts import format_count
+from daybreak.domain.errors import OperatorError
+
+app = App(name="trust", help="Keys that sign files.", help_epilogue=examples_of("trust"))
+
+RecoveryKey = Annotated[Path, Parameter(help="File of the recovery key, such as signing/recovery.")]
+
+
+@app.command
+def show(*, config: Config = None) -> None:
+    """Print the trust file, and the revoked keys as comments."""
+    from daybreak.bootstrap import open_state
+    from daybreak.snapshots.trust import current_trust
+
+    with closing(open_state(settings_of(config))) as state:
+        trust = current_trust(state)
+        revoked = state.read(lambda stores: stores.signatures.revoked())
+    print_text(trust.text().rstrip("\n"))
+    for key in revoked:
+        print_text(f"# revoked: {key}")
+
+
+@app.command
+def rotate(*, recovery_key: RecoveryKey, config: Config = None) -> None:
+    """Replace the CA. The trust file lists the new and the previous one, and the recovery key signs it.
+
+    Statements that the previous CA certified stay valid. Run it on the node of the builder.
+    """
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.trust import rotate_ca
+
+    settings = settings_of(config)
+    with closing(open_state(settings)) as state:
+        trust = rotate_ca(state, settings, recovery_key, now_utc())
+    print_text(f"The trust file is version {trust.version}. The next publication uses the new CA.")
+    print_note(f"Copy {settings.signing.folder / 'ca'} to every other node with a builder.")
+
+
+@app.command
+def revoke(
+    version: Annotated[int | None, Parameter(help="Version whose signatures are revoked.")] = None,
+    *,
+    ca: Annotated[bool, Parameter(negative="", help="Revoke all CAs, and create a new one.")] = False,
+    recovery_key: Annotated[Path | None, Parameter(help="File of the recovery key, for --ca.")] = None,
+    config: Config = None,
+) -> None:
+    """Revoke the keys of a version, or with --ca all CAs. Consumers refuse what they signed.
+
+    Publish a new snapshot afterwards, so that current files have valid signatures.
+    """
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.trust import revoke_publication, rotate_ca
+
+    settings = settings_of(config)
+    with closing(open_state(settings)) as state:
+        if ca and version is None:
+            if recovery_key is None:
+                raise OperatorError("A new CA needs the signature of the recovery key. Add --recovery-key FILE.")
+            trust = rotate_ca(state, settings, recovery_key, now_utc(), revoke=True)
+            print_text(f"All CAs are revoked. The trust file is version {trust.version}, with a new CA.")
+            print_note(f"Copy {settings.signing.folder / 'ca'} to every other node with a builder.")
+        elif version is not None and not ca:
+            keys = revoke_publication(state, version, now_utc())
+            print_text(f"{format_count(keys, 'key')} of version {version} revoked.")
+        else:
+            raise OperatorError("Name a version, or use --ca.")
+    print_note("Current files may have no valid signature now. Run `daybreakd snapshot run`.")
+
+
+@app.command(name="resume-above")
+def resume_above(
+    version: Annotated[int, Parameter(help="Highest version that consumers have seen.")], *, config: Config = None
+) -> None:
+    """Continue with versions above VERSION, after the state database and the files were restored from a backup.
+
+    Consumers refuse versions that they have seen with other content.
+    """
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.trust import resume_above as resume
+
+    if version < 1:
+        raise OperatorError("Use the highest version that consumers have seen, such as 48.")
+    with closing(open_state(settings_of(config))) as state:
+        last = resume(state, version, now_utc())
+    print_text(f"The next publication is version {last + 1}. Run `daybreakd snapshot run` to publish it now.")

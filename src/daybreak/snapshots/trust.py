@@ -1,0 +1,95 @@
+"""Changes of the trust file, which the recovery key signs, and revoked keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from daybreak.credentials.signing_folder import activate_next_ca, create_next_ca, load_ca, load_recovery
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.signing import Trust
+from daybreak.settings import Settings
+from daybreak.snapshots.signing import sign_trust
+from daybreak.state.stores import State, Stores
+
+_LISTED_CAS = 2
+"""CAs in the trust file after a rotation: what the one before signed stays valid."""
+
+
+def current_trust(state: State) -> Trust:
+    """Return the trust file. Raises OperatorError for a service that has not signed anything."""
+    trust = state.read(lambda stores: stores.signatures.trust())
+    if trust is None:
+        raise OperatorError("This service has not signed anything. The first publication creates the trust file.")
+    return trust
+
+
+def rotate_ca(state: State, settings: Settings, recovery_file: Path, now: datetime, *, revoke: bool = False) -> Trust:
+    """Replace the CA, and return the new trust file. It lists the CA before too, unless `revoke` is set: then all
+    earlier CAs are revoked. Raises OperatorError, Conflict.
+    """
+    trust, recovery, folder = current_trust(state), load_recovery(recovery_file), settings.signing.folder
+    if recovery.public != trust.recovery:
+        raise OperatorError(f"{recovery_file} is not the recovery key of this service. Name the original file.")
+    public = create_next_ca(folder)
+    kept = () if revoke else trust.cas[: _LISTED_CAS - 1]
+    changed = sign_trust(Trust(trust.service, trust.version + 1, (public, *kept), trust.recovery), recovery)
+
+    def write(stores: Stores) -> None:
+        stores.signatures.add_trust(changed, now)
+        if revoke:
+            stores.signatures.revoke(trust.cas, now)
+        action = "trust.ca_revoked" if revoke else "trust.rotated"
+        stores.audit.append(_event(now, action, {"version": changed.version}))
+
+    # The file is replaced afterwards: until then, the CA before is listed, or the next run reports that it is not.
+    state.write(write)
+    activate_next_ca(folder)
+    return changed
+
+
+def revoke_publication(state: State, version: int, now: datetime) -> int:
+    """Revoke the keys that signed a version, and return their number. Raises OperatorError."""
+
+    def write(stores: Stores) -> int:
+        signed = stores.signatures.of_publication(version)
+        if signed is None:
+            raise OperatorError(f"Version {version} is not kept, or not signed. See `daybreakd snapshot list`.")
+        revisions = stores.signatures.revisions(signed.snapshot_id)
+        keys = sorted({signed.public_key, *(each.public_key for each in revisions)})
+        stores.signatures.revoke(keys, now)
+        stores.audit.append(_event(now, "trust.revoked", {"version": version}))
+        return len(keys)
+
+    return state.write(write)
+
+
+def resume_above(state: State, version: int, now: datetime) -> int:
+    """Let the next publication have a version greater than `version`. Return the version after which it continues."""
+
+    def write(stores: Stores) -> int:
+        stores.audit.append(_event(now, "trust.resumed_above", {"version": version}))
+        return stores.signatures.raise_version(version)
+
+    return state.write(write)
+
+
+def signing_state(state: State, settings: Settings) -> str:
+    """Describe the keys for operators. Changes nothing. Raises OperatorError for a CA that cannot sign."""
+    folder, trust = settings.signing.folder, state.read(lambda stores: stores.signatures.trust())
+    ca = load_ca(folder)
+    if trust is None:
+        return "files are not signed, because there is no CA" if ca is None else "ready for the first publication"
+    found = f"{trust.service}, trust file {trust.version}"
+    if ca is None:
+        raise OperatorError(
+            f"{found}, but {folder} has no CA. A node with a builder needs it. Restore the folder from a backup."
+        )
+    if ca.public not in trust.cas:
+        raise OperatorError(f"{found}, which does not list the CA in {folder}. Restore the folder from a backup.")
+    return found
+
+
+def _event(now: datetime, action: str, details: dict[str, object]) -> AuditEvent:
+    return AuditEvent(at=now, action=action, result="ok", actor="operator", details=details)
