@@ -17,6 +17,7 @@ ProfileName = Annotated[
     str | None,
     Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`."),
 ]
+LockTimeout = Annotated[str, Parameter(help="Maximum wait for another fetch or sync of the same folder or database.")]
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
 Format = Annotated[str, Parameter(help="csv or json; ndjson and parquet if the service offers them.")]
 
@@ -92,10 +93,7 @@ class Mode:
     dry_run: Annotated[bool, Parameter(negative="", help="Print what would happen. Nothing is changed.")] = False
     as_json: AsJson = False
     quiet: Annotated[bool, Parameter(negative="", help="Print errors only.")] = False
-    lock_timeout: Annotated[
-        str,
-        Parameter(help="Maximum wait for another fetch or sync of the same folder or database."),
-    ] = "5m"
+    lock_timeout: LockTimeout = "5m"
 
     def lock_wait(self) -> LockWait:
         """Return the wait for locks. Raises WrongUse."""

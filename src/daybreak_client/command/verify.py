@@ -11,12 +11,13 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from daybreak_client import wire
-from daybreak_client.command.options import Access, AsJson, Wanted
+from daybreak_client.command.options import Access, AsJson, LockTimeout, Wanted, parse_duration
 from daybreak_client.command.output import format_count, format_size, print_json, print_note, print_table
 from daybreak_client.command.proof import TrustFile, make_verifier
 from daybreak_client.command.sign_in import connect, current_profile
 from daybreak_client.errors import ClientError, Expired, NotProved, Unsigned, WrongUse
-from daybreak_client.folder import expanded
+from daybreak_client.folder import expanded, locked
+from daybreak_client.lock_wait import LockWait
 from daybreak_client.proof.completeness import PROVED, check_accounts, check_figures, read_figures
 from daybreak_client.proof.files import Fault, check_files, expected_files, load_statement
 from daybreak_client.proof.statement import SignedFile, Statement, parse_statement
@@ -44,6 +45,7 @@ class Checks:
         Parameter(help="Check an archive, as of a time at which it was current, such as 2026-11-20T06:00Z."),
     ] = None
     trust: TrustFile = None
+    lock_timeout: LockTimeout = "5m"
 
     def time(self) -> datetime | None:
         """Return the time of `--at`, in UTC unless it has an offset. Raises WrongUse."""
@@ -110,6 +112,7 @@ def verify(
         (wanted.resources, wanted.formats),
         make_verifier("", access, checks.trust, require_signed=True, at=at),
         access,
+        LockWait(parse_duration("--lock-timeout", checks.lock_timeout), print_note),
         complete=checks.complete,
     )
     folders = () if (folder / "daybreak.json").exists() else recorded_folders(folder)
@@ -141,17 +144,20 @@ class _Work:
     wanted: tuple[tuple[str, ...], tuple[str, ...]]
     verifier: Verifier
     access: Access
+    lock_wait: LockWait
     complete: bool
 
     def result(self, folder: Path, service: Daybreak | None) -> Result:
         """Verify one folder. Faults are in the result; other errors are raised."""
         client_id = ""
         try:
-            record = record_of(folder)
-            client_id = self._expected_account(folder, record)
-            signed = self._signed(folder, record, client_id, service)
-            statement = signed.statement
-            return self._check(Result(folder, statement.client_id, statement, expired=signed.expired), record)
+            # A fetch replaces files and statement one after the other.
+            with locked(folder, self.lock_wait):
+                record = record_of(folder)
+                client_id = self._expected_account(folder, record)
+                signed = self._signed(folder, record, client_id, service)
+                statement = signed.statement
+                return self._check(Result(folder, statement.client_id, statement, expired=signed.expired), record)
         except (NotProved, Expired, Unsigned) as error:
             return Result(folder, client_id, error=error)
 

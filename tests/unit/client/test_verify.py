@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from daybreak_client.command import run
+from daybreak_client.errors import Busy
+from daybreak_client.folder import locked
 from daybreak_client.proof.completeness import read_figures
 from daybreak_client.proof.statement import SignedFile
 from tests.parts.statement_signer import (
@@ -285,6 +287,11 @@ def test_figures_of_empty_files_are_read(name: str, content: bytes, tmp_path: Pa
 def test_files_without_statement_are_unsigned(consumer: Consumer, name: str) -> None:
     (consumer.folder / name).unlink()
     assert consumer.daybreak() == UNSIGNED
+
+
+def test_folder_that_a_fetch_updates_is_busy(consumer: Consumer) -> None:
+    with locked(consumer.folder):
+        assert consumer.daybreak("--lock-timeout", "0s") == Busy.exit_code
 
 
 def test_additional_file_is_refused(consumer: Consumer, capsys: pytest.CaptureFixture[str]) -> None:
