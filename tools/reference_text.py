@@ -78,6 +78,9 @@ that may have no value (NULL).
 A file has a header row and the account's rows in the order of its key, so the files of two days can be compared
 line by line. An account without rows in a file gets the header alone (JSON: `[]`).
 
+Dates are days of the Gregorian calendar, before 1582 too. The DuckDB engine refuses Parquet files of Spark 2 and Hive
+with such dates in the Julian calendar.
+
 Values that are not listed are exported as they are. A time before the year 1 or after 9999, or an infinite one, is
 exported as NULL in every format, and counted in the report of the run. Personal columns of deleted Members are NULL.
 

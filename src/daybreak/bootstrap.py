@@ -86,11 +86,11 @@ def open_files(settings: Settings) -> "FileStore":
 def open_source(settings: Settings) -> "PlatformSource":
     """Return the operator's platform; it connects when rows are read."""
     from daybreak.catalogue.models import load_models
-    from daybreak.export.engine import ENGINE_MEMORY_SHARE
+    from daybreak.export.engine import engine_memory_bytes
 
     source, location = settings.source, settings.source.location.get_secret_value()
     models = load_models(settings.snapshot.models_dir)
-    memory_bytes = int(settings.snapshot.memory_limit * ENGINE_MEMORY_SHARE)
+    memory_bytes = engine_memory_bytes(settings.snapshot.memory_limit)
     threads, temp_dir = settings.snapshot.thread_count, settings.spill_folder
     if source.engine == "duckdb":
         from daybreak.sources.duckdb import DuckdbSource

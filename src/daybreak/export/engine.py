@@ -26,8 +26,15 @@ ENGINE_TYPES = {
 
 # Spilled rows are readable by their owner only. The umask of the process limits the files.
 _PRIVATE_FOLDER = 0o700
-# Share of the builder's memory for the engine. The rest is for text that is being compressed and written.
-ENGINE_MEMORY_SHARE = 0.37
+# Share of the builder's memory for the engine. The rest is for text that is being compressed and written, and for
+# Python and libraries, which take as much with a small limit as with a large one.
+_ENGINE_MEMORY_SHARE = 0.37
+_LIBRARY_BYTES = 180_000_000
+
+
+def engine_memory_bytes(limit_bytes: int) -> int:
+    """Return the memory limit of the engine in a builder with that limit."""
+    return int(min(limit_bytes * _ENGINE_MEMORY_SHARE, (limit_bytes - _LIBRARY_BYTES) / 2))
 
 
 def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:

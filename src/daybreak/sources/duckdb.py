@@ -43,6 +43,7 @@ from daybreak.sources.duckdb_views import (
     source_columns,
 )
 from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy
+from daybreak.sources.parquet_calendar import refuse_julian_dates
 from daybreak.sources.parquet_folder import FileState, TableFiles, list_tables
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
@@ -91,6 +92,7 @@ class DuckdbSource:
             else:
                 files = tuple(file for table in tables for file in table.files)
                 create_parquet_views(connection, tables)
+                refuse_julian_dates(connection, tables)
                 lock_engine(connection, [file.path for file in files])
             reading = DuckdbReading(connection, self, as_of, files)
             try:

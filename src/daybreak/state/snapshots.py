@@ -131,7 +131,7 @@ class SnapshotStore(ManifestStore):
         """Mark building runs whose lease has lapsed as failed, and return them."""
         rows = self._connection.execute(
             sa.update(snapshots)
-            .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until < now)
+            .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until <= now)
             .values(state=SnapshotState.FAILED, failure=_LEASE_EXPIRED, finished_at=now)
             .returning(*SNAPSHOT_COLUMNS)
         )
@@ -318,7 +318,7 @@ class SnapshotStore(ManifestStore):
         ).first()
         if row is None:
             return False
-        return row.state != SnapshotState.BUILDING or row.lease_until is None or row.lease_until >= now
+        return row.state != SnapshotState.BUILDING or row.lease_until is None or row.lease_until > now
 
     def _count(self, name: str) -> int:
         """Increment a counter and return its new value. The counter stays locked until the transaction ends."""

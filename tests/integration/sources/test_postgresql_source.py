@@ -32,6 +32,7 @@ from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.results import ExportResults
 from daybreak.proof.newest import newest_rows
 from daybreak.sources.duckdb import DuckdbSource
+from daybreak.sources.postgresql import server_snapshot
 from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.postgresql.tables import ServerTables
@@ -241,6 +242,17 @@ def test_size_counts_the_partitions_of_a_table(postgresql_server: PostgreSQLServ
         server.execute("INSERT INTO members SELECT gen_random_uuid(), repeat('x', 100) FROM generate_series(1, 9000)")
         assert ServerTables(server).size_bytes() > 900_000
     postgresql_server.drop(database)
+
+
+def test_check_opens_the_driver_of_the_run(
+    filled_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_snapshot, "_adbc_uri", lambda location: f"{location}?sslmode=unknown")
+    with (
+        source_on(filled_database, tmp_path).open(AS_OF) as reading,
+        pytest.raises(SourceUnavailable, match="sslmode"),
+    ):
+        reading.check()
 
 
 def test_every_connection_uses_the_tls_settings(

@@ -136,8 +136,8 @@ def test_manual_runs_do_not_claim_the_day(state: Database) -> None:
 
 def test_runs_with_an_expired_lease_are_marked_failed(state: Database) -> None:
     first = existing(claim(state, 1))
-    assert state.write(lambda stores: stores.snapshots.lapse(NOW + MINUTE)) == []
-    lapsed = state.write(lambda stores: stores.snapshots.lapse(NOW + 2 * MINUTE))
+    assert state.write(lambda stores: stores.snapshots.lapse(NOW + MINUTE - timedelta(microseconds=1))) == []
+    lapsed = state.write(lambda stores: stores.snapshots.lapse(NOW + MINUTE))
     assert [(one.snapshot_id, one.state) for one in lapsed] == [(first.snapshot_id, SnapshotState.FAILED)]
     assert state.write(lambda stores: stores.snapshots.lapse(NOW + 2 * MINUTE)) == []
 

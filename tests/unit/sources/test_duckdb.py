@@ -461,3 +461,31 @@ def test_rows_beyond_memory_spill(tmp_path: Path) -> None:
         report = opened.export(export_job("custom_member_data", ("csv",)), MemorySink(), results)
     assert report.rows == 350_000
     assert results.entries[-1].rows == 350_000
+
+
+@pytest.mark.parametrize(
+    ("metadata", "day", "refused"),
+    [
+        ("{'org.apache.spark.legacyDateTime': ''}", "1582-10-14", True),
+        ("{'org.apache.spark.version': '2.4.8'}", "1500-03-01", True),
+        ("{'writer.date.proleptic': 'false'}", "1500-03-01", True),
+        ("{'org.apache.spark.legacyDateTime': ''}", "1582-10-15", False),
+        ("{'org.apache.spark.version': '4.0.0'}", "1500-03-01", False),
+    ],
+)
+def test_dates_of_the_julian_calendar_are_refused(tmp_path: Path, metadata: str, day: str, refused: bool) -> None:
+    platform = make_platform(tmp_path / "platform.duckdb")
+    fill(platform, f"INSERT INTO members (member_id, date_of_birth) VALUES ('{MEMBER}', '{day}')")
+    folder = to_parquet(platform, tmp_path / "parquet")
+    with duckdb.connect(str(platform), read_only=True) as connection:
+        connection.execute(
+            f"COPY members TO '{folder}/members.parquet' (FORMAT parquet, KV_METADATA {metadata}, OVERWRITE_OR_IGNORE)"
+        )
+    if not refused:
+        with reading(folder, tmp_path):
+            return
+    with (
+        pytest.raises(SourceError, match="members: date_of_birth in 1 row is before 1582-10-15"),
+        reading(folder, tmp_path),
+    ):
+        pass

@@ -78,6 +78,13 @@ class ServerSnapshot:
         self._streaming: set[AdbcConnection] = set()
         self._canceled: set[AdbcConnection] = set()
 
+    def open_driver(self) -> None:
+        """Open a connection of the driver that streams rows, which the first stream uses. `keeper` has another driver.
+        Raises SourceError, SourceUnavailable.
+        """
+        with server_faults("The source"):
+            self._idle.append(AdbcConnection(self._database.result()))
+
     @contextmanager
     def stream(self, sql: str, *, parallel_workers: bool = True) -> Iterator[ArrowStream]:
         """Stream the rows of one SELECT, in any thread. Without `parallel_workers` the server runs it in one process,

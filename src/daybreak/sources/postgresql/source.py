@@ -163,6 +163,7 @@ class PostgresqlReading:
                 self._required, lambda sql: self._keeper.execute(f"{self._typed_tables()}{sql}".encode()).fetchone()
             )
         check_leader_chain((row[0], row[1]) for row in parents)
+        self._snapshot.open_driver()
 
     def leaders(self) -> list[str]:
         """Return every Leader of table leaders, sorted."""

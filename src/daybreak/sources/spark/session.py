@@ -28,6 +28,9 @@ def spark_session(settings: Mapping[str, str]) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+        # Dates before 1582 are the stored days, as in other engines. Files with dates of the Julian calendar say so.
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
         "spark.ui.showConsoleProgress": "false",
         **settings,
     }.items():

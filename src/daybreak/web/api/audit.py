@@ -78,7 +78,7 @@ def audit_routes(services: Services) -> list[ApiRoute]:
         query = AuditQuery(
             client_id=client_id,
             seat_id=readable_audit_seat(principal),
-            action=_read(request, ACTION) or None,
+            action=ACTION.read(request) or None,
             since=_instant(request, SINCE),
             until=_instant(request, UNTIL),
             limit=_PAGE_SIZE,
@@ -137,16 +137,8 @@ def _line(event: AuditEvent) -> AuditLine:
     )
 
 
-def _read(request: Request, parameter: Parameter) -> str | None:
-    """Return the value of a parameter, None without it. Raises InvalidRequest for a NUL character."""
-    text = parameter.read(request)
-    if text is not None and "\x00" in text:
-        raise InvalidRequest(f"{parameter.name} contains a NUL character.", faults=(_fault(parameter),))
-    return text
-
-
 def _instant(request: Request, parameter: Parameter) -> datetime | None:
-    text = _read(request, parameter)
+    text = parameter.read(request)
     if text is None:
         return None
     try:

@@ -39,6 +39,7 @@ class PartialDownloads:
             file_bytes: Length of the file.
         """
         download = self._downloads.setdefault(key, _Download())
+        self._downloads.move_to_end(key)
         if len(self._downloads) > _MAX_DOWNLOADS:
             self._downloads.popitem(last=False)
         # Parts that arrive at the same time wait for the record of the first one.

@@ -15,7 +15,6 @@ MAX_TARGET_BYTES = 8 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 # The longest registered method has 17 characters (IANA HTTP Method Registry).
 MAX_METHOD_LENGTH = 32
-_AUDIT = "/download/v1/audit/"
 _HOST = re.compile(rb"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
 
 
@@ -57,8 +56,8 @@ def head_error(scope: Scope) -> DaybreakError | None:
     # RFC 9112 §3.2.3 and §3.2.4: this service is not a tunnel and has no resource named `*`.
     if scope["method"] == "CONNECT" or not scope["path"].startswith("/"):
         return InvalidRequest("Send the path of a resource as the request target.")
-    # Databases treat NUL in different ways. The audit trail checks its own query.
-    if "\x00" in scope["path"] or (b"%00" in query and _AUDIT not in scope["path"]):
+    # Databases treat NUL in different ways.
+    if "\x00" in scope["path"] or b"%00" in query:
         return NotFound("The URL contains a NUL character. Remove it.")
     return None
 

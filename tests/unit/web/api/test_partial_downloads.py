@@ -94,3 +94,14 @@ def test_memory_for_partial_downloads_is_limited() -> None:
         return trail.records
 
     assert asyncio.run(work()) == 5001
+
+
+def test_recent_download_is_not_forgotten() -> None:
+    async def work() -> int:
+        downloads, trail = PartialDownloads(), Trail()
+        for number in range(5000):
+            await downloads.record((b"", b"%d" % number, ""), trail.record, part_bytes=1, file_bytes=100_000)
+            await downloads.record((b"", b"0", ""), trail.record, part_bytes=1, file_bytes=100_000)
+        return trail.records
+
+    assert asyncio.run(work()) == 5000
