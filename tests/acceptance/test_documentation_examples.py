@@ -43,6 +43,7 @@ PRINTED = {
     ],
     "docs/how-to/delta-sharing.md": [" member_communities\n", "live "],
     "docs/how-to/load-into-postgresql.md": ["opted_out", "exports/members.csv.gz: "],
+    "docs/how-to/verify-files.md": ["members.csv.gz: OK\n", 'Good "daybreak/', 'Good "daybreak-trust'],
     "docs/tutorial/first-files.md": [
         "exports/members.csv.gz",
         '"MEMBER_ID","LEADER_ID"',
