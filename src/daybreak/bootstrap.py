@@ -123,7 +123,13 @@ def open_source(settings: Settings) -> "PlatformSource":
         raise OperatorError(
             f'source.engine is "spark", but {error.name} is not installed. Run `pip install "daybreak[server,spark]"`.'
         ) from None
-    return SparkSource(location, models, settings=source.spark, limits=TaskLimits(memory_bytes))
+    return SparkSource(
+        location,
+        models,
+        settings=source.spark,
+        limits=TaskLimits(memory_bytes),
+        malformed_rows=source.malformed_rows,
+    )
 
 
 def directory_sync(settings: Settings, state: "State") -> "DirectorySync":

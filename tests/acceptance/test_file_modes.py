@@ -41,7 +41,7 @@ def test_files_and_folders_are_private(tmp_path: Path, umask: int, sizes: Platfo
     file = folder / "daybreak.toml"
     text = file.read_text("utf-8")
     metrics = f'listen = "127.0.0.1:{free_port()}"'
-    for section, line in (("snapshot", 'memory_limit = "400MB"'), ("metrics", metrics), ("snapshot", "threads = 1")):
+    for section, line in (("snapshot", 'memory_limit = "450MB"'), ("metrics", metrics), ("snapshot", "threads = 1")):
         text = text.replace(f"[{section}]", f"[{section}]\n{line}\n#", 1)
     file.write_text(f'listen = "{address}"\n{text}', "utf-8")
     seen: dict[Path, int] = {}

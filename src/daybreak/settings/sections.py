@@ -169,7 +169,7 @@ class SnapshotSettings(Section):
         "ones byte for byte. The sums of all rows are always compared.",
     )
     memory_limit: Size = Field(
-        default=10**9, ge=400 * 10**6, description="Memory of the whole builder; larger data spills to `temp_dir`."
+        default=10**9, ge=450 * 10**6, description="Memory of the whole builder; larger data spills to `temp_dir`."
     )
     verify: Literal["full", "sample"] = Field(
         default="full", description="Read back all new files before publication, or one in fifty."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -337,23 +337,33 @@ def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str
 
 
 @pytest.mark.usefixtures("session")
-def test_invalid_leader_id_is_named(parquet: Path, tmp_path: Path) -> None:
-    folder = with_invalid_identifier(parquet, tmp_path / "platform", "leaders", "leader_id")
-    with (
-        source_on(folder).open(AS_OF) as reading,
-        pytest.raises(SourceError, match=r"leaders: 'acme' is not a UUID\.$"),
-    ):
+@pytest.mark.parametrize(("table", "column"), [("leaders", "leader_id"), ("members", "member_id")])
+def test_malformed_rows_are_refused_as_in_duckdb(parquet: Path, tmp_path: Path, table: str, column: str) -> None:
+    folder = with_invalid_identifier(parquet, tmp_path / "platform", table, column)
+    source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    results = ExportResults()
+    with source.open(AS_OF) as reading:
         reading.check()
+        malformed, leaders = reading.malformed, reading.leaders()
+        reading.export(export_job("members", ("csv",)), LocalDisk(tmp_path / "duckdb").stage(SNAPSHOT), results)
+    with source_on(folder).open(AS_OF) as spark:
+        spark.check()
+        assert (spark.malformed, spark.leaders()) == (malformed, leaders)
+        found = ExportResults()
+        spark.export(export_job("members", ("csv",)), LocalDisk(tmp_path / "spark").stage(SNAPSHOT), found)
+    assert [(rows.table, rows.column, rows.rows) for rows in malformed] == [(table, column, 1)]
+    assert sorted(found.entries, key=_leader) == sorted(results.entries, key=_leader)
 
 
 @pytest.mark.usefixtures("session")
-def test_invalid_rows_found_by_a_task_are_not_transient(parquet: Path, tmp_path: Path) -> None:
-    folder = with_invalid_identifier(parquet, tmp_path / "platform", "members", "member_id")
-    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
-    with source_on(folder).open(AS_OF) as reading, pytest.raises(SourceError, match="'acme' to UUID") as caught:
-        exported(reading, sink)
-    assert not caught.value.transient
-    assert "daybreak." not in caught.value.message
+def test_malformed_rows_fail_a_run_if_configured(parquet: Path, tmp_path: Path) -> None:
+    folder = with_invalid_identifier(parquet, tmp_path / "platform", "leaders", "leader_id")
+    source = replace(source_on(folder), malformed_rows="fail")
+    with (
+        source.open(AS_OF) as reading,
+        pytest.raises(SourceError, match=r"leaders: leader_id is malformed in 1 row, such as leader_id 'acme'"),
+    ):
+        reading.check()
 
 
 @pytest.mark.usefixtures("session")

@@ -186,10 +186,10 @@ def test_second_factor_limits_cannot_be_removed(tmp_path: Path, rates: list[str]
 
 
 def test_memory_limit_has_a_minimum() -> None:
-    environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "400MB"}
-    assert load_settings(None, environ).snapshot.memory_limit == 400_000_000
-    found = faults(None, environ | {"DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "399MB"})
-    assert 'at least "400MB"' in found["snapshot.memory_limit"]
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "450MB"}
+    assert load_settings(None, environ).snapshot.memory_limit == 450_000_000
+    found = faults(None, environ | {"DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "449MB"})
+    assert 'at least "450MB"' in found["snapshot.memory_limit"]
 
 
 def test_contradicting_settings_are_refused(tmp_path: Path) -> None:

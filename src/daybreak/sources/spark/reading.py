@@ -18,10 +18,8 @@ from pyspark.sql import functions as f
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model, required_tables, shipped_models
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
-from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.delta import LeaderDelta
-from daybreak.domain.errors import SourceError
-from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.job import DeltaJob, ExportJob, ExportObserver, ReferentialFault, ResourceReport
 from daybreak.export.parquet_writer import PARQUET
@@ -38,7 +36,7 @@ from daybreak.sources.contract import (
     usable_tables,
 )
 from daybreak.sources.dialects import spark_sql
-from daybreak.sources.malformed import MalformedRows
+from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy, find_malformed
 from daybreak.sources.spark.errors import error_message, spark_faults
 from daybreak.sources.spark.placement import repartition_by_leader
 from daybreak.sources.spark.range_rows import RANGE_ORDER, RANGE_SCHEMA
@@ -59,6 +57,7 @@ _SPARK_TYPES = {
     ColumnType.TIMESTAMP: "timestamp",
 }
 _UUID_LENGTH = 36
+_UUID = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _UNDASHED_UUID = "^[{]?" + "-?".join(f"([0-9a-f]{{{digits}}})" for digits in (8, 4, 4, 4, 12)) + "[}]?$"
 _PROGRESS_INTERVAL_SECONDS = 0.5
 
@@ -78,7 +77,6 @@ class SparkReading:
     """One reading of a Spark source: a `Reading` whose files are written by tasks."""
 
     lag = None
-    malformed: Sequence[MalformedRows] = ()
 
     def __init__(
         self,
@@ -87,7 +85,10 @@ class SparkReading:
         models: Mapping[str, Model],
         tables: Mapping[str, Columns],
         limits: TaskLimits,
+        policy: MalformedPolicy = "refuse",
     ) -> None:
+        self.malformed: Sequence[MalformedRows] = ()
+        self._policy = policy
         self._session = session
         self._as_of = as_of
         self._models = models
@@ -96,28 +97,54 @@ class SparkReading:
         self.shipped_models = shipped_models(models)
         self._required = required_tables(models)
         check_tables("The source in Spark", tables, ACCEPTED_TYPES, self._required)
-        usable = usable_tables(tables, ACCEPTED_TYPES)
+        self._tables = tables
+        self._usable = usable_tables(tables, ACCEPTED_TYPES)
         for table in SOURCE_TABLES:
-            if table.name in tables:
-                columns = ", ".join(map(_typed, table.columns)) if table in usable else "*"
-                session.sql(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT {columns} FROM raw_{table.name}")
+            if table in self._usable:
+                self._create_view(table)
+            elif table.name in tables:
+                session.sql(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT * FROM raw_{table.name}")
 
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query over the source tables, by column name. Raises Spark's errors."""
         return [row.asDict() for row in self._session.sql(sql).collect()]
 
     def check(self) -> None:
-        """Check models, Leaders and terms. The tables were checked at opening."""
+        """Check rows, models, Leaders and terms. The tables were checked at opening."""
+        self.malformed = [rows for table in self._usable for rows in self._refuse_malformed(table)]
+        apply_policy(self._policy, self.malformed)
         check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
         with spark_faults("Table leaders"):
             parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
         with spark_faults("Table terms"):
             check_terms(self._required, lambda sql: self._session.sql(sql).first())
-        # Other engines reject these by their type. In Spark, such a Leader would have no rows.
-        invalid = next((value for row in parents for value in row if value is not None and not is_id(value)), None)
-        if invalid is not None:
-            raise SourceError(f"Table leaders: {invalid!r} is not a UUID.")
         check_leader_chain((row[0], row[1]) for row in parents)
+
+    def _create_view(self, table: SourceTable, refused: str = "FALSE") -> None:
+        """Create a source table in the types of the catalogue, without the rows that match the condition `refused`."""
+        columns = ", ".join(f"{_typed(column)} AS {column.name}" for column in table.columns)
+        self._session.sql(
+            f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT {columns} FROM raw_{table.name} "
+            f"WHERE NOT coalesce({refused}, FALSE)"
+        )
+
+    def _refuse_malformed(self, table: SourceTable) -> list[MalformedRows]:
+        """Count the rows that the tasks cannot convert, and exclude them from the view."""
+        kinds = dict(self._tables[table.name])
+        conditions = {
+            column.name: f"({column.name} IS NOT NULL AND {test})"
+            for column in table.columns
+            if (test := _is_malformed(column, kinds[column.name]))
+        }
+
+        def rows_of(sql: str) -> list[Row]:
+            return self._session.sql(sql.replace("AS VARCHAR)", "AS STRING)")).collect()
+
+        with spark_faults(f"Table {table.name}"):
+            found = find_malformed(table, conditions, f"raw_{table.name}", rows_of)
+            if found:
+                self._create_view(table, " OR ".join(conditions.values()))
+        return found
 
     def leaders(self) -> list[str]:
         """Return every Leader of table leaders, sorted."""
@@ -287,13 +314,22 @@ def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
 
 
 def _typed(column: Column) -> str:
-    """Return SQL for a column of a source table in the type that the models expect."""
+    """Return SQL for the value of a column of a source table in the type that the models expect."""
     if column.type is ColumnType.BIGINT:
         # Spark's cast of a DECIMAL truncates; the other engines round.
-        return f"CAST(round({column.name}) AS bigint) AS {column.name}"
+        return f"CAST(round({column.name}) AS bigint)"
     if column.type is not ColumnType.UUID:
-        return f"CAST({column.name} AS {_SPARK_TYPES[column.type]}) AS {column.name}"
+        return f"CAST({column.name} AS {_SPARK_TYPES[column.type]})"
     text = f"lower(CAST({column.name} AS string))"
     # Other engines, including those of the tasks, accept braces and missing dashes.
     dashed = f"regexp_replace({text}, {literal(_UNDASHED_UUID)}, '$1-$2-$3-$4-$5')"
-    return f"CASE WHEN length({text}) = {_UUID_LENGTH} THEN {text} ELSE {dashed} END AS {column.name}"
+    return f"CASE WHEN length({text}) = {_UUID_LENGTH} THEN {text} ELSE {dashed} END"
+
+
+def _is_malformed(column: Column, kind: str) -> str:
+    """Return SQL for whether a value of that type cannot be converted, "" if every value can."""
+    if column.type is ColumnType.UUID:
+        return f"NOT ({_typed(column)}) RLIKE {literal(_UUID)}"
+    if column.type is ColumnType.BIGINT and kind.startswith("decimal"):
+        return f"try_cast(round({column.name}) AS bigint) IS NULL"
+    return ""

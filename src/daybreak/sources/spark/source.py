@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from daybreak.catalogue.models import Model
+from daybreak.sources.malformed import MalformedPolicy
 from daybreak.sources.spark.errors import spark_faults
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.session import spark_session
@@ -38,6 +39,7 @@ class SparkSource:
     _: KW_ONLY
     settings: Mapping[str, str]
     limits: TaskLimits
+    malformed_rows: MalformedPolicy = "refuse"
 
     engine: ClassVar[str] = "spark"
 
@@ -48,7 +50,7 @@ class SparkSource:
         session.conf.set("spark.sql.session.timeZone", "UTC")
         with spark_faults("The source"):
             tables = create_source_views(session, self.location)
-        yield SparkReading(session, as_of, self.models, tables, self.limits)
+        yield SparkReading(session, as_of, self.models, tables, self.limits, self.malformed_rows)
 
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query, as `DirectorySource.query` does."""
