@@ -17,6 +17,8 @@ from tools import sbom
 
 LOCK = sbom.ROOT / "requirements.lock"
 
+pytestmark = pytest.mark.release
+
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> str:
