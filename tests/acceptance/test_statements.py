@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.audit import AuditQuery
+from daybreak.proof.rules import RULES
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import LEADERS, MAYA, NORTH, VIC
 from tests.acceptance.service import Service, serving
+from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.presence import absent
 from tests.reference.days import ChangingPlatform
 
@@ -157,3 +161,20 @@ def test_trust_file_is_public_and_signed(signed: Service, tmp_path: Path) -> Non
     assert succeeds(
         "ssh-keygen -Y verify -f trust -I trust@export.example.org -n daybreak-trust -s trust.sig < trust", tmp_path
     )
+
+
+def test_dashboard_shows_the_rows_of_the_source(signed: Service) -> None:
+    accounts = json.loads(content(signed, STATEMENT, signed.token(MAYA, NORTH)))["predicate"]["completeness"]
+    browser, shown = Browser(signed), 0
+    with browser.session:
+        assert browser.sign_in(MAYA).status_code == 303
+        for resource in RESOURCES:
+            page = browser.get(f"/dashboard/{NORTH}/files/{resource.name}/preview").text
+            text = " ".join(re.sub("<[^>]+>", " ", page.partition('id="source-rows"')[2]).split())
+            assert "Statement 3.1, signed" in text
+            assert f"daybreak verify exports --only {resource.name} --complete" in text
+            for table, rows in accounts.get(resource.name, {}).items():
+                excluded = "; ".join(f"{count:,}: {RULES[rule]} {rule}" for rule, count in rows["excluded"].items())
+                assert f"{table} {rows['source']:,} {rows['exported']:,} {excluded or 'none'}" in text
+                shown += bool(rows["excluded"])
+    assert shown

@@ -9,6 +9,7 @@ from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.web.curl_commands import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.queries import PublishedFiles
+from daybreak.web.dashboard.files.source_rows import verify_command
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.formatting import format_changes, make_visible
 from daybreak.web.dashboard.page_request import PageRequest
@@ -89,6 +90,7 @@ def preview_context(
         "spreadsheet_url": page.url(f"files/{resource.name}/spreadsheet-safe.csv") + query if "csv" in formats else "",
         "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv")),
         "curl_note": "" if is_published else "The API serves the newest files. Use the buttons for this snapshot.",
+        "verify": verify_command(resource) if is_published else "",
         "header_file": HEADER_FILE,
         "back_url": page.url("files") + query,
     }

@@ -1,0 +1,82 @@
+"""Rows of the source behind a file, from the account's signed statement: exported, or excluded by a rule."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak.catalogue.resources import Resource
+from daybreak.domain.signing import SignedSnapshot
+from daybreak.domain.snapshot import Snapshot
+from daybreak.proof.rules import RULES
+from daybreak.proof.statement import ERASED
+from daybreak.snapshots.signed_statements import read_stored, statement_key
+from daybreak.state.stores import Stores
+from daybreak.web.dashboard.page_request import PageRequest
+
+_REASONS = {**RULES, ERASED: "of an erased Member"}
+_STATUSES = {
+    "proved": "Every row of these tables is in the file or excluded by a rule.",
+    "declared": "The operator's own model made the file. Its own accounting counts every row.",
+    "derived": "The operator's own model made the file. The rules are derived from its SQL.",
+    "unaccounted": "The operator's own model made the file, without an account of the rows that it leaves out.",
+    "unexplained": "Some rows are neither in the file nor excluded by a rule. Ask your operator.",
+}
+
+
+def verify_command(resource: Resource) -> str:
+    """Return shell commands that download the newest file and check it."""
+    only = f"--only {resource.name}"
+    return f"daybreak fetch exports {only}\ndaybreak verify exports {only} --complete"
+
+
+async def load_source_rows(page: PageRequest, resource: Resource, snapshot: Snapshot) -> dict[str, object] | None:
+    """Return the template variables about the source of a file, None if no statement was signed.
+
+    Raises FileStoreError, Unavailable.
+    """
+
+    def find(stores: Stores) -> tuple[SignedSnapshot, str] | None:
+        signed = stores.signatures.of_publication(snapshot.version)
+        key = None if signed is None else statement_key(stores, signed, page.client_id)
+        return None if signed is None or key is None else (signed, key)
+
+    services = page.dashboard.services
+    found = await services.state.aread(find)
+    if found is None:
+        return None
+    signed, key = found
+    statement = await asyncio.to_thread(read_stored, services.files, key, page.client_id)
+    if statement is None:
+        return None
+    return source_rows(json.loads(statement.content)["predicate"], resource) | {
+        "signed_at": signed.signed_at,
+        "expires_at": signed.expires_at,
+        "expired": signed.expires_at <= page.now,
+    }
+
+
+def source_rows(predicate: Mapping[str, Any], resource: Resource) -> dict[str, object]:
+    """Return the template variables of the predicate of a statement."""
+    completeness = predicate["completeness"]
+    section = dict(completeness.get(resource.name, {}))
+    status = section.pop("status", completeness["status"])
+    return {
+        "status": _STATUSES[status],
+        "warn": status == "unexplained",
+        "edition": f"{predicate['version']}.{predicate['revision']}",
+        "tables": [
+            {
+                "name": table,
+                "source": rows["source"],
+                "exported": rows["exported"],
+                "excluded": [
+                    {"rule": rule, "reason": _REASONS.get(rule, "a rule of the operator's model"), "rows": count}
+                    for rule, count in rows["excluded"].items()
+                ],
+            }
+            for table, rows in section.items()
+        ],
+    }
