@@ -18,6 +18,7 @@ from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
+from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
@@ -100,7 +101,7 @@ def require_table(principal: Principal, name: TableName) -> Resource:
 async def table_files(
     services: DownloadServices, principal: Principal, name: TableName, at: TableVersion = _CURRENT
 ) -> tuple[Resource, TableFiles]:
-    """Return a table at a version. Does not read the file store.
+    """Return a table at a version, with the columns of that version. Does not read the file store.
 
     Raises Forbidden, NotFound (`not_found`, `snapshot_not_ready`), InvalidRequest(version_not_kept).
     """
@@ -108,7 +109,7 @@ async def table_files(
     client_id = principal.account.client_id
     found = await services.state.aread(lambda stores: stores.snapshots.table(client_id, resource.name, at))
     if found is not None:
-        return resource, found
+        return resource_at(resource.name, found.columns), found
     if at == _CURRENT:
         raise await not_ready(services, client_id, services.clock())
     raise await _not_kept(services, client_id, resource.name)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import Resource
+from daybreak.catalogue.stored_columns import RecordedColumns, resource_at
 from daybreak.domain.delta import Chain, Publication, ResourceDelta
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
@@ -48,7 +49,9 @@ async def changes(
     now = services.clock()
     async with recorded_query(services, principal, now, caller) as details:
         resource = require_table(principal, name)
-        first, last, chain = await _read(services, principal.account.client_id, wanted)
+        first, last, chain, columns = await _read(services, principal.account.client_id, wanted)
+        # The columns of all versions of a chain are the same.
+        resource = resource_at(resource.name, columns)
         named = NamedFile(resource, delta_format(_FORMAT))
         changed = _changed(chain, resource, first, last)
         links = [sign_link(services, principal, publication.snapshot_id, named, now) for publication, _ in changed]
@@ -60,16 +63,23 @@ async def changes(
     return ChangesResult(resource, first, files)
 
 
-async def _read(services: DownloadServices, client_id: str, wanted: VersionRange) -> tuple[int, int, Chain]:
-    """Return the first and the last version of the range, and the account's chain. Raises InvalidRequest, NotFound."""
+async def _read(
+    services: DownloadServices, client_id: str, wanted: VersionRange
+) -> tuple[int, int, Chain, RecordedColumns | None]:
+    """Return the first and the last version of the range, and the account's chain with its columns.
 
-    def read(stores: Stores) -> tuple[int | None, int | None, Chain | None]:
+    Raises InvalidRequest, NotFound.
+    """
+
+    def read(stores: Stores) -> tuple[int | None, int | None, Chain | None, RecordedColumns | None]:
         deltas = stores.deltas
         first = deltas.version_after(wanted.first) if isinstance(wanted.first, datetime) else wanted.first
         last = deltas.version_before(wanted.last) if isinstance(wanted.last, datetime) else wanted.last
-        return first, last, deltas.chain(client_id)
+        chain = deltas.chain(client_id)
+        columns = None if chain is None else stores.snapshots.columns(chain.current.snapshot_id)
+        return first, last, chain, columns
 
-    first, last, chain = await services.state.aread(read)
+    first, last, chain, columns = await services.state.aread(read)
     if chain is None:
         raise await not_ready(services, client_id, services.clock())
     current = chain.current.version
@@ -80,7 +90,7 @@ async def _read(services: DownloadServices, client_id: str, wanted: VersionRange
     last = current if last is None else min(last, current)
     if last < first:
         raise InvalidRequest(f"The changes end at version {last}, before they begin at version {first}.")
-    return first, last, chain
+    return first, last, chain, columns
 
 
 def _changed(chain: Chain, resource: Resource, first: int, last: int) -> list[tuple[Publication, ResourceDelta]]:

@@ -16,6 +16,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.sources.duckdb import DuckdbSource
+from daybreak.state.stores import State
 from tests.acceptance.installation import Installation
 from tests.configured import DEFAULTS, configured
 from tests.reference.days import ChangingPlatform
@@ -41,15 +42,18 @@ class Builder:
         location = self.folder / f"platform{self.runs}"
         write_parquet(self.platform.tables, location)
         with closing(self.installation.state()) as state:
-            source = DuckdbSource(
-                location, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=self.folder / "spill"
-            )
-            context = RunContext(
-                state=state, store=LocalDisk(self.installation.files_folder), source=source,
-                settings=configured(DEFAULTS, guard={"enabled": False}, **self._settings(), **self._signing()),
-                builder="test", clock=lambda: datetime.now(UTC), ticks=time.monotonic, new_id=lambda: str(uuid.uuid4()),
-            )  # fmt: skip
-            assert run_manually(context).state == "published"
+            assert run_manually(self.context(state, location)).state == "published"
+
+    def context(self, state: State, location: Path) -> RunContext:
+        """Return what a run over a folder of the platform needs."""
+        source = DuckdbSource(
+            location, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=self.folder / "spill"
+        )
+        return RunContext(
+            state=state, store=LocalDisk(self.installation.files_folder), source=source,
+            settings=configured(DEFAULTS, guard={"enabled": False}, **self._settings(), **self._signing()),
+            builder="test", clock=lambda: datetime.now(UTC), ticks=time.monotonic, new_id=lambda: str(uuid.uuid4()),
+        )  # fmt: skip
 
     def _signing(self) -> dict[str, object]:
         if not self.signing:

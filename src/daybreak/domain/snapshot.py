@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -123,12 +123,16 @@ class CurrentFile(msgspec.Struct, frozen=True):
 
 
 class TableFiles(msgspec.Struct, frozen=True):
-    """The Parquet files of one resource of one account in a published snapshot."""
+    """The Parquet files of one resource of one account in a published snapshot.
+
+    `columns` are those of all resources in the snapshot, None if they were not recorded.
+    """
 
     snapshot_id: str
     published_at: datetime
     version: int
     files: tuple[StoredFormat, ...]
+    columns: Mapping[str, Sequence[tuple[str, str, bool]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,11 +78,13 @@ class MemberParquet:
         fewer = f"MEMBER_COUNT - CASE CAST(COMMUNITY_ID AS VARCHAR) {cases} ELSE 0 END" if cases else "MEMBER_COUNT"
         return self._copy(pieces, f"SELECT * REPLACE (CAST({fewer} AS BIGINT) AS MEMBER_COUNT) FROM {self._rows}")
 
-    def statistics_of_copy(self, resource: Resource) -> FileStatistics:
+    def statistics_of_copy(self) -> FileStatistics:
         """Return the statistics of the last copy. Call it after its bytes were read."""
-        nulls = ", ".join(f"count(*) - count({identifier(name)})" for name in resource.column_names)
+        copy = f"read_parquet({literal(str(self._target))})"
         with _file_faults():
-            found = self._engine.execute(f"SELECT count(*), {nulls} FROM read_parquet({literal(str(self._target))})")
+            columns = self._engine.execute(f"SELECT * FROM {copy} LIMIT 0").description
+            nulls = ", ".join(f"count(*) - count({identifier(column[0])})" for column in columns)
+            found = self._engine.execute(f"SELECT count(*), {nulls} FROM {copy}")
             rows, *null_counts = found.fetchall()[0]
         return FileStatistics(rows, tuple(null_counts))
 

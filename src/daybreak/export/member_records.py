@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -11,6 +12,7 @@ from daybreak.domain.errors import FileStoreError
 from daybreak.export.text_records import joined_blocks, layout_of, record_blocks, split_block
 
 MEMBER_COLUMN = "MEMBER_ID"
+_NUMBER = re.compile(rb"[0-9]+")
 
 
 class MemberRecords:
@@ -60,15 +62,16 @@ class MemberRecords:
 def with_fewer_members(
     resource: Resource, format: str, pieces: Iterable[bytes], removed: Mapping[str, int]
 ) -> Iterator[bytes]:
-    """Yield the content of `communities` with lower values of MEMBER_COUNT, its last column.
+    """Yield the content of `communities` with lower values of MEMBER_COUNT.
 
     `removed` has the number of removed members by COMMUNITY_ID.
     """
     layout = layout_of(resource, format)
     community = _uuid_reader(resource, format, "COMMUNITY_ID")
+    fewer = partial(_fewer, _start_reader(resource, format, "MEMBER_COUNT"))
 
     def changed(block: bytes) -> bytes:
-        return layout.separator.join(_fewer(record, removed.get(community(record), 0)) for record in split(block))
+        return layout.separator.join(fewer(record, removed.get(community(record), 0)) for record in split(block))
 
     def split(block: bytes) -> Iterator[bytes]:
         return split_block(layout, block)
@@ -76,15 +79,16 @@ def with_fewer_members(
     yield from joined_blocks(layout, map(changed, record_blocks(layout, pieces)))
 
 
-def _fewer(record: bytes, removed: int) -> bytes:
-    """Return a record with a lower number at its end: `...,12` or `...:12}`."""
-    end = b"}" if record.endswith(b"}") else b""
-    body = record.removesuffix(end)
-    at = max(body.rfind(b","), body.rfind(b":")) + 1
-    count = int(body[at:]) - removed
+def _fewer(start: Callable[[bytes], int], record: bytes, removed: int) -> bytes:
+    """Return a record with a lower number in the cell that begins at `start`."""
+    at = start(record)
+    number = _NUMBER.match(record, at)
+    if number is None:
+        raise FileStoreError("communities: a row has no MEMBER_COUNT.")
+    count = int(number[0]) - removed
     if count < 0:
         raise FileStoreError("communities: MEMBER_COUNT is lower than the number of rows in member_communities.")
-    return body[:at] + str(count).encode() + end
+    return record[:at] + str(count).encode() + record[number.end() :]
 
 
 def _cell_test(resource: Resource, format: str, column: str, value: str) -> Callable[[bytes], bool]:
@@ -94,23 +98,24 @@ def _cell_test(resource: Resource, format: str, column: str, value: str) -> Call
 
 def _uuid_reader(resource: Resource, format: str, column: str) -> Callable[[bytes], str]:
     """Return a function that returns the UUID in a column of a record."""
+    start = _start_reader(resource, format, column, b'"')
+    return lambda record: _uuid_at(record, start(record))
+
+
+def _start_reader(resource: Resource, format: str, column: str, quote: bytes = b"") -> Callable[[bytes], int]:
+    """Return a function that returns where the value of a column begins in a record, after its quote."""
     if format != "csv":
-        name = f'"{column}":"'.encode()
-        return partial(_json_uuid, name)
+        return partial(_json_start, f'"{column}":'.encode() + quote)
     position = resource.column_names.index(column)
-
-    def read(record: bytes) -> str:
-        return _uuid_at(record, _cell_start(record, position) + 1)
-
-    return read
+    return lambda record: _cell_start(record, position) + len(quote)
 
 
-def _json_uuid(name: bytes, record: bytes) -> str:
+def _json_start(name: bytes, record: bytes) -> int:
     # A text cannot contain the name and its quotes: quotes are escaped.
     at = record.find(name)
     if at < 0:
         raise FileStoreError("A JSON record does not have the columns of its resource.")
-    return _uuid_at(record, at + len(name))
+    return at + len(name)
 
 
 def _cell_start(record: bytes, position: int) -> int:

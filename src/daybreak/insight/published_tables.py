@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.catalogue.stored_columns import resource_with_header
 from daybreak.domain.errors import FileDamaged, FileStoreError, first_line
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.engine import lock_engine, open_engine
@@ -22,6 +25,7 @@ from daybreak.filestore.file_store import FileStore
 MEMORY_BYTES = 128_000_000
 # Longest line of a file. The engine buffers one line, so that memory does not depend on the file.
 _MAXIMUM_LINE_BYTES = 16 << 20
+_MAXIMUM_HEADER_BYTES = 1 << 16
 _COPY_BYTES = 1 << 20
 # The fastest format first.
 _FORMATS = ("parquet", "csv", "ndjson", "json")
@@ -123,13 +127,32 @@ def check_rows(entry: ManifestEntry, rows: int) -> None:
 
 
 def _create_view(engine: duckdb.DuckDBPyConnection, resource: Resource, format_name: str, path: Path) -> None:
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in resource.column_names)
-    reader = _READERS[format_name].format(path=literal(str(path)), columns=f"{{{columns}}}")
+    """Create a table with the columns of today. A column that the file lacks has no values."""
     values = ", ".join(f"{_value(column)} AS {identifier(column.name)}" for column in resource.columns)
     try:
-        engine.execute(f"CREATE VIEW {identifier(resource.name)} AS SELECT {values} FROM {reader}")
-    except duckdb.Error as error:
+        names = _column_names(engine, resource, format_name, path)
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+        reader = _READERS[format_name].format(path=literal(str(path)), columns=f"{{{columns}}}")
+        lacking = "".join(f", NULL AS {identifier(name)}" for name in resource.column_names if name not in names)
+        engine.execute(
+            f"CREATE VIEW {identifier(resource.name)} AS SELECT {values} FROM (SELECT *{lacking} FROM {reader})"
+        )
+    except (duckdb.Error, EOFError, OSError, zlib.error) as error:
         raise FileStoreError(f"The file of {resource.name} cannot be read: {first_line(error)}") from error
+
+
+def _column_names(
+    engine: duckdb.DuckDBPyConnection, resource: Resource, format_name: str, path: Path
+) -> tuple[str, ...]:
+    """Return the columns of a file. Records of JSON name theirs."""
+    match format_name:
+        case "csv":
+            with gzip.open(path) as file:
+                return resource_with_header(resource, file.readline(_MAXIMUM_HEADER_BYTES)).column_names
+        case "parquet":
+            found = engine.execute(f"SELECT * FROM read_parquet({literal(str(path))}) LIMIT 0")
+            return tuple(column[0] for column in found.description)
+    return resource.column_names
 
 
 def _value(column: Column) -> str:

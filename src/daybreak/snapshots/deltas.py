@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.stored_columns import recorded_columns, types_of
 from daybreak.domain.delta import (
     COLUMNS_CHANGED,
     DELTAS_DISABLED,
@@ -198,6 +199,9 @@ class RunDeltas:
         if published is None:
             return FIRST_PUBLICATION
         if published.report.get("columns", columns_digest()) != columns_digest():
+            return COLUMNS_CHANGED
+        recorded = context.state.read(lambda stores: stores.snapshots.columns(published.snapshot_id))
+        if recorded is not None and types_of(recorded) != types_of(recorded_columns()):
             return COLUMNS_CHANGED
         return None
 

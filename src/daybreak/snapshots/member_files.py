@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Self
 
-from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.catalogue.stored_columns import resource_with_header
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.gzip_member import Codec, CompressedContent, codec_named, decompressed
+from daybreak.export.line_sql import csv_header
 from daybreak.export.member_parquet import MemberParquet
 from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
 from daybreak.export.parquet_writer import PARQUET
@@ -25,6 +27,7 @@ MEMBER_RESOURCES = tuple(each for each in RESOURCES if MEMBER_COLUMN in each.col
 """Resources with rows of single Members. The others have totals."""
 _SEARCH_THREADS = 16
 _ENTRIES_PER_ROUND = 1_000
+_MAXIMUM_HEADER_BYTES = 1 << 16
 
 
 class MemberFiles:
@@ -81,8 +84,9 @@ class MemberFiles:
                     copy = self._parquet.without(self._store.read(stored.key))
                     formats[name] = self._write_parquet(entry, stored, copy, revision)
             else:
-                records = MemberRecords(resource, name, self._member_id)
-                formats[name] = self._write_text(entry, name, records.without(self._content(stored)), revision)
+                stored_resource, content = self._text(resource, name, stored)
+                records = MemberRecords(stored_resource, name, self._member_id)
+                formats[name] = self._write_text(entry, name, records.without(content), revision)
                 removed, communities = records.removed, records.communities
             counts.add(removed)
         if len(counts) != 1:
@@ -101,8 +105,9 @@ class MemberFiles:
                     copy = self._parquet.with_fewer_members(self._store.read(stored.key), removed)
                     formats[name] = self._write_parquet(entry, stored, copy, revision)
             else:
-                content = with_fewer_members(resource, name, self._content(stored), removed)
-                formats[name] = self._write_text(entry, name, content, revision)
+                stored_resource, content = self._text(resource, name, stored)
+                fewer = with_fewer_members(stored_resource, name, content, removed)
+                formats[name] = self._write_text(entry, name, fewer, revision)
         return _replaced(entry, entry.rows, formats, revision)
 
     def _occurs_in(self, entry: ManifestEntry) -> bool | FileStoreError:
@@ -127,7 +132,22 @@ class MemberFiles:
         if format == PARQUET:
             with self._parquet_lock:
                 return self._parquet.occurs_in(self._store.read(stored.key))
-        return MemberRecords(resource_named(resource), format, self._member_id).occur_in(self._content(stored))
+        stored_resource, content = self._text(resource_named(resource), format, stored)
+        return MemberRecords(stored_resource, format, self._member_id).occur_in(content)
+
+    def _text(self, resource: Resource, format: str, stored: StoredFormat) -> tuple[Resource, Iterator[bytes]]:
+        """Return a resource with the columns of a stored text file, and the content."""
+        content = self._content(stored)
+        if format != "csv":
+            return resource, content
+        begin = b""
+        while b"\n" not in begin and len(begin) < _MAXIMUM_HEADER_BYTES and (piece := next(content, b"")):
+            begin += piece
+        if not begin.startswith(csv_header(resource)):
+            resource = resource_with_header(resource, begin.partition(b"\n")[0])
+            if "LEADER_ID" not in resource.column_names:
+                raise FileStoreError("The beginning of the file is not that of its format.")
+        return resource, chain((begin,), content)
 
     def _content(self, stored: StoredFormat) -> Iterator[bytes]:
         return decompressed(self._store.read(stored.key))
@@ -145,8 +165,7 @@ class MemberFiles:
     ) -> StoredFormat:
         written = revision.write(entry.client_id, entry.resource, PARQUET, copy)
         # Files of earlier versions have no statistics.
-        resource = resource_named(entry.resource)
-        statistics = None if old.statistics is None else self._parquet.statistics_of_copy(resource)
+        statistics = None if old.statistics is None else self._parquet.statistics_of_copy()
         return StoredFormat(written.bytes, written.sha256, written.bytes, written.sha256, written.key, statistics)
 
 

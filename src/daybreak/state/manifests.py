@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict, RunFenced
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, StoredFormat, TableFiles, TableVersion
-from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
+from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_of, json_text
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.signature_tables import snapshot_statements, statement_revisions
 from daybreak.state.statements import BulkInsert, PreparedRead
@@ -38,13 +38,14 @@ _FILE_COLUMNS = (
     _shared.c.rows,
     _shared.c.formats,
 )
+_TABLE_COLUMNS = (*_FILE_COLUMNS, sa.type_coerce(snapshots.c.columns, sa.Text))
 _IS_SERVED = sa.and_(
     snapshots.c.state.in_([sa.literal_column("'published'"), sa.literal_column("'retired'")]),
     snapshots.c.files_stand.is_(True),
 )
 
 
-def _file_query(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> PreparedRead:
+def _file_query(origin: sa.FromClause, *where: Any, columns: Sequence[Any] = _TABLE_COLUMNS) -> PreparedRead:
     fence = snapshots.c.fence
     client_id: sa.BindParameter[str] = sa.bindparam("client_id")
     resource: sa.BindParameter[str] = sa.bindparam("resource")
@@ -55,15 +56,16 @@ def _file_query(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> Prepar
     )
     return PreparedRead(
         origin.join(snapshot_leaders, known).outerjoin(_own, own).outerjoin(_shared, shared),
-        _FILE_COLUMNS,
+        columns,
         _IS_SERVED,
         *where,
     )
 
 
-_FILE = _file_query(snapshots, snapshots.c.snapshot_id == sa.bindparam("snapshot_id"))
-_CURRENT_FILE = _file_query(current_snapshot.join(snapshots, snapshots.c.snapshot_id == current_snapshot.c.snapshot_id))
-
+_CURRENT = current_snapshot.join(snapshots, snapshots.c.snapshot_id == current_snapshot.c.snapshot_id)
+_FILE = _file_query(snapshots, snapshots.c.snapshot_id == sa.bindparam("snapshot_id"), columns=_FILE_COLUMNS)
+_CURRENT_FILE = _file_query(_CURRENT, columns=_FILE_COLUMNS)
+_CURRENT_TABLE = _file_query(_CURRENT)
 _NUMBERED_FILE = _file_query(snapshots, snapshots.c.version == sa.bindparam("version", type_=sa.BigInteger))
 _PUBLISHED_AT: sa.BindParameter[Any] = sa.bindparam("at", type_=Instant)
 
@@ -188,15 +190,15 @@ class ManifestStore:
         elif at.not_before is not None:
             row = _FIRST_FILE.first(self._connection, **values, at=instant_text(at.not_before))
         else:
-            row = _CURRENT_FILE.first(self._connection, **values)
+            row = _CURRENT_TABLE.first(self._connection, **values)
         if row is None:
             return None
-        snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared = row
+        snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared, columns = row
         formats = {} if own is None and shared is None else _FORMATS.decode(own if own is not None else shared)
         files = tuple(formats[name] for name in sorted(formats) if name == PARQUET)
         if not files or any(file.statistics is None for file in files):
             return None
-        return TableFiles(snapshot_id, instant_of(published_at), version, files)
+        return TableFiles(snapshot_id, instant_of(published_at), version, files, json_of(columns))
 
     def leader_known(self, snapshot_id: str, client_id: str) -> bool:
         """Return whether the snapshot has the Leader."""

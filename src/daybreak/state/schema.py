@@ -213,10 +213,10 @@ snapshots = sa.Table(
     sa.Column("lease_until", Instant),
     sa.Column("progress", Json, nullable=False),
     sa.Column("report", Json, nullable=False),
+    sa.Column("columns", Json),  # by resource, NULL for runs of earlier versions
     sa.Column("accepted_reason", sa.Text),
     sa.Column("files_stand", sa.Boolean, nullable=False),
-    # Number of the publication, NULL for runs that were not published.
-    sa.Column("version", sa.BigInteger),
+    sa.Column("version", sa.BigInteger),  # number of the publication, NULL for runs that were not published
     # The chain of publications: the id of its first snapshot, and on that one why an older chain ended.
     sa.Column("chain_id", KEY),
     sa.Column("chain_reason", sa.Text),

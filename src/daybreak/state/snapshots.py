@@ -8,9 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from daybreak.catalogue.stored_columns import RecordedColumns, recorded_columns
 from daybreak.domain.delta import FIRST_PUBLICATION, OTHER_PUBLICATION
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.state.columns import json_of
 from daybreak.state.manifests import ManifestStore
 from daybreak.state.schema import (
     account_chains,
@@ -23,6 +25,7 @@ from daybreak.state.schema import (
     snapshot_leaders,
     snapshots,
 )
+from daybreak.state.statements import PreparedRead
 
 SNAPSHOT_COLUMNS = (
     snapshots.c.snapshot_id,
@@ -44,6 +47,9 @@ SNAPSHOT_COLUMNS = (
     snapshots.c.chain_id,
     snapshots.c.chain_reason,
     snapshots.c.deltas_from,
+)
+_COLUMNS = PreparedRead(
+    snapshots, (sa.type_coerce(snapshots.c.columns, sa.Text),), snapshots.c.snapshot_id == sa.bindparam("snapshot_id")
 )
 _LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database."
 ERASED = "[erased]"
@@ -255,6 +261,11 @@ class SnapshotStore(ManifestStore):
         """Return a run, None when it is unknown."""
         return self._first(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
 
+    def columns(self, snapshot_id: str) -> RecordedColumns | None:
+        """Return the columns that the files of a run have, None if it recorded none."""
+        row = _COLUMNS.first(self._connection, snapshot_id=snapshot_id)
+        return None if row is None else json_of(row[0])
+
     def of_day(self, day: date) -> Snapshot | None:
         """Return the latest run for that day's publication."""
         return self._first(
@@ -344,6 +355,7 @@ class SnapshotStore(ManifestStore):
                 lease_until=now + timedelta(seconds=lease_seconds),
                 progress=dict(snapshot.progress),
                 report=dict(snapshot.report),
+                columns=recorded_columns(),
                 files_stand=True,
             )
         )

@@ -7,12 +7,13 @@ import io
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import FileStoreError
 from daybreak.export.member_records import MemberRecords, with_fewer_members
@@ -100,15 +101,21 @@ def test_memberships_are_counted_by_community(format: str, members: list[tuple[s
     assert dict(records.communities) == {community: own.count(community) for community in own}
 
 
+@pytest.mark.parametrize("added", [(), (Column("NOTE", ColumnType.TEXT, nullable=True, description=""),)])
 @pytest.mark.parametrize("format", FORMATS)
 @given(names=st.lists(TEXT, max_size=2), removed=st.integers(0, 3))
-def test_number_of_members_becomes_lower(format: str, names: list[str], removed: int) -> None:
+def test_number_of_members_becomes_lower(
+    format: str, added: tuple[Column, ...], names: list[str], removed: int
+) -> None:
+    """Also with a column after it."""
     resource = resource_named("communities")
-    assert resource.columns[-1].name == "MEMBER_COUNT", "the last column"
+    resource = replace(resource, columns=(*resource.columns, *added))
+
+    note = {column.name: "5" for column in added}
 
     def rows(counts: Sequence[int]) -> list[Row]:
         return [
-            {"COMMUNITY_ID": community, "COMMUNITY_NAME": name, "LEADER_ID": OTHER, "MEMBER_COUNT": str(count)}
+            {"COMMUNITY_ID": community, "COMMUNITY_NAME": name, "LEADER_ID": OTHER, "MEMBER_COUNT": str(count), **note}
             for community, name, count in zip(COMMUNITIES, names, counts, strict=False)
         ]
 

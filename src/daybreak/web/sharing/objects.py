@@ -128,8 +128,11 @@ def _statistics(resource: Resource, stored: StoredFormat) -> str:
     Minimum and maximum values are left out, because they would repeat personal data.
     """
     assert stored.statistics is not None  # `SnapshotStore.table` returns only files with statistics
-    null_counts = dict(zip(resource.column_names, stored.statistics.null_counts, strict=True))
-    return msgspec.json.encode({"numRecords": stored.statistics.rows, "nullCount": null_counts}).decode()
+    statistics = stored.statistics
+    # A version whose columns were not recorded may have fewer than today.
+    is_known = len(statistics.null_counts) == len(resource.columns)
+    null_counts = dict(zip(resource.column_names, statistics.null_counts, strict=True)) if is_known else {}
+    return msgspec.json.encode({"numRecords": statistics.rows, "nullCount": null_counts}).decode()
 
 
 def _milliseconds(instant: datetime) -> int:

@@ -120,7 +120,6 @@ class _SharingEndpoints:
         client_id, version = principal.account.client_id, result.first_version
         metadata = objects.metadata(client_id, result.resource, has_changes=True)
         if wants_historical_metadata(request):
-            # The columns of all versions of a chain are the same.
             metadata["version"] = version
         return _lines(version, objects.change_lines(metadata, result))
 

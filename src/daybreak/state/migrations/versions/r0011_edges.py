@@ -44,6 +44,7 @@ def upgrade() -> None:
         sa.Column("by_reading", sa.Boolean, nullable=False),
     )
     _add_statements()
+    op.add_column("snapshots", sa.Column("columns", sa.Text))
     _bind_password_links()
 
 

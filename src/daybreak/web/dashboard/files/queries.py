@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from daybreak.access.authorization import require
-from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource
+from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import NotFound, Unavailable
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
@@ -82,7 +83,7 @@ async def load_published_files(page: PageRequest) -> PublishedFiles:
 
 @dataclass(frozen=True, slots=True)
 class RequestedEntry:
-    """The resource in the path, and its manifest entry in the snapshot that the query names."""
+    """The resource in the path, with the columns of the snapshot that the query names, and its manifest entry there."""
 
     published: PublishedFiles
     resource: Resource
@@ -93,11 +94,12 @@ class RequestedEntry:
 async def load_requested_entry(page: PageRequest) -> RequestedEntry:
     """Read the manifest entry that a request names. Raises Forbidden or NotFound."""
     require(page.principal, "download", page.client_id)
-    try:
-        resource = resource_named(page.request.path_params["resource"])
-    except KeyError:
-        raise unknown_file() from None
+    name = page.request.path_params["resource"]
+    if name not in RESOURCE_NAMES:
+        raise unknown_file()
     published, snapshot = await load_requested_snapshot(page)
+    columns = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.columns(snapshot.snapshot_id))
+    resource = resource_at(name, columns)
     entry = published.entries_of(snapshot).get(resource.name)
     if entry is None:
         raise no_files()
