@@ -132,6 +132,8 @@ def parse_revoked(content: bytes) -> frozenset[str]:
     """Parse a list of revoked keys, one a line, as `ssh-keygen -r` reads it. Raises NotProved."""
     found = set()
     try:
+        if len(content) > _MAX_BYTES:
+            raise ValueError
         for line in content.decode().splitlines():
             words = line.split()
             if words and not words[0].startswith("#"):

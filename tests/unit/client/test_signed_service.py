@@ -223,6 +223,15 @@ def test_revoked_certificate_is_remembered(service: SignedPublisher, folder: str
     assert fetch(folder, "--require-signed") == WRONG
 
 
+@pytest.mark.parametrize("revoked", [b"ssh-ed25519", b"ssh-rsa AAAA", b"<html>", b"\xff", b"#" * 300_000])
+def test_invalid_list_of_revoked_keys_is_refused(
+    service: SignedPublisher, folder: str, revoked: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.revoked = revoked
+    assert fetch(folder, "--require-signed") == WRONG
+    assert "The list of revoked certificates is invalid." in capsys.readouterr().err
+
+
 def test_sync_applies_signed_deltas(service: SignedPublisher, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sync", target, "--require-signed"]) == PROVED
     for _ in range(3):
