@@ -72,3 +72,10 @@ def accounting_of(report: Mapping[str, object]) -> Accounting | None:
     """Return the section of a run report, None for a run without it."""
     section = report.get("accounting")
     return None if section is None else msgspec.convert(section, Accounting)
+
+
+def incomplete_resources(report: Mapping[str, object]) -> frozenset[str]:
+    """Return the resources that lack rows, because the source has malformed ones."""
+    accounting = accounting_of(report)
+    tables = () if accounting is None else accounting.tables
+    return frozenset(table.resource for table in tables if table.excluded.get("malformed"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
@@ -17,12 +17,15 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.proof.report import accounting_of
+from daybreak.downloads import Manifest
+from daybreak.proof.report import accounting_of, incomplete_resources
+from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.report import figure, resources_of
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
+from daybreak.web.api.manifest import manifest_view
 from tests.configured import configured
 from tests.parts.row_faults import add_faults, excluded
 
@@ -94,3 +97,39 @@ def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, t
     }
     tolerant = configured(unchecked, guard={"unknown_share": 1})
     assert run_manually(replace(context, settings=tolerant), as_of=AS_OF).state is SnapshotState.PUBLISHED
+
+
+def with_members(context: RunContext, folder: Path, change: str) -> RunContext:
+    """Return a context with a small platform whose Members are `change`, a query over `members`."""
+    platform = folder / "platform"
+    make_platform(platform, PlatformSizes(leaders=3, members=60, messages=60), seed=5, as_of=AS_OF)
+    with duckdb.connect() as engine:
+        engine.execute(f"CREATE TABLE members AS FROM '{platform}/members.parquet'")
+        engine.execute(f"COPY ({change}) TO '{platform}/members.parquet' (FORMAT parquet)")
+    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=folder / "spill")
+    return replace(context, source=source)
+
+
+def test_same_member_in_two_leaders_is_held(run_context: RunContext, tmp_path: Path) -> None:
+    first = "(FROM members ORDER BY member_id LIMIT 1)"
+    other = f"(SELECT min(leader_id) FROM members WHERE leader_id <> (SELECT leader_id FROM {first}))"
+    change = f"FROM members UNION ALL SELECT * REPLACE ({other} AS leader_id) FROM {first}"
+    held = run_manually(with_members(run_context, tmp_path, change), as_of=AS_OF)
+    assert held.state is SnapshotState.HELD
+    details = [finding["detail"] for finding in cast("list[dict[str, str]]", held.report["findings"])]
+    assert any(detail.startswith("MEMBER_ID is unique in members: violated by 1 row") for detail in details), details
+
+
+def test_resource_with_malformed_rows_is_marked_incomplete(run_context: RunContext, tmp_path: Path) -> None:
+    text = "CAST(member_id AS VARCHAR)"
+    change = f"SELECT * REPLACE (CASE WHEN row_number() OVER () = 1 THEN 'x' ELSE {text} END AS member_id) FROM members"
+    context = with_members(run_context, tmp_path, change)
+    context = replace(context, settings=configured(context.settings, guard={"enabled": False}))
+    published = run_manually(context, as_of=AS_OF)
+    assert published.state is SnapshotState.PUBLISHED
+    assert incomplete_resources(published.report) == {"members"}
+    client_id = context.state.read(lambda stores: next(stores.snapshots.leaders(published.snapshot_id)))
+    entries = context.state.read(lambda stores: stores.snapshots.manifest(published.snapshot_id, client_id))
+    fresh = context.state.read(lambda stores: freshness(stores.snapshots, AS_OF, time(4)))
+    view = manifest_view(client_id, Manifest(published, fresh, tuple(entries)), ["csv"])
+    assert [each.resource for each in view.data.resources if each.incomplete] == ["members"]

@@ -62,6 +62,7 @@ def test_valid_rows_have_no_faults(tmp_path: Path) -> None:
     ("resource", "row", "check", "example"),
     [
         ("members", member(MEMBER), "MEMBER_ID is unique in members", MEMBER),
+        ("members", member(MEMBER, TWO), "MEMBER_ID is unique in members", MEMBER),
         ("campaigns", campaign(CAMPAIGN), "CAMPAIGN_ID is unique in campaigns", CAMPAIGN),
         (
             "custom_member_data",

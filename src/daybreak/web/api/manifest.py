@@ -12,6 +12,7 @@ from msgspec import Meta
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.downloads import Manifest
+from daybreak.proof.report import incomplete_resources
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
 
@@ -36,6 +37,10 @@ class FileView(msgspec.Struct, frozen=True):
     title: Annotated[str, field("Title of the resource.", "Campaign Performance")]
     rows: Annotated[int, field("Number of rows, without the header.", 1204)]
     files: Annotated[tuple[FormatView, ...], Meta(description="One file in each format.")]
+    incomplete: Annotated[
+        bool,
+        field("Whether rows are missing because the platform has malformed ones. Ask the operator.", example=False),
+    ] = False
 
 
 class ManifestData(msgspec.Struct, frozen=True):
@@ -60,6 +65,7 @@ class ManifestView(msgspec.Struct, frozen=True):
 
 def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) -> ManifestView:
     """Return the resources in the order of the documentation, in the configured formats."""
+    incomplete = incomplete_resources(manifest.snapshot.report)
     by_name = {entry.resource: entry for entry in manifest.entries}
     snapshot, freshness = manifest.snapshot, manifest.freshness
     assert snapshot.published_at is not None  # the current snapshot is published
@@ -91,6 +97,7 @@ def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) ->
                         for name, stored in by_name[resource.name].formats.items()
                         if name in formats
                     ),
+                    incomplete=resource.name in incomplete,
                 )
                 for resource in RESOURCES
                 if resource.name in by_name

@@ -7,6 +7,7 @@ from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.proof.report import incomplete_resources
 from daybreak.web.curl_commands import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.source_rows import verify_command
@@ -56,6 +57,7 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
     entries = published.entries_of(snapshot)
     previous = published.entries_of(published.previous(snapshot))
     query = _snapshot_query(published, snapshot)
+    incomplete = incomplete_resources(snapshot.report)
     return [
         {
             **_resource_item(page, resource, entries[resource.name], query),
@@ -64,6 +66,7 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
             ),
             "changes": _changes(page, resource, published.delta_of(snapshot, resource.name), query),
             "sparkline": sparkline(published.row_history(resource.name)),
+            "incomplete": resource.name in incomplete,
         }
         for resource in RESOURCES
         if resource.name in entries
