@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -37,6 +37,17 @@ class Table:
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    def with_columns(self, columns: Sequence[Column]) -> Table:
+        """Return the table of a version with these columns. Raises InvalidValue."""
+        if tuple(columns) == self.columns:
+            return self
+        names = {column.name for column in columns}
+        if len({name.lower() for name in names}) != len(columns) or LEADER_COLUMN not in names:
+            raise wire.InvalidValue(f"columns of {self.name} are invalid")
+        if not names.issuperset(self.key):
+            raise wire.InvalidValue(f"{self.name} lacks columns of its key")
+        return replace(self, columns=tuple(columns))
 
     @property
     def total_order(self) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 
 from daybreak_client.database_sync.downloads import delete_old_downloads, work_folder
-from daybreak_client.database_sync.engine import Callbacks, Plan, SyncRun
-from daybreak_client.database_sync.plan import UNCHANGED, AccountState, ResourceState
+from daybreak_client.database_sync.engine import Callbacks, SyncRun
+from daybreak_client.database_sync.plan import UNCHANGED, AccountState, Plan, ResourceState
 from daybreak_client.database_sync.result import DIFFERENT, EQUAL, ResourceResult, SyncResult
 from daybreak_client.database_sync.targets import open_database, place_of
 from daybreak_client.errors import WrongUse

@@ -10,6 +10,7 @@ from pathlib import Path
 from daybreak_client.errors import Damaged
 
 _CHUNK_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 1 << 16
 
 
 def csv_header(columns: Sequence[str]) -> bytes:
@@ -17,13 +18,14 @@ def csv_header(columns: Sequence[str]) -> bytes:
     return (",".join(f'"{name}"' for name in columns) + "\n").encode()
 
 
-def check_header(file: Path, columns: Sequence[str]) -> None:
-    """Check that a gzip CSV file begins with these columns. Raises Damaged."""
-    expected = csv_header(columns)
+def columns_of(file: Path) -> tuple[str, ...]:
+    """Return the columns in the first line of a gzip CSV file. Raises Damaged."""
     with gzip.open(file) as content:
-        header = _read(content, file, len(expected))
-    if header != expected:
-        raise Damaged(f"{file.name} does not begin with the columns {', '.join(columns)}.")
+        line, end, _ = _read(content, file, _MAX_HEADER_BYTES).partition(b"\n")
+    names = tuple(line.decode("utf-8", "replace").replace('"', "").split(","))
+    if not end or csv_header(names) != line + end:
+        raise Damaged(f"{file.name} does not begin with the names of columns.")
+    return names
 
 
 def chunks(file: Path) -> Iterator[bytes]:

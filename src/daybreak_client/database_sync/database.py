@@ -61,6 +61,12 @@ class Database(Protocol):
     def delete_account(self, client_id: str) -> None:
         """Delete the rows and the state of an account."""
 
+    def columns(self, table: str) -> Mapping[str, str]:
+        """Return the columns of a table with their kinds, none if it does not exist. Other types are text."""
+
+    def added_columns(self, table: str) -> frozenset[str]:
+        """Return the names of columns that syncs have added to a table, none if those of earlier versions have."""
+
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         """Return the names of tables that do not exist, or lack a column.
 

@@ -15,7 +15,7 @@ from daybreak_client.database_sync.csv_files import csv_header
 from daybreak_client.database_sync.database import STATE_TABLE, Applied, KeyViolation, WrongContent
 from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
-from daybreak_client.database_sync.plan import AccountState, ResourceState
+from daybreak_client.database_sync.plan import AccountState
 from daybreak_client.database_sync.sql import (
     STAGE,
     STATE_COLUMNS,
@@ -23,7 +23,11 @@ from daybreak_client.database_sync.sql import (
     columns_with_types,
     identifier,
     identifiers,
+    kinds_of,
     lacking_columns,
+    names_recorded,
+    recorded,
+    resource_state,
     types_by_table,
     update_constants,
 )
@@ -77,14 +81,15 @@ class DuckDBDatabase:
         tables = self._columns()
         if STATE_TABLE not in tables:
             return None
+        columns = "columns" if "columns" in tables[STATE_TABLE] else "NULL"
         rows = self._execute(
             "SELECT resource, version, chain_id, snapshot_id, epoch_us(as_of), feed_etag, rows, content_sha256, "
-            f"replaced_characters FROM {self._name(STATE_TABLE)} WHERE client_id = ? ORDER BY resource",
+            f"replaced_characters, {columns} FROM {self._name(STATE_TABLE)} WHERE client_id = ? ORDER BY resource",
             [client_id],
         ).fetchall()
         if not rows:
             return None
-        resources = {row[0]: ResourceState(row[0], *row[6:]) for row in rows if row[0] in tables}
+        resources = {row[0]: resource_state(row[0], *row[6:]) for row in rows if row[0] in tables}
         version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
         return AccountState(version, chain_id, snapshot_id, _EPOCH + timedelta(microseconds=as_of), etag, resources)
 
@@ -97,6 +102,15 @@ class DuckDBDatabase:
     def delete_account(self, client_id: str) -> None:
         for name, column in account_columns(self._columns()):
             self._execute(f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = ?", [client_id])
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        return kinds_of(self._columns().get(table, {}), _ACCEPTED)
+
+    def added_columns(self, table: str) -> frozenset[str]:
+        if "columns" not in self._columns().get(STATE_TABLE, {}):
+            return frozenset()
+        rows = self._execute(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = ?", [table]).fetchall()
+        return names_recorded(rows)
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         return lacking_columns(tables, self._columns(), _ACCEPTED)
@@ -119,6 +133,7 @@ class DuckDBDatabase:
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
         self._execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._catalog)}.{identifier(self._schema)}")
         self._execute(f"CREATE TABLE IF NOT EXISTS {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
+        self._execute(f"ALTER TABLE {self._name(STATE_TABLE)} ADD COLUMN IF NOT EXISTS columns text")
         found = self._columns()
         for table in tables:
             name = self._name(table.name)
@@ -213,9 +228,10 @@ class DuckDBDatabase:
         for each in state.resources.values():
             self._execute(
                 f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, CAST(? AS TIMESTAMPTZ), ?, ?, ?, ?, "
-                "CAST(? AS TIMESTAMPTZ))",
+                "CAST(? AS TIMESTAMPTZ), ?)",
                 [client_id, each.resource, state.chain_id, state.version, state.snapshot_id, state.as_of.isoformat(),
-                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now.isoformat()],
+                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now.isoformat(),
+                 recorded(each)],
             )  # fmt: skip
 
     def save_etag(self, client_id: str, etag: str) -> None:

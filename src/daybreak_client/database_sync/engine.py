@@ -10,19 +10,26 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from daybreak_client.database_sync.csv_files import check_header
 from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
-from daybreak_client.database_sync.merge import OPERATION
-from daybreak_client.database_sync.plan import DELTA, FULL, UNCHANGED, AccountState, ResourceState, Step, make_steps
+from daybreak_client.database_sync.plan import (
+    DELTA,
+    FULL,
+    UNCHANGED,
+    AccountState,
+    Plan,
+    ResourceState,
+    Step,
+    make_steps,
+)
+from daybreak_client.database_sync.versions import stored_table, table_of_file, version_tables
 from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
-from daybreak_client.feed import Feed
 from daybreak_client.folder import ProgressCallback, locked
 from daybreak_client.lock_wait import DEFAULT_WAIT, LockWait
-from daybreak_client.published import PublishedFile, PublishedSnapshot
+from daybreak_client.published import PublishedFile
 from daybreak_client.service import AccountFiles, SnapshotChanged
 from daybreak_client.tables import LEADER_COLUMN, Table
 
@@ -41,20 +48,6 @@ class Callbacks:
     on_progress: ProgressCallback = lambda _file, _size_bytes: None
     on_step: Callable[[str], None] = lambda _text: None
     lock_wait: LockWait = DEFAULT_WAIT
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Steps from the `state` of a database to a published snapshot.
-
-    Without `published`, there is no news. A feed with an entity tag is then newer than that of the state.
-    """
-
-    state: AccountState | None
-    published: PublishedSnapshot | None = None
-    feed: Feed = field(default_factory=Feed)
-    steps: tuple[Step, ...] = ()
-    tables: tuple[Table, ...] = ()
 
 
 class _AnotherSync(Exception):
@@ -128,7 +121,8 @@ class SyncRun:
         published, tables = self.account.published(), self.account.tables()
         if (published.version, published.snapshot_id) != (feed.version, feed.snapshot_id):
             raise SnapshotChanged
-        lacking = () if self.database is None else self.database.missing_tables(tables)
+        expected = [stored_table(table, state, published) for table in tables]
+        lacking = () if self.database is None else self.database.missing_tables(expected)
         reload = dict.fromkeys(lacking, "the table lacks a column") | self.reload
         if full:
             reload |= {table.name: "requested" for table in tables}
@@ -141,7 +135,7 @@ class SyncRun:
         files = [file for step in plan.steps for file in step.files]
         with locked(self.work_folder, self.callbacks.lock_wait):
             self.account.download(self.work_folder, files, self.callbacks.on_progress)
-            self._check_headers(plan)
+            plan = replace(plan, tables=tuple(version_tables(plan, self.database, self.work_folder)))
             with self.database.transaction():
                 state = self._apply(self.database, plan)
             shutil.rmtree(self.work_folder, ignore_errors=True)
@@ -166,14 +160,18 @@ class SyncRun:
         """
         assert self.database is not None
         found = []
+        tables = [stored_table(table, state) for table in tables]
         lacking = self.database.missing_tables(tables)
         for table in tables:
-            if table.name in lacking:
+            stored = state.resources[table.name]
+            if table.name in lacking and stored.columns:
                 found.append(table.name)
                 continue
-            stored = state.resources[table.name]
             self.callbacks.on_step(f"Verifying {table.name}: {stored.rows:,} rows")
-            if self.database.content_sha256(table, self.account.client_id) != stored.content_sha256:
+            if (
+                table.name in lacking
+                or self.database.content_sha256(table, self.account.client_id) != stored.content_sha256
+            ):
                 published = self.account.published()
                 (file,) = published.select([table.name], ["csv"])
                 if published.snapshot_id != state.snapshot_id:
@@ -185,17 +183,11 @@ class SyncRun:
     def _contains(self, database: Database, table: Table, file: PublishedFile) -> bool:
         with locked(self.work_folder, self.callbacks.lock_wait):
             self.account.download(self.work_folder, [file], self.callbacks.on_progress)
-            found = database.contains(table, self.account.client_id, self.work_folder / file.name)
+            path = self.work_folder / file.name
+            table = table_of_file(table, path, database)
+            found = not database.missing_tables([table]) and database.contains(table, self.account.client_id, path)
             shutil.rmtree(self.work_folder, ignore_errors=True)
         return found
-
-    def _check_headers(self, plan: Plan) -> None:
-        """Check the columns of the downloaded files. Raises Damaged."""
-        tables = {table.name: table for table in plan.tables}
-        for step in plan.steps:
-            for file in step.files:
-                operation = (OPERATION,) if file.is_delta else ()
-                check_header(self.work_folder / file.name, (*operation, *tables[step.resource].column_names))
 
     def _apply(self, database: Database, plan: Plan) -> AccountState:
         assert plan.published is not None
@@ -211,18 +203,10 @@ class SyncRun:
             with self._named_failures(plan, step.resource):
                 staged[step.resource] = self._stage(database, tables[step.resource], step)
         for step in plan.steps:
-            stored = plan.state.resources.get(step.resource) if plan.state else None
+            table, stored = tables[step.resource], plan.state.resources.get(step.resource) if plan.state else None
             with self._named_failures(plan, step.resource):
-                found = self._apply_step(database, tables[step.resource], step, staged[step.resource])
-                replaced = found.replaced_characters + (
-                    stored.replaced_characters if stored and step.action != FULL else 0
-                )
-                if replaced and step.action != UNCHANGED:
-                    # Rows that a delta deleted may have contained some of them.
-                    replaced = database.count_replaced(tables[step.resource], client_id)
-                resources[step.resource] = ResourceState(
-                    step.resource, step.full.rows, step.full.content_sha256, replaced
-                )
+                applied = self._apply_step(database, table, step, staged[step.resource])
+                resources[step.resource] = self._state_after(database, table, step, stored, applied)
         state = AccountState(
             plan.feed.version, plan.feed.chain_id, plan.feed.snapshot_id, plan.published.as_of, "", resources
         )
@@ -280,6 +264,20 @@ class SyncRun:
         (table,) = (each for each in plan.tables if each.name == resource)
         added = self.database.additions(table)
         return f" {added}" if added else ""
+
+    def _state_after(
+        self, database: Database, table: Table, step: Step, stored: ResourceState | None, applied: Applied
+    ) -> ResourceState:
+        """Return the state of a resource after a step."""
+        replaced = applied.replaced_characters
+        if stored is not None and step.action != FULL:
+            replaced += stored.replaced_characters
+        if replaced and step.action != UNCHANGED:
+            # Rows that a delta deleted may have contained some of them.
+            replaced = database.count_replaced(table, self.account.client_id)
+        columns = stored.columns if stored is not None and step.action == UNCHANGED else table.columns
+        former = database.added_columns(step.resource) - {column.name for column in columns}
+        return ResourceState(step.resource, step.full.rows, step.full.content_sha256, replaced, columns, former)
 
     def _reload_deltas(self, plan: Plan, reason: str) -> bool:
         """Replace the deltas of a plan by full files. Returns False if it has none."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from daybreak_client.feed import Feed, FeedEntry, ResourceDelta
 from daybreak_client.published import PublishedFile, PublishedSnapshot
+from daybreak_client.tables import Column, Table
 from daybreak_client.wire import RESOURCES
 
 UNCHANGED, DELTA, FULL = "unchanged", "delta", "full"
@@ -18,13 +19,16 @@ class ResourceState:
     """What the database contains of one resource of one account.
 
     `replaced_characters` is 0 if the database stores every character, else the number of characters U+FFFD, which
-    replace NUL.
+    replace NUL. `columns` are those of the stored version, empty if a sync of an earlier version has stored it;
+    `former` are the names of other columns that the sync has added to the table.
     """
 
     resource: str
     rows: int
     content_sha256: str
     replaced_characters: int = 0
+    columns: tuple[Column, ...] = ()
+    former: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,20 @@ class Step:
         if self.action == FULL:
             return (self.full,)
         return tuple(delta.file for delta in self.deltas if delta.file is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps from the `state` of a database to a published snapshot.
+
+    Without `published`, there is no news. A feed with an entity tag is then newer than that of the state.
+    """
+
+    state: AccountState | None
+    published: PublishedSnapshot | None = None
+    feed: Feed = field(default_factory=Feed)
+    steps: tuple[Step, ...] = ()
+    tables: tuple[Table, ...] = ()
 
 
 def make_steps(

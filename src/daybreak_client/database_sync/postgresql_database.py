@@ -15,7 +15,7 @@ from psycopg import errors
 from daybreak_client.database_sync.csv_files import chunks, csv_header
 from daybreak_client.database_sync.database import REPLACEMENT, STATE_TABLE, Applied, WrongContent
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, stage_name
-from daybreak_client.database_sync.plan import AccountState, ResourceState
+from daybreak_client.database_sync.plan import AccountState
 from daybreak_client.database_sync.postgresql_errors import errors_of_postgresql, failure_of, key_violations
 from daybreak_client.database_sync.sql import (
     STAGE,
@@ -24,7 +24,11 @@ from daybreak_client.database_sync.sql import (
     columns_with_types,
     identifier,
     identifiers,
+    kinds_of,
     lacking_columns,
+    names_recorded,
+    recorded,
+    resource_state,
     types_by_table,
     update_constants,
 )
@@ -91,14 +95,15 @@ class PostgreSQLDatabase:
         tables = self._columns()
         if STATE_TABLE not in tables:
             return None
+        columns = "columns" if "columns" in tables[STATE_TABLE] else "NULL"
         rows = self._rows(
             "SELECT resource, version, chain_id, snapshot_id, as_of, feed_etag, rows, content_sha256, "
-            f"replaced_characters FROM {self._name(STATE_TABLE)} WHERE client_id = %s ORDER BY resource",
+            f"replaced_characters, {columns} FROM {self._name(STATE_TABLE)} WHERE client_id = %s ORDER BY resource",
             [client_id],
         )
         if not rows:
             return None
-        resources = {row[0]: ResourceState(row[0], *row[6:]) for row in rows if row[0] in tables}
+        resources = {row[0]: resource_state(row[0], *row[6:]) for row in rows if row[0] in tables}
         version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
         return AccountState(version, chain_id, snapshot_id, as_of.astimezone(UTC), etag, resources)
 
@@ -111,6 +116,14 @@ class PostgreSQLDatabase:
     def delete_account(self, client_id: str) -> None:
         for name, column in account_columns(self._columns()):
             self._execute(f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = %s", [client_id])
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        return kinds_of(self._columns().get(table, {}), _ACCEPTED)
+
+    def added_columns(self, table: str) -> frozenset[str]:
+        if "columns" not in self._columns().get(STATE_TABLE, {}):
+            return frozenset()
+        return names_recorded(self._rows(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = %s", [table]))
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         return lacking_columns(tables, self._columns(), _ACCEPTED)
@@ -138,6 +151,8 @@ class PostgreSQLDatabase:
         self._triggers = dict(self._rows(_TRIGGERS, [self._schema]))
         if STATE_TABLE not in found:
             self._execute(f"CREATE TABLE {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
+        elif "columns" not in found[STATE_TABLE]:
+            self._execute(f"ALTER TABLE {self._name(STATE_TABLE)} ADD COLUMN columns text")
         for table in tables:
             name, keyless = self._name(table.name), table.name in without_key or not table.primary_key
             if table.name not in found:
@@ -240,9 +255,10 @@ class PostgreSQLDatabase:
         self._execute(f"DELETE FROM {name} WHERE client_id = %s", [client_id])
         for each in state.resources.values():
             self._execute(
-                f"INSERT INTO {name} VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+                f"INSERT INTO {name} VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
                 [client_id, each.resource, state.chain_id, state.version, state.snapshot_id, state.as_of,
-                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now],
+                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now,
+                 recorded(each)],
             )  # fmt: skip
 
     def save_etag(self, client_id: str, etag: str) -> None:

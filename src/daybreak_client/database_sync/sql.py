@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from daybreak_client.database_sync.database import STATE_TABLE
+from daybreak_client.database_sync.plan import ResourceState
 from daybreak_client.errors import WrongUse
-from daybreak_client.tables import LEADER_COLUMN, Table
+from daybreak_client.tables import LEADER_COLUMN, TEXT, Column, Table
 from daybreak_client.wire import RESOURCES
 
 STATE_COLUMNS = (
     "client_id text, resource text, chain_id text, version bigint, snapshot_id text, as_of timestamptz, rows bigint, "
     "content_sha256 text, replaced_characters bigint, feed_etag text, synced_at timestamptz, "
-    "PRIMARY KEY (client_id, resource)"
+    "columns text, PRIMARY KEY (client_id, resource)"
 )
 STAGE = "_daybreak_stage"
 
@@ -32,6 +33,24 @@ def columns_with_types(table: Table, types: Mapping[str, str]) -> str:
     return ", ".join(f"{identifier(column.name)} {types[column.kind]}" for column in table.columns)
 
 
+def recorded(state: ResourceState) -> str:
+    """Return the columns of a state as the database contains them: names and kinds, without kind for former ones."""
+    columns = [f"{column.name} {column.kind}" for column in state.columns]
+    return ",".join([*columns, *(f"{name} " for name in sorted(state.former))])
+
+
+def resource_state(name: str, rows: int, digest: str, replaced: int, columns: str | None) -> ResourceState:
+    """Return the state of a resource from the values of the database. That of an earlier version has no columns."""
+    found = [Column(*each.split(" ")) for each in (columns or "").split(",") if each]
+    former = frozenset(column.name for column in found if not column.kind)
+    return ResourceState(name, rows, digest, replaced, tuple(each for each in found if each.kind), former)
+
+
+def names_recorded(rows: Iterable[tuple[str | None]]) -> frozenset[str]:
+    """Return the names of all columns, also former ones, in these values of a state."""
+    return frozenset(each.split(" ")[0] for (text,) in rows for each in (text or "").split(",") if each)
+
+
 def update_constants(
     target: str, table: Table, constants: Iterable[str], types: Mapping[str, str], *, placeholder: str
 ) -> str:
@@ -39,6 +58,12 @@ def update_constants(
     kinds = {column.name: column.kind for column in table.columns}
     values = ", ".join(f"{identifier(name)} = CAST({placeholder} AS {types[kinds[name]]})" for name in constants)
     return f'UPDATE {target} SET {values} WHERE "LEADER_ID" = {placeholder}'
+
+
+def kinds_of(types: Mapping[str, str], accepted: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Return the kinds of columns from their types. Types of no kind are text."""
+    kinds = {name: kind for kind, names in accepted.items() for name in names}
+    return {column: kinds.get(name.lower(), TEXT) for column, name in types.items()}
 
 
 def types_by_table(rows: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
