@@ -46,8 +46,12 @@ class Applied:
 class Database(Protocol):
     """Tables of the nine resources and the state of the sync. Must be closed.
 
+    `max_row_bytes` is the size of the largest row of a file that the database can read, None without a limit.
+
     Methods raise DatabaseFailed when the database reports an error, and WrongUse for tables of another shape.
     """
+
+    max_row_bytes: int | None
 
     def close(self) -> None:
         """Close the connection."""

@@ -48,14 +48,17 @@ _MAGIC = slice(8, 12)
 # New files have the format of DuckDB 1.4, so that it can read them. Other files keep their format.
 _STORAGE_VERSION = "v1.4.0"
 # An empty cell is NULL and a quoted empty one is text. Values may contain any character, and be long.
+_MAX_ROW_BYTES = 16 << 20
 _CSV_OPTIONS = (
     "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '', "
-    "allow_quoted_nulls = false, max_line_size = 16777216, buffer_size = 67108864, compression = 'gzip'"
+    f"allow_quoted_nulls = false, max_line_size = {_MAX_ROW_BYTES}, buffer_size = 67108864, compression = 'gzip'"
 )
 
 
 class DuckDBDatabase:
     """Tables in a DuckDB file, which is created if necessary, with mode 0600."""
+
+    max_row_bytes: int | None = _MAX_ROW_BYTES
 
     def __init__(self, path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
         """Open the file. Raises Busy while another process uses it, and WrongUse for another kind of file."""
@@ -198,7 +201,8 @@ class DuckDBDatabase:
     def apply(self, table: Table, client_id: str, staged: Applied, *, full: bool) -> Applied:
         merge = self._merge(table, client_id, full=full)
         # An UPDATE of an indexed column takes very long, so rows where none differs are left out.
-        indexed = [name for name in table.column_names if name in self._indexed(table)]
+        expressions = self._indexed(table)
+        indexed = [name for name in table.column_names if name in expressions]
         with constraint_violations(table, None if full else WrongContent):
             merge.update([name for name in table.column_names if name not in indexed])
             merge.update(indexed)

@@ -25,6 +25,7 @@ from daybreak_client.database_sync.plan import (
     Step,
     make_steps,
 )
+from daybreak_client.database_sync.row_sizes import check_row_sizes
 from daybreak_client.database_sync.versions import stored_table, table_of_file, version_tables
 from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
 from daybreak_client.folder import ProgressCallback, locked
@@ -134,12 +135,18 @@ class SyncRun:
         assert self.database is not None
         files = [file for step in plan.steps for file in step.files]
         with locked(self.work_folder, self.callbacks.lock_wait):
-            self.account.download(self.work_folder, files, self.callbacks.on_progress)
+            self._download(self.database, files)
             plan = replace(plan, tables=tuple(version_tables(plan, self.database, self.work_folder)))
             with self.database.transaction():
                 state = self._apply(self.database, plan)
             shutil.rmtree(self.work_folder, ignore_errors=True)
         return state
+
+    def _download(self, database: Database, files: Sequence[PublishedFile]) -> None:
+        self.account.download(self.work_folder, files, self.callbacks.on_progress)
+        if database.max_row_bytes is not None:
+            for file in files:
+                check_row_sizes(file, self.work_folder / file.name, database.max_row_bytes)
 
     def late_reason(self, plan: Plan) -> str | None:
         """Return why the next files are late, None if they are not. Without news, only the age of the data is known."""
@@ -182,7 +189,7 @@ class SyncRun:
 
     def _contains(self, database: Database, table: Table, file: PublishedFile) -> bool:
         with locked(self.work_folder, self.callbacks.lock_wait):
-            self.account.download(self.work_folder, [file], self.callbacks.on_progress)
+            self._download(database, [file])
             path = self.work_folder / file.name
             table = table_of_file(table, path, database)
             found = not database.missing_tables([table]) and database.contains(table, self.account.client_id, path)

@@ -71,6 +71,8 @@ _UNIQUE_COLUMNS = (
 class PostgreSQLDatabase:
     """Tables in a schema of a PostgreSQL database. PostgreSQL cannot store NUL, which is replaced by U+FFFD."""
 
+    max_row_bytes: int | None = None
+
     def __init__(self, url: str, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
         """Connect. Raises DatabaseFailed, and WrongUse for a database that cannot store every character."""
         self._schema = schema
