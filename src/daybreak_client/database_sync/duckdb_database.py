@@ -13,6 +13,7 @@ import duckdb
 
 from daybreak_client.database_sync.csv_files import csv_header
 from daybreak_client.database_sync.database import STATE_TABLE, Applied, KeyViolation, WrongContent
+from daybreak_client.database_sync.duckdb_csv import MAX_ROW_BYTES, read_csv
 from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
 from daybreak_client.database_sync.plan import AccountState
@@ -47,18 +48,12 @@ _LINES_PER_FETCH = 20_000
 _MAGIC = slice(8, 12)
 # New files have the format of DuckDB 1.4, so that it can read them. Other files keep their format.
 _STORAGE_VERSION = "v1.4.0"
-# An empty cell is NULL and a quoted empty one is text. Values may contain any character, and be long.
-_MAX_ROW_BYTES = 16 << 20
-_CSV_OPTIONS = (
-    "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '', "
-    f"allow_quoted_nulls = false, max_line_size = {_MAX_ROW_BYTES}, buffer_size = 67108864, compression = 'gzip'"
-)
 
 
 class DuckDBDatabase:
     """Tables in a DuckDB file, which is created if necessary, with mode 0600."""
 
-    max_row_bytes: int | None = _MAX_ROW_BYTES
+    max_row_bytes: int | None = MAX_ROW_BYTES
 
     def __init__(self, path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
         """Open the file. Raises Busy while another process uses it, and WrongUse for another kind of file."""
@@ -165,7 +160,7 @@ class DuckDBDatabase:
         name, names = self._name(table.name), identifiers(table.column_names)
         columns = {column.name: _TYPES[column.kind] for column in table.columns}
         with constraint_violations(table):
-            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(columns)}", [str(file)])
+            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {read_csv(columns)}", [str(file)])
         if loaded != self.count(table, client_id):
             raise WrongContent(table.name, "the file contains rows of another account")
         return 0
@@ -192,7 +187,7 @@ class DuckDBDatabase:
         for place, file in enumerate(files):
             self._execute(
                 f"INSERT INTO {merge.stage} ({identifier(SEQUENCE)}, {names}) "
-                f"SELECT {place}, {names} FROM {_read_csv(columns)}",
+                f"SELECT {place}, {names} FROM {read_csv(columns)}",
                 [str(file)],
             )
         with constraint_violations(table, None):
@@ -247,7 +242,7 @@ class DuckDBDatabase:
 
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         columns = {column.name: _TYPES[column.kind] for column in table.columns}
-        self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(file)])
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {read_csv(columns)}", [str(file)])
         sources = (self._name(table.name), _TEMPORARY_STAGE)
         stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
         self._execute(f"DROP TABLE {_TEMPORARY_STAGE}")
@@ -377,16 +372,6 @@ def _is_duckdb_file(path: Path) -> bool:
     """Return whether a file has the header of a database. DuckDB would open JSON or CSV as a view in memory."""
     with path.open("rb") as content:
         return content.read(_MAGIC.stop)[_MAGIC] == b"DUCK"
-
-
-def _read_csv(columns: Mapping[str, str]) -> str:
-    """Return SQL that reads a gzip CSV file, whose path is a parameter."""
-    types = ", ".join(f"{_literal(name)}: {_literal(data_type)}" for name, data_type in columns.items())
-    return f"read_csv(?, {_CSV_OPTIONS}, columns = {{{types}}})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _csv_cell(column: Column) -> str:

@@ -24,7 +24,7 @@ _WITHOUT_VALUES = (
 )
 _NOT_NULL = re.compile(r"Constraint Error: NOT NULL constraint failed: \w+\.(\w+)")
 _REFERRED = (
-    "DuckDB: a row that is gone from the files is referred to by a foreign key. DuckDB cannot delete both in one "
+    "DuckDB: a row that must be deleted is referred to by a foreign key. DuckDB cannot delete both in one "
     "transaction. Delete the rows that refer to it before the sync, or drop the table with the foreign key."
 )
 # The beginnings of other messages that name a place. The rest of them is a row.
@@ -55,6 +55,8 @@ def _described(error: duckdb.Error) -> str:
     text = str(error).strip()
     if isinstance(error, _WITHOUT_VALUES):
         return f"DuckDB: {text}"
+    if isinstance(error, duckdb.ConstraintException) and "foreign key" in text:
+        return _REFERRED
     place = _PLACE.match(text)
     return f"DuckDB: {place[place.lastindex or 0] if place else type(error).__name__}"
 
@@ -70,7 +72,7 @@ def constraint_violations(table: Table, raised: type[DatabaseProblem] | None = K
     except duckdb.ConstraintException as error:
         text = str(error)
         if "foreign key" in text:
-            raise DatabaseFailed(_REFERRED) from None
+            raise failure_of(error) from None
         lacking = _NOT_NULL.match(text)
         of_key = lacking[1] in table.primary_key if lacking else "PRIMARY KEY or UNIQUE" in text
         if raised is None or not of_key:

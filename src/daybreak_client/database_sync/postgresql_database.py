@@ -294,7 +294,7 @@ class PostgreSQLDatabase:
         with (
             self._in_transaction(),
             self._connection.cursor() as cursor,
-            cursor.copy(_sql(query), [client_id]) as copy,
+            cursor.copy(self._sql(query, [client_id]), [client_id]) as copy,
         ):
             for chunk in copy:
                 digest.update(chunk)
@@ -310,6 +310,11 @@ class PostgreSQLDatabase:
                     replaced += found
                     copy.write(chunk.replace(_NUL, REPLACEMENT.encode()) if found else chunk)
             return cursor.rowcount, replaced
+
+    def _sql(self, query: str, parameters: Sequence[object]) -> bytes:
+        """Return SQL. With parameters, psycopg takes the percent signs of the schema's name for placeholders."""
+        schema = f"{identifier(self._schema)}."
+        return _sql(query.replace(schema, schema.replace("%", "%%")) if parameters else query)
 
     def _name(self, table: str) -> str:
         return f"{identifier(self._schema)}.{identifier(table)}"
@@ -341,11 +346,11 @@ class PostgreSQLDatabase:
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._in_transaction():
-            return self._connection.execute(_sql(query), parameters).fetchall()
+            return self._connection.execute(self._sql(query, parameters), parameters or None).fetchall()
 
     def _execute(self, query: str, parameters: Sequence[object] = ()) -> psycopg.Cursor[Any]:
         with self._in_transaction():
-            return self._connection.execute(_sql(query), parameters or None)
+            return self._connection.execute(self._sql(query, parameters), parameters or None)
 
     @contextmanager
     def _in_transaction(self) -> Iterator[None]:

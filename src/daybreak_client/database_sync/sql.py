@@ -75,8 +75,11 @@ def types_by_table(rows: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, 
 
 
 def account_columns(found: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str]]:
-    """Return the tables that contain rows of accounts, with the column of the account. `found` is as in others."""
-    resources = [(name, LEADER_COLUMN) for name in RESOURCES if LEADER_COLUMN in found.get(name, {})]
+    """Return the tables that contain rows of accounts, with the column of the account. `found` is as in others.
+
+    Tables whose rows may refer to rows of another one are before it.
+    """
+    resources = [(name, LEADER_COLUMN) for name in reversed(RESOURCES) if LEADER_COLUMN in found.get(name, {})]
     return [*resources, (STATE_TABLE, "client_id")]
 
 

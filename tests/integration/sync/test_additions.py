@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from daybreak_client import AccountFiles, ClientError, DatabaseFailed, WrongUse, sync
+from daybreak_client.database_sync import remove_account, synced_accounts
 from tests.integration.sync.conftest import NORTH, SOUTH, Target
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, Row
@@ -310,6 +311,35 @@ def test_publications_of_all_tables(postgresql_url: str, north: Publisher, accou
         )
     full_identity = {name for name, identity in identities.items() if identity == "f"}
     assert full_identity == {"member_state_changes", "member_term_accepts", "members", "communities"}
+
+
+@pytest.mark.parametrize("schema", ['Own "Ex', "a%b%s", "x.y; --", "select"])
+def test_schema_of_any_name(target: Target, north: Publisher, account: AccountFiles, schema: str) -> None:
+    churn = Churn(NORTH, seed=6)
+    for full in (False, False, True):
+        north.publish(churn.day())
+        assert sync(account, target.url, schema=schema, full=full, verify=True).different == ()
+    remove_account(target.url, NORTH, schema)
+    assert synced_accounts(target.url, schema) == frozenset()
+
+
+def test_removed_account_that_own_rows_refer_to(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish({"members": [member(1)], "member_communities": [(id_of(9), "Fans", NORTH, id_of(1), None)]})
+    sync(account, target.url)
+    target.query(REFERRING.format(target.schema))
+    calls = f"{target.schema}.calls"
+    target.query(f'INSERT INTO {calls} SELECT "LEADER_ID", "MEMBER_ID" FROM {target.schema}.members')
+    with pytest.raises(DatabaseFailed, match="Delete the rows that refer to it") as caught:
+        remove_account(target.url, NORTH)
+    assert id_of(1) not in caught.value.message
+    target.query(f"DELETE FROM {calls}")
+    if target.is_postgresql:
+        target.query(
+            'ALTER TABLE daybreak.member_communities ADD FOREIGN KEY ("LEADER_ID", "MEMBER_ID") '
+            "REFERENCES daybreak.members"
+        )
+    remove_account(target.url, NORTH)
+    assert target.query(f"SELECT count(*) FROM {target.schema}.members") == [(0,)]
 
 
 def test_policy_that_hides_rows_is_refused(
