@@ -24,16 +24,19 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.credentials import api_token, keyring, passwords, totp
+from daybreak.credentials.signing_folder import create_keys
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.snapshots.signing import sign_for_publication
 from daybreak.state.database import open_state, sqlite_path
 from daybreak.state.migrate import migrate
 from daybreak.state.schema import sessions
 from daybreak.state.stores import State, Stores
+from tests.configured import configured
 
 PASSWORD = "nine green bicycles uphill"
 SEED = b"twenty octets of it!"
@@ -179,10 +182,12 @@ class Installation:
             connection.execute(sa.update(sessions).where(sessions.c.seat_id == seat_id(email)).values(**values))
         engine.dispose()
 
-    def publish_snapshot(self, state: State, *, seed: int, with_delta: bool = False) -> str:
+    def publish_snapshot(
+        self, state: State, *, seed: int, with_delta: bool = False, with_statements: bool = False
+    ) -> str:
         """Publish files for every Leader and return the snapshot_id. Another seed creates other rows.
 
-        `with_delta` adds a delta of North's communities to the published snapshot.
+        `with_delta` adds a delta of North's communities to the published snapshot. `with_statements` signs it.
         """
         now = datetime.now(UTC)
         snapshot_id = str(uuid.uuid4())
@@ -211,9 +216,13 @@ class Installation:
             stores.snapshots.add_leaders(snapshot_id, begun.fence, LEADERS)
             stores.snapshots.add_entries(snapshot_id, begun.fence, entries)
             stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report={})
-            stores.snapshots.publish(snapshot_id, begun.fence, now)
 
         state.write(work)
+        if with_statements:
+            create_keys(self.folder / "signing")
+            settings = configured(base_url="https://export.example.org", signing={"folder": self.folder / "signing"})
+            sign_for_publication(state, store, settings, snapshot_id, now)
+        state.write(lambda stores: stores.snapshots.publish(snapshot_id, None, now))
         return snapshot_id
 
     def _add_directory(self, state: State, ring: keyring.Keyring, now: datetime) -> None:

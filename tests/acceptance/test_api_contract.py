@@ -68,6 +68,8 @@ def private_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servic
     """A service whose limits, accounts and files only these tests use."""
     settings = {"access.login_per_seat": "8/5m", "access.link_rate": "200/1h"}
     with serving(new_installation(Path(tmp_path_factory.mktemp("contract"))), settings=settings, workers=1) as found:
+        for path in ("trust", "trust.sig"):
+            assert found.get(f"/download/v1/{path}").json()["code"] == "no_statement"
         yield found
 
 
@@ -89,6 +91,7 @@ def test_commands_of_the_documentation_page_work(private_service: Service, tmp_p
     for command in sorted(commands, key=lambda command: "logout" in command):
         replaced = re.sub(r"'http[^']*/links/[^']*'", f"'{link}'", command).replace(examples.CLIENT_ID, NORTH)
         replaced = replaced.replace("deltas/48/members", "deltas/2/communities").replace("since=45", "since=1")
+        replaced = replaced.replace("statements/48.1", "statements/2.1")
         replaced = replaced.replace("maya@example.org", MAYA).replace("quiet lantern over seven rivers", PASSWORD)
         done = run(replaced, tmp_path)
         if done.returncode != 0:
@@ -172,14 +175,25 @@ def operations(service: Service) -> dict[str, Call]:
         "requestFile": sending("GET", f"{files}/campaigns.csv.gz"),
         "getDeltas": sending("GET", f"{files}/deltas"),
         "requestDelta": sending("GET", f"{files}/deltas/2/communities.delta.csv.gz"),
+        "getStatement": sending("GET", f"{files}/statement.json"),
+        "getStatementSignature": sending("GET", f"{files}/statement.json.sig"),
+        "getKeptStatement": sending("GET", f"{files}/statements/2.1.json"),
+        "getKeptStatementSignature": sending("GET", f"{files}/statements/2.1.json.sig"),
         "readAuditTrail": sending("GET", f"/download/v1/audit/{NORTH}"),
     }
 
 
-FILE_OPERATIONS = ("getManifest", "requestFile", "getDeltas", "requestDelta", "readAuditTrail")
+STATEMENTS = ("statement.json", "statement.json.sig", "statements/2.1.json", "statements/2.1.json.sig")
+FILE_OPERATIONS = (
+    "getManifest", "requestFile", "getDeltas", "requestDelta", "readAuditTrail", "getStatement",
+    "getStatementSignature", "getKeptStatement", "getKeptStatementSignature",
+)  # fmt: skip
 
 
 def use_service(service: Service) -> None:
+    publish_delta(service)
+    for path in ("/download/v1/trust", "/download/v1/trust.sig", "/download/v1/trust/revoked"):
+        assert service.get(path).status_code == 200
     for path in ("/healthz", "/readyz", "/download/v1/schema", "/openapi.json", "/docs", "/docs/files"):
         assert service.get(path).status_code == 200
 
@@ -242,15 +256,28 @@ def use_files(service: Service) -> None:
     for file in ("", "/campaigns.csv.gz", "/deltas"):
         found = service.get(f"/download/v1/files/{NOT_EXPORTED}{file}", token=other_token)
         assert found.json()["code"] == "snapshot_not_ready"
+    for name in STATEMENTS:
+        found = service.get(f"/download/v1/files/{NOT_EXPORTED}/{name}", token=other_token)
+        assert found.json()["code"] == "no_statement"
+    damage_statements(service, token)
     foreign_token = service.token(FREYA, FOREIGN)
     for name in FILE_OPERATIONS:
         assert calls[name](token=other_token).json()["code"] == "wrong_context"
         assert calls[name](token=foreign_token).json()["code"] == "not_your_account"
 
 
+def damage_statements(service: Service, token: str) -> None:
+    for pack in service.installation.files_folder.glob("snapshots/*/statements/*"):
+        content = pack.read_bytes()
+        pack.write_bytes(b"damaged")
+        for name in STATEMENTS:
+            service.get(f"/download/v1/files/{NORTH}/{name}", token=token)
+        pack.write_bytes(content)
+
+
 def publish_delta(service: Service) -> None:
     with closing(service.installation.state()) as state:
-        service.installation.publish_snapshot(state, seed=1, with_delta=True)
+        service.installation.publish_snapshot(state, seed=1, with_delta=True, with_statements=True)
 
 
 def use_link(service: Service) -> None:
@@ -391,6 +418,8 @@ def exceed_rates(service: Service) -> None:
     until_refused(lambda: service.request_file(files, FOREIGN), 302)
     until_refused(lambda: service.request_file(files, FOREIGN, "deltas/2/communities.delta.csv.gz"), 404)
     until_refused(lambda: service.get(link), 200)
+    for name in STATEMENTS:
+        assert service.get(f"/download/v1/files/{FOREIGN}/{name}", token=files).status_code == 429
     until_refused(lambda: service.get(f"/download/v1/audit/{FOREIGN}", token=files), 200)
 
 

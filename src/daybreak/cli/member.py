@@ -4,6 +4,7 @@ import os
 import pwd
 import socket
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from daybreak.domain.snapshot import Snapshot
     from daybreak.settings import Settings
     from daybreak.snapshots.erase import FoundMember
+    from daybreak.state.stores import Stores
 
 app = App(name="member", help="Erase Members from stored files.", help_epilogue=examples_of("member"))
 MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member, or its integer key with source.key_namespace.")]
@@ -62,8 +64,9 @@ def receipts(*, json: AsJson = False, config: Config = None) -> None:
 
     with closing(open_state(settings_of(config))) as state:
         found = state.read(lambda stores: stores.erasures.list_all())
+        signed = [state.read(partial(_signed_receipts, each.erasure_id)) for each in found] if json else []
     if json:
-        print_json([_as_json(each) for each in found])
+        print_json([_as_json(each, own) for each, own in zip(found, signed, strict=True)])
         return
     print_table(
         (
@@ -160,7 +163,15 @@ def _report_source(settings: "Settings", member_id: str) -> int:
     return 0
 
 
-def _as_json(erasure: "Erasure") -> dict[str, object]:
+def _signed_receipts(erasure_id: str, stores: "Stores") -> list[dict[str, str]]:
+    """Return the signed receipt of each account, for that account."""
+    return [
+        {"client_id": client_id, "statement": content, "signature": signature}
+        for client_id, (content, signature) in stores.erasures.receipts(erasure_id).items()
+    ]
+
+
+def _as_json(erasure: "Erasure", signed: list[dict[str, str]]) -> dict[str, object]:
     return {
         "erasure_id": erasure.erasure_id,
         "member_sha256": erasure.member_sha256,
@@ -168,4 +179,5 @@ def _as_json(erasure: "Erasure") -> dict[str, object]:
         "started_at": erasure.started_at,
         "finished_at": erasure.finished_at,
         "replaced": erasure.replaced,
+        "signed_receipts": signed,
     }

@@ -107,12 +107,13 @@ def completeness_of(
     return section
 
 
-def without_rows(completeness: Mapping[str, Any], removed: Mapping[str, int]) -> dict[str, Any]:
-    """Return the section after an erasure removed rows from files, by resource. The rule `erased` counts them."""
+def reconciled(completeness: Mapping[str, Any], entries: Mapping[str, ManifestEntry]) -> dict[str, Any]:
+    """Return the section after an erasure: rows that are no longer in the files, by resource, count as `erased`."""
     section = dict(completeness)
     for resource, table in sorted(_ROWS_ARE_ROWS):
-        rows, account = removed.get(resource, 0), section.get(resource, {}).get(table)
-        if not rows or account is None:
+        account, entry = section.get(resource, {}).get(table), entries.get(resource)
+        rows = 0 if account is None or entry is None else account["exported"] - entry.rows
+        if rows <= 0:
             continue
         excluded = dict(account["excluded"])
         excluded[ERASED] = excluded.get(ERASED, 0) + rows

@@ -25,11 +25,13 @@ from daybreak.domain.erasure import Erasure, ReplacedFiles, member_digest
 from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, RunError, StoreFull
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileRevision
+from daybreak.snapshots.erasure_statements import ErasureStatements
 from daybreak.snapshots.export_step import CODECS
 from daybreak.snapshots.member_files import MEMBER_RESOURCES, MemberFiles
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED
+from daybreak.snapshots.signing import authority_of
 from daybreak.state.stores import Stores
 
 COMMUNITIES = "communities"
@@ -92,11 +94,13 @@ def erase_member(
         FileStoreError, Unavailable, RunError, OperatorError: The erasure is incomplete, and can be continued. Files
             that cannot be read do not prevent the erasure of others.
     """
+    authority_of(context.state, context.settings, context.clock())
     requested = Erasure(context.new_id(), member_digest(member_id), requested_by, context.clock())
     erasure = context.state.write(lambda stores: stores.erasures.begin(requested))
+    statements = ErasureStatements(context, erasure)
     with _member_files(context, member_id) as files:
         while True:
-            unread = _replace_all(context, erasure, files)
+            unread = _replace_all(context, erasure, files, statements)
             for client_id, deltas in _deltas_with_member(context, files).items():
                 context.state.write(partial(_withdraw_deltas, context, erasure, client_id, deltas))
             # A run that began before its files were replaced is still in progress, or its snapshot was searched.
@@ -106,6 +110,7 @@ def erase_member(
                 break
             waiting(run)
             _wait_for_end(context, run)
+    statements.sign_kept_versions()
     _delete_obsolete(context, erasure, member_id, idle_since)
     if unread:
         more = len(unread) - _MAX_NAMED_FILES
@@ -115,10 +120,10 @@ def erase_member(
             "All other files are done. Restore these files from a backup, or wait until their snapshots are deleted "
             "(snapshot.keep). Then run the command again."
         )
-    return _finish(context, erasure)
+    return _finish(context, erasure, statements)
 
 
-def _replace_all(context: RunContext, erasure: Erasure, files: MemberFiles) -> list[str]:
+def _replace_all(context: RunContext, erasure: Erasure, files: MemberFiles, statements: ErasureStatements) -> list[str]:
     """Replace all files with rows of the Member. Return the reasons why some cannot be read.
 
     The search is repeated until it finds nothing, because a manifest may change during the replacement.
@@ -126,12 +131,16 @@ def _replace_all(context: RunContext, erasure: Erasure, files: MemberFiles) -> l
     failures: dict[tuple[str, str], str] = {}
     while True:
         found, faults = _found_files(context, files)
-        remaining = [each for each in found if each.place not in failures]
+        # Oldest version first, because each statement names the one before. Unpublished snapshots are last.
+        remaining = sorted(
+            (each for each in found if each.place not in failures),
+            key=lambda each: (each.snapshot.version is None, each.snapshot.version or 0),
+        )
         if not remaining:
             return [*faults.values(), *failures.values()]
         for each in remaining:
             try:
-                _replace_files(context, erasure, files, each)
+                _replace_files(context, erasure, files, each, statements)
             except StoreFull:
                 raise
             except FileStoreError as error:
@@ -189,18 +198,24 @@ def _kept_snapshots(stores: Stores) -> list[Snapshot]:
     return [*stores.snapshots.served(), *complete]
 
 
-def _replace_files(context: RunContext, erasure: Erasure, files: MemberFiles, found: FoundFiles) -> None:
+def _replace_files(
+    context: RunContext, erasure: Erasure, files: MemberFiles, found: FoundFiles, statements: ErasureStatements
+) -> None:
     """Replace the files of one Leader in one snapshot. If its manifest changes in the meantime, the next search finds
     the Leader again.
     """
     snapshot_id, client_id = found.place
-    old = [*found.entries.values()]
+    old, chain_id = [*found.entries.values()], context.new_id()
+    current = context.state.read(lambda stores: stores.snapshots.current())
+    is_current = current is not None and current.snapshot_id == snapshot_id
     with context.store.revise(snapshot_id, context.new_id().replace("-", "")[:12]) as revision:
         new_keys = [revision.key(client_id, entry.resource, name) for entry in old for name in entry.formats]
+        new_keys += statements.keys(found.snapshot, client_id, revision)
         reserve = partial(_reserve, erasure, new_keys)
         context.state.write(reserve)
         try:
             new = _copies(files, old, revision)
+            signed = statements.write(found.snapshot, client_id, new, chain_id if is_current else None, revision)
             revision.commit()
         except FileStoreError:
             context.state.write(reserve)
@@ -213,7 +228,9 @@ def _replace_files(context: RunContext, erasure: Erasure, files: MemberFiles, fo
         stores.snapshots.replace_entries(snapshot_id, old, new, now)
         replaced = [ReplacedFiles(snapshot_id, client_id, resource, rows) for resource, rows in removed.items()]
         stores.erasures.replace(erasure.erasure_id, replaced, new_keys, old_keys)
-        _close_chain(context, erasure, client_id, stores)
+        _close_chain(context, erasure, client_id, stores, chain_id)
+        if signed is not None:
+            stores.signatures.add_revision(snapshot_id, client_id, signed)
         stores.audit.append(_event(erasure, now, client_id, snapshot_id, removed))
 
     try:
@@ -274,9 +291,9 @@ def _deltas_of(snapshot_id: str, stores: Stores) -> list[LeaderDelta]:
     return list(stores.deltas.of_snapshot(snapshot_id))
 
 
-def _close_chain(context: RunContext, erasure: Erasure, client_id: str, stores: Stores) -> None:
-    """End an account's chain of deltas, whose files become obsolete."""
-    keys = stores.deltas.close_account_chain(client_id, context.new_id(), MEMBER_ERASED, context.clock())
+def _close_chain(context: RunContext, erasure: Erasure, client_id: str, stores: Stores, chain_id: str) -> None:
+    """End an account's chain of deltas, whose files become obsolete, and begin another one."""
+    keys = stores.deltas.close_account_chain(client_id, chain_id, MEMBER_ERASED, context.clock())
     _reserve(erasure, keys, stores)
 
 
@@ -284,7 +301,7 @@ def _withdraw_deltas(
     context: RunContext, erasure: Erasure, client_id: str, deltas: Sequence[ReplacedFiles], stores: Stores
 ) -> None:
     """End an account's chain because of deltas that name the Member."""
-    _close_chain(context, erasure, client_id, stores)
+    _close_chain(context, erasure, client_id, stores, context.new_id())
     stores.erasures.replace(erasure.erasure_id, deltas, [], [])
     for snapshot_id, own in groupby(deltas, lambda each: each.snapshot_id):
         rows = {each.resource: each.rows for each in own}
@@ -342,11 +359,14 @@ def _delete_obsolete(context: RunContext, erasure: Erasure, member_id: str, idle
     context.state.truncate_log()
 
 
-def _finish(context: RunContext, erasure: Erasure) -> Erasure:
+def _finish(context: RunContext, erasure: Erasure, statements: ErasureStatements) -> Erasure:
     now = context.clock()
+    receipts = statements.receipts(now)
 
     def finish(stores: Stores) -> Erasure:
         stores.erasures.finish(erasure.erasure_id, now)
+        for client_id, receipt in receipts:
+            stores.erasures.add_receipt(erasure.erasure_id, client_id, receipt.content, receipt.signature)
         finished = stores.erasures.get(erasure.erasure_id)
         assert finished is not None
         details = {"erasure": erasure.erasure_id, "files": len(finished.replaced)}

@@ -31,7 +31,7 @@ from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
 from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, Trust, account_namespace
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_store import FileStore
-from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, statement
+from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, reconciled, statement
 from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK, SignedStatement, encode_pack
 from daybreak.settings import Settings
 from daybreak.snapshots.schedule import next_publication, publication_of
@@ -59,7 +59,11 @@ class _Plan:
     erasures: int
     previous: Snapshot | None
     stored: SignedSnapshot | None
-    trust: Trust | None
+
+    @property
+    def has_erasures(self) -> bool:
+        """Whether files may have fewer rows than the stored statements say."""
+        return self.stored is not None and self.stored.erasures != self.erasures
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,6 @@ def _plan(stores: Stores, snapshot_id: str) -> _Plan | None:
         stores.signatures.erasures(),
         served,
         stores.signatures.of_snapshot(snapshot_id),
-        stores.signatures.trust(),
     )
 
 
@@ -232,11 +235,13 @@ class _Signing:
                 for client_id in batch:
                     chain_id, closed_at = chains.get(client_id, (plan.chain_id, None))
                     broken = closed_at is not None and closed_at >= plan.snapshot.started_at
+                    own_entries = shared | entries.get(client_id, {})
+                    section = self.completeness(client_id)
                     facts_of_account = AccountFacts(
                         client_id,
                         chain_id,
-                        entries_in(self.settings, shared | entries.get(client_id, {})),
-                        self.completeness(client_id),
+                        entries_in(self.settings, own_entries),
+                        reconciled(section, own_entries) if self.plan.has_erasures else section,
                         previous.get(client_id),
                         {} if broken else deltas.get(client_id, {}),
                     )

@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from daybreak.domain.erasure import Erasure, ReplacedFiles
 from daybreak.domain.errors import Conflict
 from daybreak.state.schema import erasures
+from daybreak.state.signature_tables import erasure_receipts
+from daybreak.state.statements import upsert
 
 _COLUMNS = tuple(erasures.columns)
 
@@ -89,6 +91,24 @@ class ErasureStore:
     def finish(self, erasure_id: str, now: datetime) -> None:
         """Record that the files of all recorded keys are deleted, and that the erasure has finished."""
         self._change(erasure_id, finished_at=now, obsolete_keys=[])
+
+    def add_receipt(self, erasure_id: str, client_id: str, content: bytes, signature: bytes) -> None:
+        """Add the signed receipt of an account."""
+        row = {
+            "erasure_id": erasure_id,
+            "client_id": client_id,
+            "content": content.decode(),
+            "signature": signature.decode(),
+        }
+        upsert(self._connection, erasure_receipts, [row], keys=["erasure_id", "client_id"])
+
+    def receipts(self, erasure_id: str) -> dict[str, tuple[str, str]]:
+        """Return the signed receipts of an erasure: statement and signature by account."""
+        table = erasure_receipts.c
+        rows = self._connection.execute(
+            sa.select(table.client_id, table.content, table.signature).where(table.erasure_id == erasure_id)
+        )
+        return {client_id: (content, signature) for client_id, content, signature in rows}
 
     def list_all(self) -> list[Erasure]:
         """Return all erasures, oldest first."""

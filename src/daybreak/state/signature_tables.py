@@ -53,3 +53,13 @@ revoked_signers = sa.Table(
     sa.Column("public_key", KEY, primary_key=True),
     sa.Column("revoked_at", Instant, nullable=False),
 )
+
+# Signed receipts of erasures, one per account.
+erasure_receipts = sa.Table(
+    "erasure_receipts",
+    metadata,
+    sa.Column("erasure_id", KEY, primary_key=True),
+    sa.Column("client_id", KEY, primary_key=True),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("signature", sa.Text, nullable=False),
+)

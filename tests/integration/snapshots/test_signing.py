@@ -20,6 +20,7 @@ from daybreak.domain.errors import OperatorError
 from daybreak.domain.signing import account_namespace
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.proof.statement_pack import SignedStatement
+from daybreak.snapshots.erase import erase_member
 from daybreak.snapshots.guard import Finding
 from daybreak.snapshots.publish import accept, publish
 from daybreak.snapshots.run import run_day, run_manually
@@ -292,3 +293,64 @@ def test_versions_resume_above_those_that_were_seen(context: RunContext) -> None
     assert resume_above(context.state, 47, context.clock()) == 47
     assert run_manually(context, as_of=AS_OF + timedelta(hours=1)).version == 48
     assert resume_above(context.state, 5, context.clock()) == 48
+
+
+def test_erasure_signs_every_kept_version_again(
+    context: RunContext, tmp_path: Path, platform: tuple[Path, Person]
+) -> None:
+    person = platform[1]
+    versions = [run_manually(context, as_of=AS_OF + timedelta(hours=hour)) for hour in range(3)]
+    other = next(each for each in accounts(context, versions[0]) if each != person.client_id)
+    before = signed(context, other), [signed(context, person.client_id, version=number) for number in (1, 2, 3)]
+    erasure = erase_member(context, person.member_id, "tests", lambda _run: None)
+    assert signed(context, other).content == before[0].content
+    sha256: dict[int, str] = {}
+    for snapshot in versions:
+        assert snapshot.version is not None
+        found = signed(context, person.client_id, version=snapshot.version)
+        content = predicate(found)
+        assert (content["version"], content["revision"]) == (snapshot.version, 2)
+        listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
+        assert listed == stored_digests(context, snapshot, person.client_id)
+        assert content["deltas"] == {}
+        assert ssh_keygen_accepts(context, tmp_path, found, person.client_id, context.clock())
+        members = content["completeness"]["members"]["members"]
+        assert members["excluded"]["erased"] == 1
+        assert members["source"] == members["exported"] + sum(members["excluded"].values())
+        if snapshot.version > 1:
+            assert content["previous"] == {
+                "version": snapshot.version - 1, "revision": 2, "sha256": sha256[snapshot.version - 1]
+            }  # fmt: skip
+        sha256[snapshot.version] = hashlib.sha256(found.content).hexdigest()
+        first = signed(context, person.client_id, version=snapshot.version, revision=1)
+        assert first.content == before[1][snapshot.version - 1].content
+    receipts = context.state.read(lambda stores: stores.erasures.receipts(erasure.erasure_id))
+    assert list(receipts) == [person.client_id]
+    text, signature = receipts[person.client_id]
+    receipt = SignedStatement(text.encode(), signature.encode())
+    assert ssh_keygen_accepts(context, tmp_path, receipt, person.client_id, context.clock())
+    files = predicate(receipt)["files"]
+    assert {each["version"] for each in files} == {1, 2, 3}
+    removed = {each["resource"]: each["rows_removed"] for each in files if each["version"] == 3}
+    assert removed["members"] == 1
+    assert person.member_id not in text
+    run_manually(context, as_of=AS_OF + timedelta(hours=4))
+    after = predicate(signed(context, person.client_id))
+    assert after["previous"] == {"version": 3, "revision": 2, "sha256": sha256[3]}
+
+
+def test_erasure_in_a_snapshot_that_waits_is_signed_at_its_publication(
+    context: RunContext, platform: tuple[Path, Person]
+) -> None:
+    person = platform[1]
+    clock = [datetime(2030, 1, 2, 3, 0, tzinfo=UTC)]
+    moved, waiting = daily(context, clock)
+    erase_member(moved, person.member_id, "tests", lambda _run: None)
+    clock[0] += timedelta(hours=1)
+    assert publish(moved.state, moved.store, moved.settings, waiting, clock[0])
+    found = signed(context, person.client_id)
+    listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
+    assert listed == stored_digests(context, waiting, person.client_id)
+    members = predicate(found)["completeness"]["members"]["members"]
+    assert members["excluded"]["erased"] == 1
+    assert members["exported"] == predicate(found)["files"]["members.csv.gz"]["rows"]

@@ -86,6 +86,13 @@ def _add_statements() -> None:
         sa.Column("public_key", _KEY, primary_key=True),
         sa.Column("revoked_at", _INSTANT, nullable=False),
     )
+    op.create_table(
+        "erasure_receipts",
+        sa.Column("erasure_id", _KEY, primary_key=True),
+        sa.Column("client_id", _KEY, primary_key=True),
+        sa.Column("content", sa.Text, nullable=False),
+        sa.Column("signature", sa.Text, nullable=False),
+    )
     op.execute("INSERT INTO counters (name, value) VALUES ('erasures', 0)")
 
 
