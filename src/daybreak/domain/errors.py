@@ -26,6 +26,7 @@ DaybreakError
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -224,3 +225,12 @@ def first_line(error: BaseException) -> str:
     """
     line = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return _ERROR_NUMBER.sub("", line)
+
+
+def root_cause(error: BaseException) -> str:
+    """Return the first line of the error that caused this one and those in between, which repeat or hide it."""
+    while (inner := error.__cause__ or (None if error.__suppress_context__ else error.__context__)) is not None:
+        error = inner
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    return first_line(error)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from obstore.exceptions import (
     BaseError,
@@ -32,6 +33,9 @@ _CREDENTIAL_REQUEST = re.compile(
     r"Error performing (?:token request|\w+ (?:REDACTED|\S+/latest/\S+|http://(?:169\.254\.170\.|\[fd00:ec2::23\])\S+))"
     r"|Failed to read (?:EKS )?token file|External AWS credential provider"
 )
+# `Generic S3 error: Error performing PUT URL in 2.3s, after 6 retries, max_retries: 6, retry_timeout: 60s - REASON`.
+_RETRIED = re.compile(r"Error performing \w+ (\S+) in \S+, after (\d+) retries, [^-]*- (.*)")
+_ROOT_CAUSE = re.compile(r"(?:message|error): \"([^\"]+)\"")
 _CONTEXT = re.compile(r"^Generic \w+ error: (?:Error performing token request: )?")
 _CREDENTIAL_SOURCES = {
     "Generic S3 ": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, a web identity, a container role and an "
@@ -121,8 +125,15 @@ def translate_errors(failure: str, permission: Permission) -> Iterator[None]:
 
 
 def short_reason(error: Exception) -> str:
-    """Return the beginning of the message. obstore adds a dump of its internal state to it."""
-    return first_line(error)[:_MAXIMUM_REASON_LENGTH]
+    """Return the server and the cause of a request that was repeated, otherwise the beginning of the message. The cause
+    is in a dump of obstore's internal state, which is left out.
+    """
+    line = first_line(error)
+    if found := _RETRIED.search(line):
+        cause = _ROOT_CAUSE.search(str(error))
+        server = urlsplit(found[1]).netloc or "the server"
+        line = f"{server}: {cause[1] if cause else found[3]} (after {found[2]} retries)."
+    return line[:_MAXIMUM_REASON_LENGTH]
 
 
 def _translated(failure: str, permission: Permission, error: Exception) -> FileStoreError | Unavailable:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from daybreak.credentials.strict_json import StrictDecoder
-from daybreak.domain.errors import ProviderUnavailable, first_line
+from daybreak.domain.errors import ProviderUnavailable, root_cause
 from daybreak.settings.text_forms import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ async def send(request: ProviderRequest) -> ProviderResponse:
     except TimeoutError:
         raise ProviderUnavailable(f"{address} did not respond within {DEADLINE_SECONDS:g} seconds") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise ProviderUnavailable(f"{address} cannot be reached: {first_line(error)}") from None
+        raise ProviderUnavailable(f"{address} cannot be reached: {root_cause(error)}") from None
     try:
         document = json.loads(body, cls=StrictDecoder)
     except (ValueError, RecursionError):

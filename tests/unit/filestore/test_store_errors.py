@@ -241,3 +241,20 @@ def test_untrusted_certificate_names_the_setting(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv("AWS_CA_BUNDLE", "missing.pem")
         with pytest.raises(OperatorError, match="AWS_CA_BUNDLE"):
             s3_store_at(server)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "cause"),
+    [
+        ("http://127.0.0.1:1", "127.0.0.1:1: Connection refused"),
+        ("http://nowhere.invalid", "nowhere.invalid: failed to lookup address information"),
+    ],
+)
+def test_unreachable_store_names_server_and_cause_once(endpoint: str, cause: str) -> None:
+    store = ObjectStore(
+        FilesSettings(url="s3://bucket", endpoint=endpoint, path_style=True), RequestLimits(retry_seconds=1)
+    )
+    with pytest.raises(Unavailable) as caught:
+        store.put("key", b"", {})
+    assert caught.value.message.startswith(f"The object key cannot be written: {cause}")
+    assert "error" not in caught.value.message

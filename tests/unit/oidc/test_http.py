@@ -138,3 +138,11 @@ def test_plain_http_is_refused_before_it_is_sent() -> None:
     with pytest.raises(ProviderUnavailable) as refused:
         fetch("http://192.0.2.1/")
     assert "is not an https URL" in refused.value.detail
+
+
+def test_refused_connection_is_the_named_cause() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/keys"
+    with pytest.raises(ProviderUnavailable) as caught:
+        fetch(url)
+    assert caught.value.detail == f"{url} cannot be reached: Connection refused"
