@@ -22,6 +22,7 @@ from daybreak_client.errors import Busy
 from daybreak_client.folder import locked
 from daybreak_client.proof.completeness import read_figures
 from daybreak_client.proof.statement import SignedFile
+from tests.parts.presence import absent
 from tests.parts.statement_signer import (
     ACCOUNT,
     CONTENTS,
@@ -71,6 +72,8 @@ class Consumer:
 
     def ssh_keygen(self) -> bool:
         """Verify with the commands of the documentation."""
+        if shutil.which("ssh-keygen") is None:
+            absent("ssh-keygen", "apt-get install openssh-client")
         revoked = ("-r", str(self.revoked)) if self.revoked else ()
         command = ["ssh-keygen", "-Y", "verify", "-f", str(self.trust), "-I", SERVICE, "-n", f"daybreak/{ACCOUNT}",
                    "-s", str(self.folder / "statement.json.sig"), *revoked]  # fmt: skip
