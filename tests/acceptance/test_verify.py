@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -64,6 +67,19 @@ def test_published_files_are_proved_until_they_are_replaced(published: tuple[Ser
     assert "This profile has seen version" in north.run("verify", "exports", code=WRONG).stderr
     north.run("fetch", "exports", "--format", "csv,json")
     north.run("verify", "exports", "--complete")
+
+
+def test_files_from_before_an_erasure_are_refused(published: tuple[Service, Builder], tmp_path: Path) -> None:
+    service, builder = published
+    shell = shell_of(service, tmp_path / "shell")
+    shell.run("fetch", "exports", "--require-signed")
+    before = shutil.copytree(shell.folder / "exports", shell.folder / "before")
+    text = gzip.decompress((before / "members.csv.gz").read_bytes()).decode()
+    member = next(row["MEMBER_ID"] for row in csv.DictReader(io.StringIO(text, newline="")) if row["PHONE_NUMBER"])
+    assert "Erased: " in daybreakd(builder.installation, "member", "erase", member).stdout
+    shell.run("fetch", "exports")
+    assert ", revision 2 of " in shell.run("verify", "exports", "--complete").stderr
+    assert "Revision 1 of version" in shell.run("verify", "before", code=WRONG).stderr
 
 
 def test_rotated_and_revoked_keys(published: tuple[Service, Builder], tmp_path: Path) -> None:
