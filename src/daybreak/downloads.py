@@ -12,6 +12,7 @@ import msgspec
 from daybreak.access.audit_trail import AuditBuffer, EventOrigin
 from daybreak.access.authorization import REQUIREMENTS, account_fault, require_in_context, session_fault, token_fault
 from daybreak.access.link_rate import LinkRate
+from daybreak.access.revocations import apply_counted
 from daybreak.catalogue.download_paths import delta_names, download_paths, file_names, link_names
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
@@ -210,6 +211,8 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
         return issuer, file or NotFound("This snapshot is no longer kept. Request the file again.", code="file_gone")
 
     issuer, found = await services.state.aread(read)
+    if await apply_counted(services.keyring, services.state, issuer.revoked_keys):
+        _verified_target(services, request, named, now)
     if isinstance(found, CurrentFile):
         return OpenedFile(request.client_id, named, found, target.subject, issuer.seat, issuer.serve_gzip_as)
     origin = EventOrigin(now, caller, issuer.seat, request.client_id, target.subject)
@@ -332,6 +335,7 @@ class _Issuer(msgspec.Struct, frozen=True):
 
     seat: Seat | None
     fault: RequestError | None
+    revoked_keys: int
     serve_gzip_as: ServeGzipAs | None = None
 
 
@@ -342,7 +346,7 @@ def _issuer_of(
     if kind == "session":
         session = stores.sessions.resolve(credential_id, target.client_id)
         if session is None:
-            return _Issuer(None, _revoked())
+            return _Issuer(None, _revoked(), services.keyring.revoked_count)
         settings = services.settings.access
         fault = session_fault(session, now, dashboard_idle=settings.dashboard_idle) or account_fault(
             session.account,
@@ -351,14 +355,14 @@ def _issuer_of(
             settings.require_second_factor,
             REQUIREMENTS["download"],
         )
-        return _Issuer(session.seat, None if fault is None else _revoked())
+        return _Issuer(session.seat, None if fault is None else _revoked(), session.revoked_keys)
     resolved = stores.api_tokens.resolve_by_id(credential_id)
     if resolved is None:
-        return _Issuer(None, _revoked())
+        return _Issuer(None, _revoked(), services.keyring.revoked_count)
     fault = token_fault(resolved, now, caller.address)
     if resolved.token.client_id != target.client_id or (fault is not None and fault.code != "address_not_allowed"):
         fault = _revoked()
-    return _Issuer(resolved.seat, fault, resolved.token.serve_gzip_as)
+    return _Issuer(resolved.seat, fault, resolved.revoked_keys, resolved.token.serve_gzip_as)
 
 
 def _revoked() -> Forbidden:

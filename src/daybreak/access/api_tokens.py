@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.names import normalize_name
+from daybreak.access.revocations import apply_counted
 from daybreak.access.security_events import token_leaked
 from daybreak.access.services import AccessServices, new_id
 from daybreak.access.throttle import address_group
@@ -63,6 +64,9 @@ async def authenticate(services: AccessServices, secret: str, caller: Caller) ->
     now = services.clock()
     digest = api_token.digest(secret)
     resolved = await services.state.aread(lambda stores: stores.api_tokens.resolve(digest))
+    if resolved is not None:
+        # The response may contain a link, which needs a key that is valid.
+        await apply_counted(services.keyring, services.state, resolved.revoked_keys)
     fault = token_fault(resolved, now, caller.address)
     if fault is not None:
         if resolved is not None and fault.code == "address_not_allowed":

@@ -13,7 +13,7 @@ from datetime import datetime
 from daybreak.access.end_credentials import EndReason
 from daybreak.access.operators import sign_out_all
 from daybreak.credentials import totp, webhook_secret
-from daybreak.credentials.keyring import Keyring, KeyringFile
+from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.sealed_text import sealing_kid
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
@@ -34,12 +34,6 @@ class KeyRevocation:
 
     sessions: dict[str, int]
     reencrypted: Reencrypted
-
-
-def apply_revocations(keyring: KeyringFile, stores: Stores) -> None:
-    """Have the keyring refuse the keys that were revoked on any node."""
-    if stores.revoked_keys.count() != keyring.revoked_count:
-        keyring.revoke(stores.revoked_keys.kids())
 
 
 def require_no_revoked_key(keyring: Keyring, stores: Stores) -> None:

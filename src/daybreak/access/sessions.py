@@ -15,6 +15,7 @@ from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, is_idle, session_fault
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.password_login import require_password_login
+from daybreak.access.revocations import apply_counted
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
 from daybreak.credentials import session_jwt
@@ -116,6 +117,8 @@ async def active_session(services: AccessServices, token: str) -> ActiveSession:
     # A pending login is resolved as well, so that it is refused with second_factor_required.
     claims = _decode(services, token, now, "session+jwt", "mfa+jwt")
     resolved = await services.state.aread(lambda stores: stores.sessions.resolve(claims.sid, claims.client_id))
+    if resolved is not None and await apply_counted(services.keyring, services.state, resolved.revoked_keys):
+        _decode(services, token, now, "session+jwt", "mfa+jwt")
     fault = session_fault(resolved, now, dashboard_idle=services.settings.access.dashboard_idle)
     if fault is not None:
         raise fault

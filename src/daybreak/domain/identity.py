@@ -214,13 +214,15 @@ class Passkey(msgspec.Struct, frozen=True):
 class ResolvedSession(msgspec.Struct, frozen=True):
     """A session with its seat, one account and the grant on it, read by one statement.
 
-    `account` and `grant` are None when the account is unknown or the seat has no grant on it.
+    `account` and `grant` are None when the account is unknown or the seat has no grant on it. `revoked_keys` is the
+    number of keys that were revoked.
     """
 
     session: Session
     seat: Seat
     account: AccountStatus | None
     grant: Grant | None
+    revoked_keys: int = 0
 
 
 class ApiToken(msgspec.Struct, frozen=True):
@@ -253,6 +255,7 @@ class ResolvedToken(msgspec.Struct, frozen=True):
     seat: Seat
     account: AccountStatus | None
     grant: Grant | None
+    revoked_keys: int = 0
 
 
 class Principal(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from email.message import EmailMessage
 import msgspec
 import structlog
 
-from daybreak.access.keys import apply_revocations
 from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_password_login
+from daybreak.access.revocations import apply_revocations
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.events import Attempt, Delivery, DeliveryState
 from daybreak.events.context import DeliveryContext

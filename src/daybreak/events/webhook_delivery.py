@@ -7,7 +7,7 @@ from typing import Literal
 
 import structlog
 
-from daybreak.access.keys import apply_revocations
+from daybreak.access.revocations import apply_revocations
 from daybreak.access.webhook_owners import disable_webhook, stop_ownerless_webhooks
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, Webhook
 from daybreak.events.context import DeliveryContext

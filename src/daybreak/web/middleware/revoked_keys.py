@@ -1,4 +1,4 @@
-"""Revoked keys, which are read before every request that could contain a signed value or receive one."""
+"""Revoked keys, which are read before requests that could contain a signed value or receive one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from daybreak.access.keys import apply_revocations
+from daybreak.access.revocations import apply_revocations
 from daybreak.web.services import Services
 
-_WITHOUT_CREDENTIALS = ("/healthz", "/readyz", "/dashboard/static/")
+# Without signed values. Below /download/v1, the statement that resolves the credential counts revoked keys.
+_SKIPPED = ("/download/v1/", "/dashboard/static/", "/healthz", "/readyz")
 
 
 class RevokedKeysMiddleware:
@@ -20,6 +21,6 @@ class RevokedKeysMiddleware:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith(_WITHOUT_CREDENTIALS):
+        if scope["type"] == "http" and not scope["path"].startswith(_SKIPPED):
             await self._services.state.aread(partial(apply_revocations, self._services.keyring))
         await self._app(scope, receive, send)
