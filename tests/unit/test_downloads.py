@@ -514,3 +514,30 @@ def test_manifest_requires_data_export(instance: Instance, services: DownloadSer
     instance.put_grant(ROSA, ALPHA, data_export=False)
     with pytest.raises(Forbidden):
         instance.run(scenario())
+
+
+def test_link_of_a_key_that_was_revoked_on_another_node_is_refused(
+    instance: Instance, services: DownloadServices
+) -> None:
+    """The file of this node still has the key, and the session is still open."""
+    publish(instance)
+    used = instance.run(principal(instance))
+    issued, kid = link(instance, services, used), services.keyring.current().signing_kid
+    assert follow(instance, services, issued.url).client_id == ALPHA
+    instance.write(lambda stores: stores.revoked_keys.add(kid, instance.now[0]))
+    with pytest.raises(Forbidden) as refused:
+        follow(instance, services, issued.url)
+    assert refused.value.code == "invalid_link"
+    assert services.keyring.current().signing_kid != kid
+    assert follow(instance, services, link(instance, services, used).url).client_id == ALPHA
+
+
+def test_api_token_receives_links_of_a_valid_key(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    seat, now = instance.seat(ROSA), instance.now[0]
+    created = api_tokens.new_token(seat, ALPHA, now=now, random=secrets.token_bytes, name="t", expires_at=None)
+    instance.write(lambda stores: stores.api_tokens.add(created.token))
+    kid = services.keyring.current().signing_kid
+    instance.write(lambda stores: stores.revoked_keys.add(kid, now))
+    used = instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
+    assert f"kid={kid}" not in link(instance, services, used).url

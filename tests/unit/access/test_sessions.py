@@ -366,3 +366,12 @@ def test_breached_password_is_refused(instance: Instance) -> None:
         assert caught.value.code == "weak_password"
 
     instance.run(scenario())
+
+
+def test_token_of_a_key_that_was_revoked_on_another_node_is_refused(instance: Instance) -> None:
+    """The file of this node still has the key, and the session is still open."""
+    token, kid = instance.run(instance.log_in()).token, instance.services.keyring.current().signing_kid
+    instance.run(sessions.authenticate(instance.services, token))
+    instance.write(lambda stores: stores.revoked_keys.add(kid, instance.now[0]))
+    assert error_code(instance, token) == "invalid_token"
+    instance.run(sessions.authenticate(instance.services, instance.run(instance.log_in()).token))
