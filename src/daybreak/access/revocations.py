@@ -1,6 +1,6 @@
 """Revocations of keys that this process has not applied yet.
 
-They are counted by the statement that resolves a session or an API token, and elsewhere by a statement of their own.
+They are counted by the statement that resolves a session or an API token, and elsewhere by a separate statement.
 """
 
 from __future__ import annotations
