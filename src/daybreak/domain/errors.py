@@ -8,6 +8,7 @@ DaybreakError
 │   ├── NotFound                not_found, snapshot_not_ready, ...
 │   ├── RateLimited             rate_limited
 │   ├── Conflict                conflict
+│   │   └── StatementsOutdated  the signed statements are not those of the publication
 │   └── ChainClosed             chain_closed
 ├── Unavailable                 state_unavailable, files_unavailable, busy (transient: try again)
 │   └── ProviderUnavailable     provider_unavailable

@@ -21,7 +21,7 @@ WITHOUT_ACCOUNT = frozenset(
         "identity.bound", "identity.unbound", "member.erased", "password.set", "run.requested", "seat.added",
         "seat.changed", "seat.disabled", "seat.enabled", "seat.invited", "seat.operator_granted",
         "seat.operator_withdrawn", "seat.session_ended", "seat.signed_out", "second_factor.reset",
-        "snapshot.discarded", "snapshot.published",
+        "snapshot.discarded", "snapshot.forgotten", "snapshot.published",
     }
 )  # fmt: skip
 
