@@ -229,9 +229,10 @@ def first_line(error: BaseException) -> str:
 
 
 def root_cause(error: BaseException) -> str:
-    """Return the first line of the error that caused this one and those in between, which repeat or hide it."""
-    while (inner := error.__cause__ or (None if error.__suppress_context__ else error.__context__)) is not None:
-        error = inner
-    if isinstance(error, ConnectionError) and error.errno:
-        return os.strerror(error.errno)
+    """Return why a connection failed, which the errors of HTTP libraries hide, else its first line."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, ConnectionError) and inner.errno:
+            return os.strerror(inner.errno)
+        inner = inner.__cause__ or inner.__context__
     return first_line(error)
