@@ -35,7 +35,6 @@ from daybreak.snapshots.disk_space import RESERVE_BYTES
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 UNNEEDED = (
     "alembic",
-    "cryptography",
     "jinja2",
     "obstore",
     "psutil",
@@ -196,7 +195,11 @@ def test_piped_run_logs_json_at_low_priority(installation: tuple[Path, DemoDirec
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-2:] == ["0", str(min(before + 10, 19))]
     logged = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [line["event"] for line in logged if line["event"] != "run.progress"] == ["run.started", "run.published"]
+    assert [line["event"] for line in logged if line["event"] != "run.progress"] == [
+        "run.started",
+        "snapshot.signed",
+        "run.published",
+    ]
     progress = [line for line in logged if line["event"] == "run.progress"]
     assert [line["phase"] for line in progress][-1] == "complete"
     assert {line["resource_number"] for line in progress if "resource" in line} == set(range(1, 10))

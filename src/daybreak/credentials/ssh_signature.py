@@ -17,31 +17,26 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.hazmat.primitives.serialization.ssh import SSHCertificateBuilder, SSHCertificateType
 
 _MAGIC = b"SSHSIG"
-_HASH = b"sha512"
 _ARMOR_COLUMNS = 70
 
 
 class SigningKey:
-    """An Ed25519 key that signs. `public` is its public key as in a file of OpenSSH, `identity` the encoded key or
-    certificate that signatures name.
+    """An Ed25519 key that signs. `public` is its public key as in a file of OpenSSH. Signatures name the encoded
+    certificate `identity`, or without one the key.
     """
 
     def __init__(self, key: Ed25519PrivateKey, identity: bytes | None = None) -> None:
         self._key = key
         self.public = public_text(key)
         encoded_key = base64.b64decode(self.public.split()[1])
-        self.identity = identity or encoded_key
+        self._head = _MAGIC + struct.pack(">I", 1) + _string(identity or encoded_key)
 
     def sign(self, message: bytes, namespace: str) -> bytes:
         """Return the signature of a message, as `ssh-keygen -Y sign` writes it."""
         digest = hashlib.sha512(message).digest()
-        name = _string(namespace.encode())
-        signed = self._key.sign(_MAGIC + name + _string(b"") + _string(_HASH) + _string(digest))
-        value = _string(b"ssh-ed25519") + _string(signed)
-        blob = (
-            _MAGIC + struct.pack(">I", 1) + _string(self.identity) + name + _string(b"") + _string(_HASH)
-            + _string(value)
-        )  # fmt: skip
+        name = _string(namespace.encode()) + _RESERVED_AND_HASH
+        value = _KEY_TYPE + _string(self._key.sign(_MAGIC + name + _string(digest)))
+        blob = self._head + name + _string(value)
         text = base64.b64encode(blob).decode()
         lines = [text[start : start + _ARMOR_COLUMNS] for start in range(0, len(text), _ARMOR_COLUMNS)]
         return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""]).encode()
@@ -78,3 +73,7 @@ def public_text(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> str:
 
 def _string(content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + content
+
+
+_RESERVED_AND_HASH = _string(b"") + _string(b"sha512")
+_KEY_TYPE = _string(b"ssh-ed25519")

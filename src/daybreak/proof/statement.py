@@ -81,7 +81,7 @@ def statement(facts: Facts, account: AccountFacts) -> bytes:
         "deltas": {} if previous is None else _deltas(account.deltas, previous),
         "completeness": account.completeness,
     }
-    return in_toto(PUBLICATION_TYPE, sorted(subjects, key=lambda each: str(each["name"])), predicate)
+    return in_toto(PUBLICATION_TYPE, subjects, predicate)
 
 
 def in_toto(predicate_type: str, subjects: Sequence[Mapping[str, Any]], predicate: Mapping[str, Any]) -> bytes:

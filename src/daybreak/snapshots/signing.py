@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
+from msgspec import structs
 
 from daybreak.catalogue.formats import STATEMENTS
 from daybreak.catalogue.resources import RESOURCE_NAMES
@@ -283,14 +284,11 @@ class _Signing:
 
 def entries_in(settings: Settings, by_resource: Mapping[str, ManifestEntry]) -> list[ManifestEntry]:
     """Return entries in the order of the documentation, with the configured formats: those that the manifest lists."""
-    formats = settings.snapshot.formats
-    return [
-        ManifestEntry(
-            entry.client_id,
-            entry.resource,
-            entry.rows,
-            entry.fingerprint,
-            {name: stored for name, stored in entry.formats.items() if name in formats},
-        )
-        for entry in (by_resource[name] for name in RESOURCE_NAMES if name in by_resource)
-    ]
+    formats = frozenset(settings.snapshot.formats)
+
+    def with_configured(entry: ManifestEntry) -> ManifestEntry:
+        if entry.formats.keys() <= formats:
+            return entry
+        return structs.replace(entry, formats={name: entry.formats[name] for name in entry.formats if name in formats})
+
+    return [with_configured(by_resource[name]) for name in RESOURCE_NAMES if name in by_resource]

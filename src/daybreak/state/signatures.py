@@ -140,7 +140,7 @@ class SignatureStore:
         )  # fmt: skip
         return [
             ManifestEntry(client_id, resource, count, fingerprint, _FORMATS.decode(formats))
-            for client_id, resource, count, fingerprint, formats in rows
+            for client_id, resource, count, fingerprint, formats in rows.all()
         ]
 
     def deltas(self, snapshot_id: str, first: str, last: str) -> list[LeaderDelta]:
