@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from daybreak_client.database_sync.database import KEY_PROBLEM, Applied, KeyViolation, WrongContent
 from daybreak_client.database_sync.sql import STAGE, columns_with_types, identifier, identifiers
-from daybreak_client.tables import LEADER_COLUMN, Table
+from daybreak_client.tables import LEADER_COLUMN, TEXT, Table
 
 OPERATION = "_OP"
 # Position of the file, and the row of the table that a row replaces. Only tables without primary key need the latter.
@@ -147,7 +147,10 @@ class Merge:
         return self._same_key if self.keyed else f"{self.dialect.row_id.format('t')} = s.{identifier(ROW)}"
 
     def _row(self, alias: str, columns: Iterable[str]) -> str:
-        return f"ROW({', '.join(f'{alias}.{identifier(name)}' for name in columns)})"
+        """Return a list of values, where texts are equal only if their bytes are, whatever their collation."""
+        texts = {column.name for column in self.table.columns if column.kind == TEXT}
+        cells = (f"{alias}.{identifier(name)}" + (' COLLATE "C"' if name in texts else "") for name in columns)
+        return f"ROW({', '.join(cells)})"
 
     def _number(self, condition: str, *parameters: object) -> int:
         return self.run(f"SELECT count(*) FROM {self.stage} AS s WHERE {condition}", parameters)

@@ -49,6 +49,8 @@ _ADVICE: dict[type[psycopg.Error], str] = {
     "files. Delete the rows that refer to it, or declare the foreign key ON DELETE CASCADE or SET NULL.",
     errors.NotNullViolation: "Give the column a default, or permit NULL.",
     errors.CheckViolation: "Drop the constraint, or declare one that the published rows fulfill.",
+    errors.ProgramLimitExceeded: "A value is too long for an index of yours. Drop the index, or index a part of the "
+    "value.",
     errors.UniqueViolation: "Drop the constraint, or the index with this name: published rows repeat its values.",
 }
 
@@ -66,7 +68,8 @@ def _described(error: psycopg.Error) -> str:
             "Drop what depends on it and run the sync again."
         )
     if error.sqlstate[:2] in _CLASSES_WITHOUT_VALUES and not found.context and found.message_primary:
-        return f"PostgreSQL: {found.message_primary}"
+        limit = f". {_ADVICE[type(error)]}" if isinstance(error, errors.ProgramLimitExceeded) else ""
+        return f"PostgreSQL: {found.message_primary}{limit}"
     place = _PLACE.match(found.context or "")
     named = {"table": found.table_name, "column": found.column_name, "constraint": found.constraint_name}
     if found.source_function == _RAISE:
@@ -87,7 +90,8 @@ def key_violations(table: Table, key: str | None) -> Iterator[None]:
     try:
         yield
     except errors.ProgramLimitExceeded as error:
-        if key is not None and f'"{key}"' not in (error.diag.message_primary or ""):
+        named = re.search(r'index "(.+)"', error.diag.message_primary or "")
+        if key == "" or (key and named and named[1] != key):
             raise failure_of(error) from None
         raise KeyViolation(table.name, "a value of its key is too long for an index of PostgreSQL") from None
     except errors.NotNullViolation as error:

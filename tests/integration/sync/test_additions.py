@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
+import duckdb
 import psycopg
 import pytest
 
@@ -340,6 +344,39 @@ def test_removed_account_that_own_rows_refer_to(target: Target, north: Publisher
         )
     remove_account(target.url, NORTH)
     assert target.query(f"SELECT count(*) FROM {target.schema}.members") == [(0,)]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_values_that_a_collation_calls_equal_are_updated(
+    tmp_path: Path, north: Publisher, account: AccountFiles, *, full: bool
+) -> None:
+    target = f"duckdb:///{tmp_path / 'exports.duckdb'}"
+    north.publish({"members": [member(1, "ana")]})
+    sync(account, target)
+    with duckdb.connect(str(tmp_path / "exports.duckdb")) as connection:
+        connection.execute('ALTER TABLE members ALTER "FIRST_NAME" TYPE VARCHAR COLLATE NOCASE')
+    north.publish({"members": [member(1, "Ana")]})
+    assert sync(account, target, full=full, verify=True).different == ()
+
+
+@pytest.mark.parametrize("length", [2000, 9000])
+def test_long_values_and_indexes(postgresql_url: str, north: Publisher, account: AccountFiles, length: int) -> None:
+    """A primary key that they do not fit into is dropped; an index of the user is not."""
+    value = random.Random(7).randbytes(length).hex()
+
+    def custom(name: str, text: str) -> Row:
+        return (id_of(1), NORTH, name, text)
+
+    north.publish({"custom_member_data": [custom("a", "b")]})
+    sync(account, postgresql_url)
+    north.publish({"custom_member_data": [custom(value, "b")]})
+    (note,) = sync(account, postgresql_url, verify=True).notes
+    assert "too long for an index" in note
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute('CREATE INDEX own ON daybreak.custom_member_data ("CUSTOM_FIELD_VALUE")')
+    north.publish({"custom_member_data": [custom("a", value)]})
+    with pytest.raises(DatabaseFailed, match=r"custom_member_data: .*too long for an index of yours\. Drop"):
+        sync(account, postgresql_url)
 
 
 def test_policy_that_hides_rows_is_refused(
