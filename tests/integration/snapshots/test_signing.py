@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -40,6 +42,15 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Person]:
     return folder / "platform", make_person(folder / "platform")
 
 
+def context_of(folder: Path, platform: Path) -> RunContext:
+    """Return a context with the state database, the files and the keys of a folder."""
+    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill")
+    settings = configured(
+        base_url="https://export.example.org", signing={"folder": folder / "signing"}, snapshot={"keep": 3}
+    )
+    return replace(context_in(folder, settings=settings), source=source)
+
+
 @pytest.fixture
 def context(tmp_path: Path, platform: tuple[Path, Person], empty_state: Path) -> Iterator[RunContext]:
     """A context whose service signs, with a platform."""
@@ -47,11 +58,7 @@ def context(tmp_path: Path, platform: tuple[Path, Person], empty_state: Path) ->
         absent("ssh-keygen", "apt-get install openssh-client")
     shutil.copy(empty_state, tmp_path / "state.db")
     create_keys(tmp_path / "signing")
-    source = DuckdbSource(platform[0], load_models(), memory_bytes=256 << 20, threads=1, temp_dir=tmp_path / "spill")
-    settings = configured(
-        base_url="https://export.example.org", signing={"folder": tmp_path / "signing"}, snapshot={"keep": 3}
-    )
-    found = replace(context_in(tmp_path, settings=settings), source=source)
+    found = context_of(tmp_path, platform[0])
     yield found
     found.state.close()
 
@@ -354,3 +361,44 @@ def test_erasure_in_a_snapshot_that_waits_is_signed_at_its_publication(
     members = predicate(found)["completeness"]["members"]["members"]
     assert members["excluded"]["erased"] == 1
     assert members["exported"] == predicate(found)["files"]["members.csv.gz"]["rows"]
+
+
+KILLED_BUILDER = """
+import os, signal, sys
+from pathlib import Path
+from unittest import mock
+from datetime import timedelta
+from daybreak.snapshots.run import run_manually
+from tests.integration.snapshots.test_signing import AS_OF, context_of
+context = context_of(Path(sys.argv[1]), Path(sys.argv[2]))
+with mock.patch(sys.argv[3], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
+    run_manually(context, as_of=AS_OF + timedelta(hours=1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("killed_in", "version"),
+    [
+        ("daybreak.snapshots.signing.encode_pack", 1),
+        ("daybreak.state.signatures.SignatureStore.record", 1),
+        ("daybreak.snapshots.publish.mark_publication", 1),
+        ("daybreak.snapshots.run.publish_within", 1),
+        ("daybreak.snapshots.publish.confirm_publication", 2),
+    ],
+)
+def test_killed_builder_leaves_files_and_statements_of_one_version(
+    context: RunContext, tmp_path: Path, platform: tuple[Path, Person], killed_in: str, version: int
+) -> None:
+    run_manually(context, as_of=AS_OF)
+    command = [sys.executable, "-c", KILLED_BUILDER, str(tmp_path), str(platform[0]), killed_in]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    for expected in (version, version + 1):
+        current = context.state.read(lambda stores: stores.snapshots.current())
+        assert current is not None
+        assert current.version == expected
+        for client_id in accounts(context, current):
+            found = signed(context, client_id)
+            listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
+            assert (predicate(found)["version"], listed) == (expected, stored_digests(context, current, client_id))
+        if expected == version:
+            run_manually(context, as_of=AS_OF + timedelta(hours=2))
