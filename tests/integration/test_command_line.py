@@ -94,20 +94,6 @@ def test_init_creates_private_files_once(
     assert b"# publish_at" in before
 
 
-def test_files_are_copied_and_a_snapshot_is_forgotten(
-    installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path
-) -> None:
-    folder, _ = installation
-    first, second = (command("snapshot", "run").split()[0] for _ in range(2))
-    assert "; 0 were there; 0 faults" in command("files", "copy", str(tmp_path / "copy"))
-    assert command("files", "copy", str(tmp_path / "copy")).startswith("0 files copied")
-    assert "is the store of files.url" in command("files", "copy", str(folder / "files"), code=2)
-    assert "is not a folder or bucket" in command("files", "copy", "s3:/typo", code=2)
-    assert "Its files are in use" in command("snapshot", "forget", second, code=1)
-    assert f"{first} is forgotten" in command("snapshot", "forget", first)
-    assert "has no files any more" in command("snapshot", "forget", first, code=1)
-
-
 def test_doctor_explains_how_to_replace_a_lost_keyring(
     installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -623,3 +609,17 @@ def test_directory_is_synchronized_with_the_platform(
     assert renamed in command("directory", "export"), "every run synchronizes the directory first"
     monkeypatch.setenv("DAYBREAK_DIRECTORY__SEATS", "SELECT nothing")
     assert " published:" in command("snapshot", "run"), "a failed query does not stop the run"
+
+
+def test_files_are_copied_and_a_snapshot_is_forgotten(
+    installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path
+) -> None:
+    folder, _ = installation
+    first, second = (command("snapshot", "run").split()[0] for _ in range(2))
+    assert "; 0 were there; 0 faults" in command("files", "copy", str(tmp_path / "copy"))
+    assert command("files", "copy", str(tmp_path / "copy")).startswith("0 files copied")
+    assert "is the store of files.url" in command("files", "copy", str(folder / "files"), code=2)
+    assert "is not a folder or bucket" in command("files", "copy", "s3:/typo", code=2)
+    assert "Its files are in use" in command("snapshot", "forget", second, code=1)
+    assert f"{first} is forgotten" in command("snapshot", "forget", first)
+    assert "has no files any more" in command("snapshot", "forget", first, code=1)
