@@ -136,7 +136,7 @@ class SignatureStore:
             sa.select(table.client_id, table.resource, table.rows, table.fingerprint,
                       sa.type_coerce(table.formats, sa.Text))
             .where(table.fence == self._fence(snapshot_id), table.resource.in_(RESOURCE_NAMES),
-                   table.client_id.between(first, last))
+                   table.client_id >= first, table.client_id <= last)
         )  # fmt: skip
         return [
             ManifestEntry(client_id, resource, count, fingerprint, _FORMATS.decode(formats))
@@ -148,7 +148,10 @@ class SignatureStore:
         table = snapshot_deltas.c
         rows = self._connection.execute(
             sa.select(table.client_id, table.resource, sa.type_coerce(table.delta, sa.Text)).where(
-                table.fence == self._fence(snapshot_id), table.client_id.between(first, last), table.resource != ""
+                table.fence == self._fence(snapshot_id),
+                table.client_id >= first,
+                table.client_id <= last,
+                table.resource != "",
             )
         )
         return [LeaderDelta(client_id, resource, _DELTA.decode(delta)) for client_id, resource, delta in rows]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +31,8 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signed_statements import read_stored, statement_key
 from daybreak.snapshots.trust import resume_above, revoke_publication, rotate_ca, signing_state
 from daybreak.sources.duckdb import DuckdbSource
+from daybreak.state.database import open_state
+from daybreak.state.migrate import migrate
 from tests.configured import configured
 from tests.parts.erasure import AS_OF, Person, make_person
 from tests.parts.presence import absent
@@ -402,3 +405,19 @@ def test_killed_builder_leaves_files_and_statements_of_one_version(
             assert (predicate(found)["version"], listed) == (expected, stored_digests(context, current, client_id))
         if expected == version:
             run_manually(context, as_of=AS_OF + timedelta(hours=2))
+
+
+def test_statements_are_signed_and_read_on_postgresql(
+    context: RunContext, postgresql_url: str, platform: tuple[Path, Person]
+) -> None:
+    person = platform[1]
+    migrate(postgresql_url)
+    with closing(open_state(postgresql_url)) as state:
+        moved = replace(context, state=state)
+        run_manually(moved, as_of=AS_OF)
+        run_manually(moved, as_of=AS_OF + timedelta(hours=1))
+        erase_member(moved, person.member_id, "tests", lambda _run: None)
+        for version in (1, 2):
+            found = predicate(signed(moved, person.client_id, version=version))
+            assert (found["version"], found["revision"]) == (version, 2)
+        assert rotate_ca(state, moved.settings, context.settings.signing.folder / "recovery", AS_OF).version == 2
