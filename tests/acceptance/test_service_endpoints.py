@@ -112,6 +112,8 @@ def test_metrics_report_freshness(service: Service) -> None:
     assert values == {
         "daybreak_files_late": float(manifest["late"]),
         "daybreak_files_as_of_timestamp_seconds": datetime.fromisoformat(manifest["as_of"]).timestamp(),
+        "daybreak_files_lost": 0,
+        "daybreak_files_lost_since_timestamp_seconds": 0,
     }
 
 
