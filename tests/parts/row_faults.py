@@ -85,6 +85,7 @@ _VALID = {
     "outbound_messages": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
     "inbound_messages": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
     "campaign_links": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
+    "link_hits": "hit_at < TIMESTAMP '2026-11-01'",
     "member_term_accepts": "accepted_at BETWEEN TIMESTAMP '2026-10-01' AND TIMESTAMP '2026-11-15'",
     "community_memberships": "left_at IS NULL AND joined_at < TIMESTAMP '2026-11-01'",
 }

@@ -47,7 +47,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("token", "daybreak.cli.token:app", "API tokens: create, change, list, revoke."),
     ("events", "daybreak.cli.events:app", "Webhooks and mails: list, retry, test."),
     ("keys", "daybreak.cli.keys:app", "The keyring: list, rotate, revoke."),
-    ("trust", "daybreak.cli.trust:app", "Keys that sign files: show, rotate, revoke, resume above a version."),
+    ("trust", "daybreak.cli.trust:app", "Keys that sign files: show, rotate, revoke."),
     ("audit", "daybreak.cli.audit:audit", "Print the audit trail."),
     ("state", "daybreak.cli.state:app", "The state database: copy."),
     ("files", "daybreak.cli.files:app", "The file store: copy."),

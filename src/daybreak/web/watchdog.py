@@ -6,7 +6,7 @@ import asyncio
 import faulthandler
 import os
 import signal
-import time
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from multiprocessing import SimpleQueue
@@ -50,8 +50,9 @@ def kill_stopped_workers(started: SimpleQueue[int], stopped_seconds: int = _STOP
     itself is stopped.
     """
     checks: dict[int, int] = {}
-    while True:
-        time.sleep(_INTERVAL_SECONDS)
+    # time.sleep fails under libfaketime.
+    pause = threading.Event()
+    while not pause.wait(_INTERVAL_SECONDS):
         while not started.empty():
             checks[started.get()] = 0
         for pid in list(checks):
