@@ -102,6 +102,7 @@ def test_accounts_share_a_dataset(service: Service, pipeline: Any) -> None:
     assert load(pipeline, service, SOUTH, resources=["campaigns"]) == {}
 
 
+@pytest.mark.release
 def test_new_snapshot_replaces_changed_tables(make_installation: Callable[[], Installation], pipeline: Any) -> None:
     installation = make_installation()
     with serving(installation) as service:

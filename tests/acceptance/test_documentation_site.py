@@ -96,6 +96,7 @@ def test_search_finds_a_setting_without_other_hosts(address: str, open_page: Cal
     page.get_by_role("link", name=re.compile("Configuration")).last.wait_for()
 
 
+@pytest.mark.release
 @pytest.mark.browser
 def test_pages_fit_the_screen(address: str, site: Path, open_page: Callable[..., "Page"]) -> None:
     page = open_page()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.parts.waiting import wait_until
@@ -15,6 +17,7 @@ REQUEST = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 PIPELINED_BYTES = 256 * 1024
 
 
+@pytest.mark.release
 def test_pipelining_without_reading_uses_little_memory(make_installation: Callable[[], Installation]) -> None:
     with serving(make_installation(), workers=1, warm=False) as service, ExitStack() as connections:
         token = service.token(MAYA, NORTH)
@@ -37,6 +40,7 @@ def test_pipelining_without_reading_uses_little_memory(make_installation: Callab
         assert service.get("/healthz").status_code == 200
 
 
+@pytest.mark.release
 def test_many_slow_heads_are_disconnected(service: Service) -> None:
     with ExitStack() as connections:
         slow = [connections.enter_context(socket.create_connection(("127.0.0.1", service.port))) for _ in range(200)]

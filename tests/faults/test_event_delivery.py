@@ -92,6 +92,7 @@ def _faulty(_request: Received, _number: int) -> Answer:
     return Answer(302, (("Location", "/elsewhere"),)) if chance < 0.1 else Answer(204, body=b"")
 
 
+@pytest.mark.release
 @pytest.mark.timeout(1800)
 def test_no_delivery_is_lost_or_invented(tmp_path: Path, project_folder: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"

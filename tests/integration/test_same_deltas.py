@@ -90,6 +90,7 @@ def test_deltas_from_postgresql_are_the_same(
     assert deltas_of(tmp_path / "runs", make_source) == expected
 
 
+@pytest.mark.release
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 def test_deltas_from_spark_are_the_same(expected: dict[FileKey, ResourceDelta], tmp_path: Path) -> None:

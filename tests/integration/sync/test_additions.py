@@ -168,7 +168,7 @@ def test_rows_with_equal_keys_keep_their_values(
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.release)])
 def test_tables_with_additions_equal_the_files(
     target: Target, north: Publisher, account: AccountFiles, *, full: bool, seed: int
 ) -> None:
@@ -183,7 +183,7 @@ def test_tables_with_additions_equal_the_files(
                 target.query(f'CREATE INDEX {table}_by_account ON {target.schema}.{table} ("LEADER_ID")')
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
 @pytest.mark.parametrize("action", ["", "ON DELETE CASCADE", "ON DELETE RESTRICT", "ON DELETE SET NULL"])
 def test_foreign_keys_between_the_tables(
     postgresql_url: str, north: Publisher, account: AccountFiles, *, full: bool, action: str
@@ -255,7 +255,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "addition", "message"), REFUSED)
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_what_cannot_stay_is_named(
     target: Target, north: Publisher, account: AccountFiles, name: str, addition: str, message: str, *, full: bool
 ) -> None:
