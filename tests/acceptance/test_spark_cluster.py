@@ -51,7 +51,10 @@ def configuration(folder: Path, platform: Path, spark: Mapping[str, str]) -> Pat
 
 
 def published(config: Path) -> tuple[list[ManifestEntry], list[str]]:
-    """Return the manifest and the files of the published snapshot, without its snapshot_id."""
+    """Return the manifest and the files of the published snapshot, without its snapshot_id.
+
+    Signed statements contain times and random keys, and are left out.
+    """
     state = open_state(load_settings(config, {}))
     try:
         current = state.read(lambda stores: stores.snapshots.current())
@@ -60,7 +63,8 @@ def published(config: Path) -> tuple[list[ManifestEntry], list[str]]:
     finally:
         state.close()
     folder = config.parent / "files/snapshots" / current.snapshot_id
-    files = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    paths = [path for path in folder.rglob("*") if path.is_file() and "statements" not in path.name]
+    files = [str(path.relative_to(folder)) for path in paths]
     encoded = msgspec.json.encode(entries).decode().replace(f"snapshots/{current.snapshot_id}/", "")
     return msgspec.json.decode(encoded, type=list[ManifestEntry]), sorted(files)
 
