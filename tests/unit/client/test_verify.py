@@ -116,7 +116,7 @@ def serve_other_account(consumer: Consumer) -> None:
 
 
 def replace_by_other_version(consumer: Consumer) -> None:
-    (consumer.folder / "members.csv.gz").write_bytes(gzip.compress(b"LEADER_ID,MEMBER_ID\n"))
+    (consumer.folder / "members.csv.gz").write_bytes(gzip.compress(b"LEADER_ID,MEMBER_ID\n", mtime=0))
 
 
 def remove_file(consumer: Consumer) -> None:
@@ -273,7 +273,7 @@ def test_figures_of_other_formats_are_read(name: str, template: str, tmp_path: P
     names = ("SEGMENT_COUNT", "UNIT_COUNT", "RESPONSE_COUNT")
     rows = [json.dumps(dict(zip(names, values, strict=True))) for values in ((1, 2, None), (4, 5, 6))]
     content = template.format(*rows).encode()
-    path.write_bytes(gzip.compress(content))
+    path.write_bytes(gzip.compress(content, mtime=0))
     figures = read_figures(path, SignedFile(name, "", 0, 0, ""))
     assert (figures.rows, figures.sums) == (2, {"SEGMENT_COUNT": 5, "UNIT_COUNT": 7, "RESPONSE_COUNT": 6})
     assert figures.content_sha256 == hashlib.sha256(content).hexdigest()
@@ -282,7 +282,7 @@ def test_figures_of_other_formats_are_read(name: str, template: str, tmp_path: P
 @pytest.mark.parametrize(("name", "content"), [("members.json.gz", b"[]"), ("members.ndjson.gz", b"")])
 def test_figures_of_empty_files_are_read(name: str, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / name
-    path.write_bytes(gzip.compress(content))
+    path.write_bytes(gzip.compress(content, mtime=0))
     assert read_figures(path, SignedFile(name, "", 0, 0, "")).rows == 0
 
 
@@ -487,7 +487,9 @@ def test_complete_names_resources_that_are_not_proved(consumer: Consumer, capsys
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not gzip", gzip.compress(CONTENTS["members"])[:-9], gzip.compress(b'A\n"open')]
+    "content",
+    [b"", b"not gzip", gzip.compress(CONTENTS["members"], mtime=0)[:-9], gzip.compress(b'A\n"open', mtime=0)],
+    ids=["empty", "no_gzip", "cut", "open_quote"],
 )
 def test_complete_refuses_files_that_cannot_be_read(consumer: Consumer, content: bytes) -> None:
     good = statement(consumer.files)
