@@ -66,7 +66,7 @@ demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
 test: $(DEV) system npm
-	$(PYTEST) -n 3 --durations 15 -m "not release" $(TEST_ARGS)
+	$(PYTEST) -n 2 --durations 15 -m "not release" $(TEST_ARGS)
 
 test-release: $(DEV) system npm
 	$(PYTEST) -n 2 --durations 15 -m release $(TEST_ARGS)
