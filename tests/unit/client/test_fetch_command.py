@@ -110,7 +110,11 @@ def test_interrupt_ends_a_stalled_download(service: ScriptedService, tmp_path: P
         return reply(request, (NORTH, SOUTH))
 
     service.script = stall
-    command = "from daybreak_client.command import main; main()"
+    # A test run in the background ignores the signal, and its processes inherit that.
+    command = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from daybreak_client.command import main; main()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", command, "fetch", str(tmp_path), "--account", NORTH], stderr=subprocess.PIPE, text=True
     ) as process:
