@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
 from typing import TypeVar
 
 from daybreak.domain.audit import AuditEvent
@@ -48,19 +47,20 @@ def publish_signed(
 
     Raises the errors of the transaction, and those of `sign_for_publication`.
     """
-    for attempt in count(1):
+    attempts_left = _ATTEMPTS
+    while True:
+        attempts_left -= 1
         if not is_superseded(snapshot, state.read(lambda stores: stores.snapshots.current())):
             mark_publication(state, store, snapshot)
             sign_for_publication(state, store, settings, snapshot.snapshot_id, now)
         try:
             published = transaction()
         except StatementsOutdated:
-            if attempt >= _ATTEMPTS:
+            if not attempts_left:
                 raise
             continue
         confirm_publication(state, store)
         return published
-    raise AssertionError("count() does not end")
 
 
 def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None) -> bool:
@@ -135,11 +135,9 @@ def accept(
         found = check(stores)
         try:
             stores.snapshots.publish(snapshot_id, None, now, accepted_reason=reason.strip() or None)
-            require_signed(stores, snapshot_id)
-        except StatementsOutdated:
-            raise
         except Conflict as error:
             raise OperatorError(f"Snapshot {snapshot_id} cannot be published: {error.message}") from error
+        require_signed(stores, snapshot_id)
         return _record_publication(stores, found, now, actor, {"accepted": reason.strip()})
 
     found = state.read(check)
