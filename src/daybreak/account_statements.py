@@ -13,7 +13,7 @@ from daybreak.downloads import DownloadServices, record_download
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement_pack import SignedStatement
 from daybreak.snapshots.signed_statements import read_stored, statement_key
-from daybreak.state.stores import Stores
+from daybreak.state.stores import State, Stores
 
 _EDITION = re.compile(r"([1-9][0-9]{0,17})\.([1-9][0-9]{0,17})")
 
@@ -35,7 +35,7 @@ async def account_statement(
     origin = EventOrigin.of(principal, services.clock(), caller)
     try:
         await require_in_context(services.state, principal, "download", client_id)
-        found = await _find(services, files, client_id, edition)
+        found = await _requested(services.state, files, client_id, edition)
     except (Forbidden, NotFound) as refusal:
         await record_download(services, origin, "statement.fetched", refusal.code, {"file": name})
         raise
@@ -43,20 +43,29 @@ async def account_statement(
     return found
 
 
-async def _find(services: DownloadServices, files: FileStore, client_id: str, edition: str | None) -> SignedStatement:
+async def stored_statement(
+    state: State, files: FileStore, client_id: str, version: int | None = None, revision: int | None = None
+) -> SignedStatement | None:
+    """Return the statement of an account, None if it is not stored. The latest revision of the published version by
+    default. Raises FileStoreError, Unavailable.
+    """
+
+    def read(stores: Stores) -> str | None:
+        signed = stores.signatures.of_publication(version)
+        return None if signed is None else statement_key(stores, signed, client_id, revision)
+
+    key = await state.aread(read)
+    return None if key is None else await asyncio.to_thread(read_stored, files, key, client_id)
+
+
+async def _requested(state: State, files: FileStore, client_id: str, edition: str | None) -> SignedStatement:
     version = revision = None
     if edition is not None:
         parts = _EDITION.fullmatch(edition)
         if parts is None:
             raise NotFound("Unknown statement. Use a version and a revision, such as 48.1.json.", code="no_statement")
         version, revision = int(parts[1]), int(parts[2])
-
-    def read(stores: Stores) -> str | None:
-        signed = stores.signatures.of_publication(version)
-        return None if signed is None else statement_key(stores, signed, client_id, revision)
-
-    key = await services.state.aread(read)
-    found = None if key is None else await asyncio.to_thread(read_stored, files, key, client_id)
+    found = await stored_statement(state, files, client_id, version, revision)
     if found is None:
         detail = "The current files have no signed statement." if edition is None else "This statement is not kept."
         raise NotFound(detail, code="no_statement")

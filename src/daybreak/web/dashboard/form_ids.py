@@ -30,10 +30,9 @@ async def claimed_form(page: PageRequest, form_id: str) -> AsyncIterator[bool]:
     rule = ThrottleRule(f"form:{page.session.sid}:{form_id}", 1, _LIFETIME_SECONDS)
     state = page.dashboard.services.state
     claimed = await state.awrite(lambda stores: stores.throttle.count([rule], page.now)) is None
-    completed = False
     try:
         yield claimed
-        completed = True
-    finally:
-        if claimed and not completed:
+    except BaseException:
+        if claimed:
             await state.awrite(lambda stores: stores.throttle.clear(rule.key))
+        raise

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
+from daybreak.account_statements import stored_statement
 from daybreak.catalogue.resources import Resource
-from daybreak.domain.signing import SignedSnapshot
 from daybreak.domain.snapshot import Snapshot
 from daybreak.proof.rules import RULES
 from daybreak.proof.statement import ERASED
-from daybreak.snapshots.signed_statements import read_stored, statement_key
-from daybreak.state.stores import Stores
 from daybreak.web.dashboard.page_request import PageRequest
 
 _REASONS = {**RULES, ERASED: "of an erased Member"}
@@ -37,36 +35,24 @@ async def load_source_rows(page: PageRequest, resource: Resource, snapshot: Snap
 
     Raises FileStoreError, Unavailable.
     """
-
-    def find(stores: Stores) -> tuple[SignedSnapshot, str] | None:
-        signed = stores.signatures.of_publication(snapshot.version)
-        key = None if signed is None else statement_key(stores, signed, page.client_id)
-        return None if signed is None or key is None else (signed, key)
-
     services = page.dashboard.services
-    found = await services.state.aread(find)
-    if found is None:
-        return None
-    signed, key = found
-    statement = await asyncio.to_thread(read_stored, services.files, key, page.client_id)
-    if statement is None:
-        return None
-    return source_rows(json.loads(statement.content)["predicate"], resource) | {
-        "signed_at": signed.signed_at,
-        "expires_at": signed.expires_at,
-        "expired": signed.expires_at <= page.now,
-    }
+    statement = await stored_statement(services.state, services.files, page.client_id, snapshot.version)
+    return None if statement is None else source_rows(json.loads(statement.content)["predicate"], resource, page.now)
 
 
-def source_rows(predicate: Mapping[str, Any], resource: Resource) -> dict[str, object]:
+def source_rows(predicate: Mapping[str, Any], resource: Resource, now: datetime) -> dict[str, object]:
     """Return the template variables of the predicate of a statement."""
     completeness = predicate["completeness"]
     section = dict(completeness.get(resource.name, {}))
     status = section.pop("status", completeness["status"])
+    expires_at = datetime.fromisoformat(predicate["expires_at"])
     return {
         "status": _STATUSES[status],
         "warn": status == "unexplained",
         "edition": f"{predicate['version']}.{predicate['revision']}",
+        "signed_at": datetime.fromisoformat(predicate["signed_at"]),
+        "expires_at": expires_at,
+        "expired": expires_at <= now,
         "tables": [
             {
                 "name": table,
