@@ -38,12 +38,21 @@ class Trust:
         return "\n".join([*lines, ""])
 
 
+class Pack(msgspec.Struct, frozen=True):
+    """A stored file of statements: its first account, its key, and length and SHA-256 (hex) of its bytes."""
+
+    first: str
+    key: str
+    bytes: int
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True)
 class SignedSnapshot:
-    """The statements of one run: those of all accounts, in packs.
+    """The statements of one run: those of all accounts, in packs that are sorted by account.
 
-    They are valid for `version` and `chain_id`, and while the number of closed account chains is `erasures`. `name` is
-    the revision in the keys of the packs, `starts` the first account of each. `public_key` signed them.
+    They are valid for `version` and `chain_id`, and while the number of closed account chains is `erasures`.
+    `public_key` signed them.
     """
 
     snapshot_id: str
@@ -53,17 +62,16 @@ class SignedSnapshot:
     signed_at: datetime
     expires_at: datetime
     public_key: str
-    name: str
-    starts: tuple[str, ...]
+    packs: tuple[Pack, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A later revision of an account's statement, which an erasure made. `key` is that of its pack."""
+    """A later revision of an account's statement, which an erasure made. It is alone in its pack."""
 
     client_id: str
     edition: Edition
-    key: str
+    pack: Pack
     erasure_id: str
     public_key: str
 

@@ -16,7 +16,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
-from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files
+from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State, Stores
 
 _FILES_PER_BATCH = 256
@@ -72,6 +72,7 @@ def _kept_files(state: State) -> Iterator[ManifestFile]:
         for resource in RESOURCE_NAMES:
             yield from manifest_files(state, snapshot_id, resource)
             yield from delta_files(state, snapshot_id, resource)
+        yield from statement_files(state, snapshot_id)
 
 
 def _distinct(files: Iterable[ManifestFile]) -> Iterator[ManifestFile]:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
+
 from daybreak.catalogue.formats import STATEMENTS
 from daybreak.domain.erasure import Erasure
-from daybreak.domain.errors import Conflict
-from daybreak.domain.signing import Edition, Revision, SignedSnapshot, account_namespace
+from daybreak.domain.errors import Conflict, FileStoreError
+from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, account_namespace
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_store import FileRevision
 from daybreak.proof.statement import ERASURE_TYPE, AccountFacts, Facts, in_toto, reconciled, statement
@@ -29,6 +31,7 @@ from daybreak.state.stores import Stores
 STATEMENT = "statement"
 """The name of a single statement in the place of a resource."""
 _MIN_VALIDITY = timedelta(minutes=10)
+_log = structlog.get_logger("daybreak.snapshots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ class ErasureStatements:
         signed = SignedStatement(content, key.sign(content, account_namespace(client_id)))
         stored = revision.write(client_id, STATEMENT, STATEMENTS.name, [encode_pack([(client_id, signed)])])
         edition = Edition(found.edition.version, number, signed.sha256)
-        return Revision(client_id, edition, stored.key, self._erasure.erasure_id, key.public)
+        pack = Pack(client_id, stored.key, stored.bytes, stored.sha256)
+        return Revision(client_id, edition, pack, self._erasure.erasure_id, key.public)
 
     def sign_kept_versions(self) -> None:
         """Sign the kept versions of the accounts whose statements are not of this erasure yet, oldest first."""
@@ -167,8 +171,13 @@ class ErasureStatements:
         return _Found(edition, content, self._previous(content["previous"], client_id))
 
     def _stored(self, signed: SignedSnapshot, client_id: str, revision: int | None) -> SignedStatement | None:
+        """Return a statement, None if there is none. A lost one must not stop an erasure."""
         key = self._context.state.read(lambda stores: statement_key(stores, signed, client_id, revision))
-        return None if key is None else read_stored(self._context.store, key, client_id)
+        try:
+            return None if key is None else read_stored(self._context.store, key, client_id)
+        except FileStoreError:
+            _log.error("files.lost", snapshot_id=signed.snapshot_id, version=signed.version, files=1)
+            return None
 
     def _previous(self, named: Mapping[str, Any] | None, client_id: str) -> Edition | None:
         """Return the latest edition of the version that a statement names."""

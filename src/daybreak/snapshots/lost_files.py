@@ -14,7 +14,7 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_store import FileStore
-from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files
+from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -48,6 +48,7 @@ def _files_of(state: State, snapshot: Snapshot) -> Iterator[ManifestFile]:
     for resource in RESOURCE_NAMES:
         yield from manifest_files(state, snapshot.snapshot_id, resource)
         yield from delta_files(state, snapshot.snapshot_id, resource)
+    yield from statement_files(state, snapshot.snapshot_id)
 
 
 def _record(state: State, snapshot_id: str, lost: int, now: datetime) -> None:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
-from daybreak.catalogue.formats import STATEMENTS
-from daybreak.domain.signing import Edition, SignedSnapshot
-from daybreak.filestore.file_keys import file_key
+import structlog
+
+from daybreak.domain.errors import FileStoreError
+from daybreak.domain.signing import Edition, Pack, SignedSnapshot
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement_pack import SignedStatement, read_digests, read_statement
 from daybreak.state.stores import Stores
 
-
-def pack_name(number: int) -> str:
-    """Return the name of a pack in the place of a resource."""
-    return f"statements_{number:06}"
-
-
-def pack_key(signed: SignedSnapshot, number: int) -> str:
-    """Return the key of a pack of the first revisions."""
-    return file_key(signed.snapshot_id, "", pack_name(number), STATEMENTS.name, signed.name)
+_log = structlog.get_logger("daybreak.snapshots")
 
 
 def statement_key(stores: Stores, signed: SignedSnapshot, client_id: str, revision: int | None = None) -> str | None:
@@ -30,12 +24,20 @@ def statement_key(stores: Stores, signed: SignedSnapshot, client_id: str, revisi
 
     The pack may lack the account.
     """
-    revisions = {each.edition.revision: each.key for each in stores.signatures.revisions(signed.snapshot_id, client_id)}
+    revisions = {
+        each.edition.revision: each.pack.key for each in stores.signatures.revisions(signed.snapshot_id, client_id)
+    }
     wanted = max(revisions, default=1) if revision is None else revision
     if wanted != 1:
         return revisions.get(wanted)
-    number = bisect_right(signed.starts, client_id) - 1
-    return None if number < 0 else pack_key(signed, number)
+    pack = _pack_of(signed, client_id)
+    return None if pack is None else pack.key
+
+
+def _pack_of(signed: SignedSnapshot, client_id: str) -> Pack | None:
+    """Return the pack that has the first revision of an account, if any has."""
+    number = bisect_right(signed.packs, client_id, key=attrgetter("first")) - 1
+    return None if number < 0 else signed.packs[number]
 
 
 def read_stored(store: FileStore, key: str, client_id: str) -> SignedStatement | None:
@@ -54,26 +56,31 @@ class StoredStatements:
 
     def __init__(self, store: FileStore, signed: SignedSnapshot) -> None:
         self._store, self._signed = store, signed
-        self._number = -1
-        self._pack = b""
+        self._key = ""
+        self._content = b""
 
     def completeness(self, client_id: str) -> dict[str, Any] | None:
         """Return the section about row accounting of an account. Raises FileStoreError, Unavailable."""
-        number = bisect_right(self._signed.starts, client_id) - 1
-        if number < 0:
+        pack = _pack_of(self._signed, client_id)
+        if pack is None:
             return None
-        self._load(number)
-        found = read_statement(lambda start, length: self._pack[start : start + length], client_id)
+        self._load(pack)
+        found = read_statement(lambda start, length: self._content[start : start + length], client_id)
         return None if found is None else completeness(found)
 
     def editions(self) -> Iterator[tuple[str, Edition]]:
-        """Yield the first edition of each account. Raises FileStoreError, Unavailable."""
-        for number in range(len(self._signed.starts)):
-            self._load(number)
-            for client_id, sha256 in read_digests(lambda start, length: self._pack[start : start + length]):
+        """Yield the first edition of each account. Those in a lost or damaged pack are left out. Raises Unavailable."""
+        for pack in self._signed.packs:
+            try:
+                self._load(pack)
+                digests = list(read_digests(lambda start, length: self._content[start : start + length]))
+            except FileStoreError:
+                _log.error("files.lost", snapshot_id=self._signed.snapshot_id, version=self._signed.version, files=1)
+                continue
+            for client_id, sha256 in digests:
                 yield client_id, Edition(self._signed.version, 1, sha256)
 
-    def _load(self, number: int) -> None:
-        if number != self._number:
-            self._pack = b"".join(self._store.read(pack_key(self._signed, number)))
-            self._number = number
+    def _load(self, pack: Pack) -> None:
+        if pack.key != self._key:
+            self._content = b"".join(self._store.read(pack.key))
+            self._key = pack.key

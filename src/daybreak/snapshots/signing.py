@@ -29,14 +29,14 @@ from daybreak.credentials.signing_folder import (
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
-from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, Trust, account_namespace
+from daybreak.domain.signing import TRUST_NAMESPACE, Edition, Pack, SignedSnapshot, Trust, account_namespace
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, reconciled, statement
 from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK, SignedStatement, encode_pack
 from daybreak.settings import Settings
 from daybreak.snapshots.schedule import next_publication, publication_of
-from daybreak.snapshots.signed_statements import StoredStatements, pack_name
+from daybreak.snapshots.signed_statements import StoredStatements
 from daybreak.state.snapshots import chain_of
 from daybreak.state.stores import State, Stores
 
@@ -151,10 +151,8 @@ def sign_for_publication(
     key = authority.key(plan.version, now, expires_at)
     facts = Facts(authority.service, plan.version, plan.snapshot.as_of, now, expires_at)
     name = uuid.uuid4().hex[:12]
-    starts = signing.write_packs(facts, key, name, check)
-    signed = SignedSnapshot(
-        snapshot_id, plan.version, plan.chain_id, plan.erasures, now, expires_at, key.public, name, starts
-    )
+    packs = signing.write_packs(facts, key, name, check)
+    signed = SignedSnapshot(snapshot_id, plan.version, plan.chain_id, plan.erasures, now, expires_at, key.public, packs)
     # Another builder has published the snapshot in the meantime.
     with suppress(Conflict):
         state.write(lambda stores: stores.signatures.record(signed))
@@ -218,15 +216,15 @@ class _Signing:
     plan: _Plan
     completeness: Completeness
 
-    def write_packs(self, facts: Facts, key: SigningKey, name: str, check: Callable[[], None]) -> tuple[str, ...]:
-        """Sign the statements of all accounts. Return the first account of each pack."""
+    def write_packs(self, facts: Facts, key: SigningKey, name: str, check: Callable[[], None]) -> tuple[Pack, ...]:
+        """Sign the statements of all accounts. Return their packs."""
         snapshot_id, plan = self.plan.snapshot.snapshot_id, self.plan
         accounts = self.state.read(lambda stores: sorted(stores.snapshots.leaders(snapshot_id)))
         found = self.state.read(lambda stores: stores.signatures.entries(snapshot_id, "", ""))
         shared = {entry.resource: entry for entry in found}
         chains = self.state.read(lambda stores: stores.signatures.account_chains(plan.chain_id))
         previous = self._previous_editions()
-        starts: list[str] = []
+        packs: list[Pack] = []
         with self.store.revise(snapshot_id, name) as revision:
             for start in range(0, len(accounts), ACCOUNTS_PER_PACK):
                 check()
@@ -249,10 +247,11 @@ class _Signing:
                     content = statement(facts, facts_of_account)
                     signature = key.sign(content, account_namespace(client_id))
                     statements.append((client_id, SignedStatement(content, signature)))
-                revision.write("", pack_name(len(starts)), STATEMENTS.name, [encode_pack(statements)])
-                starts.append(batch[0])
+                name_of_pack = f"statements_{len(packs):06}"
+                written = revision.write("", name_of_pack, STATEMENTS.name, [encode_pack(statements)])
+                packs.append(Pack(batch[0], written.key, written.bytes, written.sha256))
             revision.commit()
-        return tuple(starts)
+        return tuple(packs)
 
     def _content(
         self, first: str, last: str

@@ -14,7 +14,7 @@ from itertools import islice
 
 import msgspec
 
-from daybreak.catalogue.formats import delta_format
+from daybreak.catalogue.formats import STATEMENTS, delta_format
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, OperatorError
 from daybreak.domain.snapshot import Snapshot, StoredFormat
@@ -83,8 +83,9 @@ def verify_snapshot(state: State, store: FileStore, snapshot_id: str, *, threads
         raise OperatorError(f"There is no snapshot {snapshot_id}. Run `daybreakd snapshot list`.")
     count = size_bytes = 0
     damaged: list[CheckedFile] = []
-    for resource in RESOURCE_NAMES:
-        for checked in read_back(store, manifest_files(state, snapshot_id, resource), threads):
+    of_resources = (manifest_files(state, snapshot_id, resource) for resource in RESOURCE_NAMES)
+    for files in (*of_resources, statement_files(state, snapshot_id)):
+        for checked in read_back(store, files, threads):
             count += 1
             if checked.fault is None:
                 size_bytes += checked.file.stored.bytes
@@ -116,6 +117,25 @@ def delta_files(state: State, snapshot_id: str, resource: str) -> list[ManifestF
             for format_name, stored in each.delta.formats.items()
         }
         return list(files.values())
+
+    return state.read(read)
+
+
+def statement_files(state: State, snapshot_id: str) -> list[ManifestFile]:
+    """Return the files with the signed statements of a snapshot."""
+
+    def read(stores: Stores) -> list[ManifestFile]:
+        signed = stores.signatures.of_snapshot(snapshot_id)
+        later = stores.signatures.revisions(snapshot_id)
+        packs = [("", pack) for pack in (() if signed is None else signed.packs)]
+        packs += [(revision.client_id, revision.pack) for revision in later]
+        return [
+            ManifestFile(
+                "statements", client_id, STATEMENTS.name,
+                StoredFormat(pack.bytes, pack.sha256, pack.bytes, pack.sha256, pack.key),
+            )
+            for client_id, pack in packs
+        ]  # fmt: skip
 
     return state.read(read)
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from daybreak.state.columns import KEY, Instant, Json
 from daybreak.state.schema import metadata
 
-# Statements of the accounts of a run, in packs. `starts` has the first account of each.
+# Statements of the accounts of a run, in packs.
 snapshot_statements = sa.Table(
     "snapshot_statements",
     metadata,
@@ -18,8 +18,7 @@ snapshot_statements = sa.Table(
     sa.Column("signed_at", Instant, nullable=False),
     sa.Column("expires_at", Instant, nullable=False),
     sa.Column("public_key", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("starts", Json, nullable=False),
+    sa.Column("packs", Json, nullable=False),
 )
 
 # Statements that replace others after an erasure, one row for each later revision.
@@ -31,7 +30,7 @@ statement_revisions = sa.Table(
     sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("erasure_id", KEY, nullable=False),
     sa.Column("public_key", sa.Text, nullable=False),
-    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("pack", Json, nullable=False),
     sa.Column("sha256", sa.Text, nullable=False),
 )
 

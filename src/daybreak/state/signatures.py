@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.errors import Conflict
-from daybreak.domain.signing import Edition, Revision, SignedSnapshot, Trust
+from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, Trust
 from daybreak.domain.snapshot import ManifestEntry, SnapshotState, StoredFormat
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshot_files, snapshots
 from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
@@ -49,8 +49,7 @@ class SignatureStore:
             "signed_at": signed.signed_at,
             "expires_at": signed.expires_at,
             "public_key": signed.public_key,
-            "name": signed.name,
-            "starts": list(signed.starts),
+            "packs": signed.packs,
         }
         upsert(self._connection, snapshot_statements, [values], keys=["fence"])
 
@@ -71,12 +70,12 @@ class SignatureStore:
         row = self._connection.execute(
             sa.select(
                 snapshots.c.snapshot_id, table.version, table.chain_id, table.erasures, table.signed_at,
-                table.expires_at, table.public_key, table.name, table.starts,
+                table.expires_at, table.public_key, table.packs,
             )
             .join(snapshots, snapshots.c.fence == table.fence)
             .where(*conditions)
         ).first()  # fmt: skip
-        return None if row is None else SignedSnapshot(*row[:-1], starts=tuple(row[-1]))
+        return None if row is None else SignedSnapshot(*row[:-1], msgspec.convert(row[-1], tuple[Pack, ...]))
 
     def erasures(self) -> int:
         """Return the number of closed account chains. Statements that are not published are obsolete if it grows."""
@@ -98,7 +97,7 @@ class SignatureStore:
                 revision=edition.revision,
                 erasure_id=revision.erasure_id,
                 public_key=revision.public_key,
-                key=revision.key,
+                pack=revision.pack,
                 sha256=edition.sha256,
             )
         )
@@ -112,7 +111,7 @@ class SignatureStore:
         """Return the revisions that erasures made, oldest first, of one or all accounts."""
         table = statement_revisions.c
         query = (
-            sa.select(table.client_id, snapshots.c.version, table.revision, table.sha256, table.key, table.erasure_id,
+            sa.select(table.client_id, snapshots.c.version, table.revision, table.sha256, table.pack, table.erasure_id,
                       table.public_key)
             .join(snapshots, snapshots.c.fence == table.fence)
             .where(snapshots.c.snapshot_id == snapshot_id)
@@ -121,8 +120,8 @@ class SignatureStore:
         if client_id is not None:
             query = query.where(table.client_id == client_id)
         return [
-            Revision(owner, Edition(version, revision, sha256), key, erasure_id, public_key)
-            for owner, version, revision, sha256, key, erasure_id, public_key in self._connection.execute(query)
+            Revision(owner, Edition(version, revision, sha256), msgspec.convert(pack, Pack), erasure_id, public_key)
+            for owner, version, revision, sha256, pack, erasure_id, public_key in self._connection.execute(query)
         ]
 
     # --- Content of statements ---------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.errors import OperatorError
 from daybreak.filestore.file_store import FileStore, PublicationMark
-from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
@@ -23,17 +21,6 @@ from tests.parts.s3 import S3Bucket
 from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
 
 LEADERS = leader_ids(3)
-
-
-@pytest.fixture(params=["folder", "bucket"])
-def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileStore]:
-    if request.param == "folder":
-        yield LocalDisk(tmp_path / "target")
-        return
-    bucket: S3Bucket = request.getfixturevalue("s3_bucket")
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    yield ObjectStore(FilesSettings(url=bucket.url, endpoint=bucket.server.endpoint, path_style=True))
 
 
 def two_publications(context: RunContext, folder: Path) -> tuple[str, str]:

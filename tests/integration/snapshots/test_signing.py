@@ -22,7 +22,9 @@ from daybreak.credentials.signing_folder import CA_FILE, create_keys
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.signing import account_namespace
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement_pack import SignedStatement
+from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.erase import erase_member
 from daybreak.snapshots.guard import Finding
 from daybreak.snapshots.publish import accept, publish
@@ -30,6 +32,7 @@ from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signed_statements import read_stored, statement_key
 from daybreak.snapshots.trust import resume_above, revoke_publication, rotate_ca, signing_state
+from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
@@ -421,3 +424,55 @@ def test_statements_are_signed_and_read_on_postgresql(
             found = predicate(signed(moved, person.client_id, version=version))
             assert (found["version"], found["revision"]) == (version, 2)
         assert rotate_ca(state, moved.settings, context.settings.signing.folder / "recovery", AS_OF).version == 2
+
+
+def pack_file(context: RunContext, tmp_path: Path, version: int) -> Path:
+    """Return the only pack of a version."""
+    found = context.state.read(lambda stores: stores.signatures.of_publication(version))
+    assert found is not None
+    (pack,) = found.packs
+    return tmp_path / "files" / pack.key
+
+
+@pytest.mark.parametrize("change", ["lost", "damaged"])
+def test_lost_statements_are_reported_and_stop_nothing(
+    context: RunContext, tmp_path: Path, platform: tuple[Path, Person], change: str
+) -> None:
+    person = platform[1]
+    first = run_manually(context, as_of=AS_OF)
+    path = pack_file(context, tmp_path, 1)
+    content = path.read_bytes()
+    path.unlink() if change == "lost" else path.write_bytes(bytes(len(content)))
+    damaged = verify_snapshot(context.state, context.store, first.snapshot_id).damaged
+    assert [(each.file.resource, each.file.client_id) for each in damaged] == [("statements", "")]
+    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    assert second.state is SnapshotState.PUBLISHED
+    assert predicate(signed(context, person.client_id))["previous"] is None
+    if change == "lost":  # A run compares sizes.
+        (fault,) = context.state.read(lambda stores: stores.file_faults.list_all())
+        assert (fault.snapshot_id, fault.files) == (first.snapshot_id, 1)
+    erase_member(context, person.member_id, "tests", lambda _run: None)
+    assert predicate(signed(context, person.client_id))["revision"] == 2
+
+
+def test_copied_files_include_statements(context: RunContext, platform: tuple[Path, Person], target: FileStore) -> None:
+    person = platform[1]
+    for hour in range(2):
+        run_manually(context, as_of=AS_OF + timedelta(hours=hour))
+    erase_member(context, person.member_id, "tests", lambda _run: None)
+    other = next(each for each in accounts(context, run_manually(context)) if each != person.client_id)
+    expected = {
+        (client_id, version, revision): signed(context, client_id, version, revision)
+        for client_id, version, revision in (
+            (other, 1, 1), (person.client_id, 2, 1), (person.client_id, 2, 2), (person.client_id, 3, 1)
+        )
+    }  # fmt: skip
+    copied = copy_files(context.state, context.store, target, 2, lambda _: None)
+    assert copied.faults == []
+    moved = replace(context, store=target)
+    for place, statement in expected.items():
+        assert statement is not None
+        assert signed(moved, *place) == statement
+    again = copy_files(context.state, context.store, target, 2, lambda _: None)
+    assert (again.files, again.present) == (0, copied.files)
+    assert run_manually(moved).state is SnapshotState.PUBLISHED

@@ -59,8 +59,7 @@ def _add_statements() -> None:
         sa.Column("signed_at", _INSTANT, nullable=False),
         sa.Column("expires_at", _INSTANT, nullable=False),
         sa.Column("public_key", sa.Text, nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("starts", sa.Text, nullable=False),
+        sa.Column("packs", sa.Text, nullable=False),
     )
     op.create_table(
         "statement_revisions",
@@ -69,7 +68,7 @@ def _add_statements() -> None:
         sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("erasure_id", _KEY, nullable=False),
         sa.Column("public_key", sa.Text, nullable=False),
-        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("pack", sa.Text, nullable=False),
         sa.Column("sha256", sa.Text, nullable=False),
     )
     op.create_table(

@@ -127,12 +127,12 @@ async def preview_file(page: PageRequest) -> Response:
     found, files = await load_requested_entry(page), page.dashboard.services.files
     try:
         rows = await page.dashboard.run_task(page.client_id, lambda: first_rows(files, found.resource, found.entry))
-        source = await load_source_rows(page, found.resource, found.snapshot)
     except FileStoreError:
         raise files_unavailable() from None
     if page.request.method == "GET":
         details = {"file": found.resource.name, "snapshot_id": found.snapshot.snapshot_id, "rows": len(rows)}
         await page.record("file.previewed", details)
+    source = await load_source_rows(page, found.resource, found.snapshot)
     context = {**preview_context(page, found.resource, found.published, found.snapshot, rows), "source": source}
     if is_partial(page.request):
         context["account_url"] = page.url

@@ -9,6 +9,7 @@ from typing import Any
 
 from daybreak.account_statements import stored_statement
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import Snapshot
 from daybreak.proof.rules import RULES
 from daybreak.proof.statement import ERASED
@@ -31,12 +32,15 @@ def verify_command(resource: Resource) -> str:
 
 
 async def load_source_rows(page: PageRequest, resource: Resource, snapshot: Snapshot) -> dict[str, object] | None:
-    """Return the template variables about the source of a file, None if no statement was signed.
+    """Return the template variables about the source of a file, None if no statement was signed or it is lost.
 
-    Raises FileStoreError, Unavailable.
+    Raises Unavailable.
     """
     services = page.dashboard.services
-    statement = await stored_statement(services.state, services.files, page.client_id, snapshot.version)
+    try:
+        statement = await stored_statement(services.state, services.files, page.client_id, snapshot.version)
+    except FileStoreError:
+        return None
     return None if statement is None else source_rows(json.loads(statement.content)["predicate"], resource, page.now)
 
 
