@@ -1,5 +1,6 @@
-"""The newest row of each source table that grows all the time. A platform that stands still is published as fresh: its
-files are valid, and say nothing about the days since it stopped.
+"""The newest row of each source table that grows all the time, compared with earlier runs.
+
+Files of a platform or a copy that stands still are valid and look fresh. Only the age of the newest rows shows it.
 """
 
 from __future__ import annotations
@@ -7,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 import msgspec
 
@@ -23,7 +23,9 @@ _TABLES = (
     ("link_hits", "hit_at", {"campaign_links"}),
 )
 # A week of daily runs contains a weekend.
-_MIN_RUNS, _MAX_RUNS = 7, 60
+_MIN_RUNS = 7
+MAX_RUNS = 60
+"""Number of earlier runs to compare with."""
 _MIN_EXCESS = timedelta(hours=6)
 _KEY = "newest_rows"
 
@@ -39,9 +41,9 @@ def newest_rows(
     reading: Reading, engine: str, as_of: datetime, reports: Iterable[tuple[datetime, Mapping[str, object]]]
 ) -> dict[str, NewestRow]:
     """Return the newest row of each table up to `as_of`, without empty tables and tables of own models. `reports` are
-    the instants and reports of earlier runs, newest first.
+    the instants and reports of earlier runs.
     """
-    earlier = [(instant, newest_rows_of(report)) for instant, report in islice(reports, _MAX_RUNS)]
+    earlier = [(instant, newest_rows_of(report)) for instant, report in reports]
     rows = {}
     for table, at in _read(reading, engine, as_of, reading.shipped_models):
         # Runs on a platform that stood still do not make that usual.

@@ -17,7 +17,7 @@ from daybreak.export.job import ReferentialFault
 from daybreak.filestore.file_store import FileSink
 from daybreak.proof.account_rows import AccountRows
 from daybreak.proof.accounting import WrittenFigures, account, source_rows
-from daybreak.proof.newest import newest_rows
+from daybreak.proof.newest import MAX_RUNS, newest_rows
 from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
@@ -44,7 +44,6 @@ from daybreak.sources.reading import Reading
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
 _RUNS_FOR_DISK_SPACE = 20
-_RUNS_FOR_NEWEST_ROWS = 60
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 
 
@@ -165,7 +164,7 @@ class SnapshotRun:
             _log.warning("disk.narrow", reason="A run that reuses no file would not fit on the disk.")
 
     def _earlier_reports(self) -> list[tuple[datetime, Mapping[str, object]]]:
-        runs = self._context.state.read(lambda stores: stores.snapshots.recent(_RUNS_FOR_NEWEST_ROWS))
+        runs = self._context.state.read(lambda stores: stores.snapshots.recent(MAX_RUNS))
         return [(run.as_of, run.report) for run in runs if run.state not in _UNFINISHED]
 
     def _export_all(self, reading: Reading) -> list[ReferentialFault]:

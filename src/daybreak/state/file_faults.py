@@ -7,6 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from daybreak.domain.counts import format_count
 from daybreak.state.columns import KEY, Instant
 from daybreak.state.schema import current_snapshot, metadata, snapshots
 from daybreak.state.statements import upsert
@@ -36,7 +37,7 @@ class FileFault:
 
     def describe(self) -> str:
         """Return what happened and what to do, in one line."""
-        files = f"{self.files:,} file{'' if self.files == 1 else 's'} of"
+        files = f"{format_count(self.files, 'file')} of"
         since = f"lost or damaged since {self.since:%Y-%m-%d %H:%M} UTC."
         if self.is_current:
             return (

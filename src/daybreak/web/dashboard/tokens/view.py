@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from daybreak.access.api_tokens import NewToken
 from daybreak.catalogue.resources import resource_named
+from daybreak.domain.counts import format_count
 from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.web.dashboard.page_request import PageRequest
@@ -78,7 +79,7 @@ def expiry_badge(token: ApiToken, now: datetime) -> tuple[str, str]:
     days = math.ceil((token.expires_at - now) / timedelta(days=1))
     if days > max(DAYS_BEFORE):
         return "", ""
-    return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires in {days} day{'' if days == 1 else 's'}"
+    return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires in {format_count(days, 'day')}"
 
 
 def first_request(page: PageRequest) -> FirstRequest:
