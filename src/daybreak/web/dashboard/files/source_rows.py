@@ -20,7 +20,7 @@ _STATUSES = {
     "proved": "Every row of these tables is in the file or excluded by a rule.",
     "declared": "The operator's own model made the file. Its own accounting counts every row.",
     "derived": "The operator's own model made the file. The rules are derived from its SQL.",
-    "unaccounted": "The operator's own model made the file, without an account of the rows that it leaves out.",
+    "unaccounted": "The operator's own model made the file. It does not account for the rows that it leaves out.",
     "unexplained": "Some rows are neither in the file nor excluded by a rule. Ask your operator.",
 }
 
