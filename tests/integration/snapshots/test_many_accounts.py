@@ -1,0 +1,59 @@
+"""Statements of more accounts than one pack holds, and copies of more files than one batch, on two days."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from daybreak.credentials.signing_folder import create_keys
+from daybreak.demo.plan import PlatformSizes
+from daybreak.demo.platform import make_platform
+from daybreak.domain.snapshot import SnapshotState
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK
+from daybreak.snapshots.copy_files import copy_files
+from daybreak.snapshots.run import run_manually
+from daybreak.snapshots.verify import verify_snapshot
+from tests.integration.snapshots.test_signing import accounts, context_of, predicate, signed
+from tests.parts.erasure import AS_OF
+
+LEADERS = ACCOUNTS_PER_PACK + 88
+
+
+def test_statements_of_several_packs_are_found_and_continue(tmp_path: Path, empty_state: Path) -> None:
+    sizes = PlatformSizes(leaders=LEADERS, members=LEADERS, messages=LEADERS)
+    make_platform(tmp_path / "platform", sizes, seed=3, as_of=AS_OF)
+    shutil.copy(empty_state, tmp_path / "state.db")
+    create_keys(tmp_path / "signing")
+    context = context_of(tmp_path, tmp_path / "platform")
+    with closing(context.state):
+        first = run_manually(context, as_of=AS_OF)
+        clients = sorted(accounts(context, first))
+        stored = context.state.read(lambda stores: stores.signatures.of_publication(1))
+        assert stored is not None
+        packs = stored.packs
+        assert [pack.first for pack in packs] == [clients[0], clients[ACCOUNTS_PER_PACK]]
+        digests = {}
+        for client_id in clients:
+            statement = signed(context, client_id)
+            assert predicate(statement)["client_id"] == client_id
+            digests[client_id] = statement.sha256
+        for stranger in ("00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff"):
+            assert signed(context, stranger) is None
+        assert verify_snapshot(context.state, context.store, first.snapshot_id).damaged == ()
+        # The statements of the first pack are still known on the second day.
+        (tmp_path / "files" / packs[1].key).unlink()
+        second = run_manually(context, as_of=AS_OF + timedelta(days=1))
+        assert second.state is SnapshotState.PUBLISHED
+        for place, client_id in enumerate(clients):
+            previous = predicate(signed(context, client_id))["previous"]
+            assert (previous or {}).get("sha256") == (digests[client_id] if place < ACCOUNTS_PER_PACK else None)
+        target = LocalDisk(tmp_path / "target")
+        copied = copy_files(context.state, context.store, target, 4, lambda _: None)
+        assert copied.faults == [f"The file {packs[1].key} cannot be read: No such file or directory."]
+        moved = replace(context, store=target)
+        assert [signed(moved, client_id) for client_id in clients] == [signed(context, each) for each in clients]
+        assert verify_snapshot(context.state, target, second.snapshot_id).damaged == ()
