@@ -21,6 +21,7 @@ from daybreak.web.api.readiness import ReadinessProbe
 from daybreak.web.api.statements import statement_routes
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
+from daybreak.web.doors.sharing.routes import sharing_routes
 from daybreak.web.errors import exception_handlers
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.middleware.access_log import AccessLogMiddleware
@@ -35,7 +36,6 @@ from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
 from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.services import Services
-from daybreak.web.sharing.routes import sharing_routes
 
 BODY_LIMIT_BYTES = 16 * 1024
 QUERY_LIMIT_BYTES = 1024 * 1024

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from daybreak.domain.errors import DaybreakError
+from daybreak.web.doors.sharing.errors import is_sharing_path, sharing_error
 from daybreak.web.http.problems import problem_response
 from daybreak.web.request_state import request_id_of
-from daybreak.web.sharing.errors import is_sharing_path, sharing_error
 
 
 def error_response(

@@ -14,10 +14,10 @@ from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, Unav
 from daybreak.web.api.links import LINK_ROUTE
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
+from daybreak.web.doors.sharing.errors import is_sharing_path
 from daybreak.web.error_responses import error_response
 from daybreak.web.http.problems import MethodNotAllowed
 from daybreak.web.request_state import record_refusal
-from daybreak.web.sharing.errors import is_sharing_path
 
 
 def exception_handlers(dashboard: DashboardContext) -> Mapping[Any, ExceptionHandler]:

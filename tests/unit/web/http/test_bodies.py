@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.web.api.responses import LoginRequest
+from daybreak.web.doors.sharing.requests import QueryBody
 from daybreak.web.http.bodies import MAX_DEPTH, parse_json
-from daybreak.web.sharing.requests import QueryBody
 
 
 def fault_of(body: bytes) -> InvalidRequest:

@@ -15,11 +15,8 @@ from daybreak.catalogue.resources import Resource
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableFiles, TableVersion
 from daybreak.sharing import SHARING_PATH
-from daybreak.web.metrics import count_event
-from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
-from daybreak.web.sharing import objects
-from daybreak.web.sharing.requests import (
+from daybreak.web.doors.sharing import objects
+from daybreak.web.doors.sharing.requests import (
     CAPABILITIES,
     page_of,
     query_of,
@@ -30,6 +27,9 @@ from daybreak.web.sharing.requests import (
     versions_of,
     wants_historical_metadata,
 )
+from daybreak.web.metrics import count_event
+from daybreak.web.request_state import caller_of
+from daybreak.web.services import Services
 
 VERSION = "Delta-Table-Version"
 _SHARE = SHARING_PATH + "/shares/{share}"

@@ -13,7 +13,7 @@ from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.sharing import SCHEMA_NAME, QueryResult, SharedFile
 from daybreak.table_changes import ChangesResult
-from daybreak.web.sharing.schema import schema_string
+from daybreak.web.doors.sharing.schema import schema_string
 
 _PROTOCOL = {"protocol": {"minReaderVersion": 1}}
 
