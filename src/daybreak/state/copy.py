@@ -24,7 +24,7 @@ from daybreak.state.schema import (
 from daybreak.state.sqlite_file import sqlite_engine
 from daybreak.state.statements import BulkInsert
 
-# The first migration fills these tables. The rows of the source replace them.
+# A new database has rows in these tables. The rows of the source replace them.
 _PREFILLED_TABLES = (counters, current_snapshot, audit_retention)
 _BATCH_ROWS = 5_000
 _WAIT_SECONDS = 300.0

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
+from daybreak.state.create import create_schema
 from daybreak.state.database import Database, open_state, postgresql_url, redacted_url, sqlite_path
 from daybreak.state.errors import translated_errors
 from daybreak.state.migrations import HEAD
@@ -61,7 +62,11 @@ def migrate(url: str) -> str:
         config = _alembic_config()
         config.attributes["connection"] = connection
         try:
-            command.upgrade(config, "head")
+            if sa.inspect(connection).has_table("alembic_version"):
+                command.upgrade(config, "head")
+            else:
+                create_schema(connection)
+                command.stamp(config, "head")
         except CommandError as error:
             raise OperatorError(
                 f"The state database cannot be migrated to {HEAD}: {error}. "

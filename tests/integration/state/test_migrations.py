@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -19,6 +21,7 @@ from daybreak.state.migrations import HEAD
 from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
 from daybreak.state.schema import metadata
 from daybreak.state.sqlite_file import connect, sqlite_engine
+from tests.acceptance.upgrade.record import INSTANCES
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -51,14 +54,39 @@ def test_new_file_waits_a_bounded_time_for_another_writer(tmp_path: Path) -> Non
         other.close()
 
 
-def test_migrations_create_the_declared_schema(state_url: str) -> None:
-    engine = sqlite_engine(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
+def differences(url: str) -> list[Any]:
+    """Return how a database differs from the declared schema."""
+    engine = sqlite_engine(Path(url[10:])) if url.startswith("sqlite") else blocking_engine(url)
     try:
         with engine.connect() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
-            assert compare_metadata(context, metadata) == []
+            return list(compare_metadata(context, metadata))
     finally:
         engine.dispose()
+
+
+def test_new_database_has_the_declared_schema(state_url: str) -> None:
+    assert differences(state_url) == []
+
+
+def test_earlier_database_is_migrated_to_the_declared_schema(empty_url: str) -> None:
+    if empty_url.startswith("sqlite"):
+        path = Path(empty_url[10:])
+        path.parent.mkdir()
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript((INSTANCES / "eb8cd2d" / "state.sql").read_text("utf-8"))
+    else:
+        with psycopg.connect(empty_url) as connection:
+            connection.execute(Path(__file__).with_name("r0010_postgresql.sql").read_bytes())
+    assert migrate(empty_url) == HEAD
+    assert differences(empty_url) == []
+
+
+def test_new_sqlite_file_stores_large_tables_without_row_ids(tmp_path: Path) -> None:
+    migrate(f"sqlite:///{tmp_path}/state.db")
+    with closing(sqlite3.connect(tmp_path / "state.db")) as database:
+        without = database.execute("SELECT name FROM pragma_table_list WHERE wr ORDER BY name").fetchall()
+    assert without == [("snapshot_deltas",), ("snapshot_files",), ("snapshot_leaders",)]
 
 
 def test_alembic_is_not_loaded_for_a_migrated_database(state_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
