@@ -1,5 +1,6 @@
 """The configuration: `daybreak.toml` and `DAYBREAK_...` variables as one frozen tree of models."""
 
+from daybreak.settings.attach import AttachSettings
 from daybreak.settings.events import EventsSettings, MailSettings
 from daybreak.settings.load import Fault, SettingsFault, load_settings
 from daybreak.settings.oidc import OidcSettings
@@ -21,6 +22,7 @@ from daybreak.settings.tree import Settings
 
 __all__ = [
     "AccessSettings",
+    "AttachSettings",
     "AuditSettings",
     "DirectorySettings",
     "EventsSettings",

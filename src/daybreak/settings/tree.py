@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import InitErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from daybreak.settings.attach import AttachSettings
 from daybreak.settings.events import EventsSettings, MailSettings
 from daybreak.settings.listen_addresses import addresses_overlap
 from daybreak.settings.oidc import OidcSettings
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
     snapshot: SnapshotSettings
     guard: GuardSettings
     sharing: SharingSettings
+    attach: AttachSettings
     access: AccessSettings
     oidc: OidcSettings
     directory: DirectorySettings
@@ -139,6 +141,19 @@ class Settings(BaseSettings):
             raise _setting_fault("enabled", True, "Add parquet to snapshot.formats, or set sharing.enabled to false.")
         return sharing
 
+    @field_validator("attach")
+    @classmethod
+    def _require_endpoint(cls, attach: AttachSettings, info: ValidationInfo) -> AttachSettings:
+        snapshot = info.data.get("snapshot")
+        if attach.s3 and isinstance(snapshot, SnapshotSettings) and "parquet" not in snapshot.formats:
+            raise _setting_fault("s3", True, "Add parquet to snapshot.formats, or set attach.s3 to false.")
+        if attach.iceberg and not attach.s3:
+            raise _setting_fault("iceberg", True, "Set attach.s3 to true: the catalog's tables are read from there.")
+        url = attach.url or info.data.get("base_url", "")
+        if attach.s3 and urlsplit(url).path:
+            raise _setting_fault("url", url, "Use a URL without a path: S3 tools do not accept one.")
+        return attach
+
     @field_validator("metrics")
     @classmethod
     def _require_own_port(cls, metrics: MetricsSettings, info: ValidationInfo) -> MetricsSettings:
@@ -157,6 +172,11 @@ class Settings(BaseSettings):
     def secure(self) -> bool:
         """Whether users reach the service over HTTPS. If so, it sends HSTS and secure cookies."""
         return self.base_url.startswith("https://")
+
+    @property
+    def attach_url(self) -> str:
+        """The URL of the S3 endpoint and the Iceberg catalog, without a final slash."""
+        return self.attach.url or self.base_url
 
     @property
     def base_path(self) -> str:

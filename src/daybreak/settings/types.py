@@ -152,6 +152,11 @@ BaseUrl = Annotated[
     AfterValidator(parse_base_url),
     Notation("http or https URL", 'the public URL of the service, such as "https://export.example.org"'),
 ]
+OptionalUrl = Annotated[
+    str,
+    AfterValidator(lambda text: parse_base_url(text) if text else text),
+    Notation("http or https URL", 'a URL such as "https://s3.export.example.org"'),
+]
 Issuer = Annotated[
     str,
     AfterValidator(parse_issuer),

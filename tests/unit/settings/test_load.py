@@ -109,6 +109,38 @@ def test_sharing_needs_parquet_files() -> None:
 
 
 @pytest.mark.parametrize(
+    ("variables", "fault"),
+    [
+        ({"ATTACH__S3": "true"}, "attach.s3: true (from DAYBREAK_ATTACH__S3) is invalid. Add parquet"),
+        (
+            {"ATTACH__ICEBERG": "true"},
+            "attach.iceberg: true (from DAYBREAK_ATTACH__ICEBERG) is invalid. Set attach.s3 to true",
+        ),
+        (
+            {"ATTACH__S3": "true", "SNAPSHOT__FORMATS": "csv,json,parquet", "ATTACH__URL": "https://x.example.org/s3"},
+            'attach.url: "https://x.example.org/s3" (from DAYBREAK_ATTACH__URL) is invalid. Use a URL without a path',
+        ),
+        (
+            {"ATTACH__S3": "true", "SNAPSHOT__FORMATS": "csv,json,parquet", "BASE_URL": "https://x.example.org/export"},
+            'attach.url: "https://x.example.org/export" is invalid. Use a URL without a path',
+        ),
+    ],
+)
+def test_s3_needs_parquet_and_a_url_without_path(variables: dict[str, str], fault: str) -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", **{f"DAYBREAK_{name}": value for name, value in variables.items()}}
+    with pytest.raises(SettingsFault) as raised:
+        load_settings(None, environ)
+    assert [str(each)[: len(fault)] for each in raised.value.faults] == [fault]
+
+
+def test_attach_url_defaults_to_base_url() -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_BASE_URL": "https://export.example.org/"}
+    assert load_settings(None, environ).attach_url == "https://export.example.org"
+    environ["DAYBREAK_ATTACH__URL"] = "https://S3.example.org/"
+    assert load_settings(None, environ).attach_url == "https://s3.example.org"
+
+
+@pytest.mark.parametrize(
     ("listen", "metrics", "overlap"),
     [
         ("127.0.0.1:8400", "127.0.0.1:8400", True),
