@@ -185,12 +185,13 @@ def access_services(settings: Settings, state: "Database", keyring: "KeyringFile
     """Return the services for logins, sessions, second factors and API tokens."""
     from daybreak.access.hashing import PasswordHashing
     from daybreak.access.services import AccessServices
+    from daybreak.web.metrics import QUEUE_LENGTH
 
     return AccessServices(
         settings=settings,
         state=state,
         keyring=keyring,
-        hashing=PasswordHashing(),
+        hashing=PasswordHashing(observe=QUEUE_LENGTH.labels("password_hashes").set),
         clock=now_utc,
         random=os.urandom,
         provider=open_provider(settings),
@@ -251,12 +252,17 @@ def build(settings: Settings) -> WebProcess:
     return WebProcess(settings, state, services)
 
 
-def this_node(role: str) -> Callable[[datetime], "Node"]:
+def this_node(role: str, settings: Settings) -> Callable[[datetime], "Node"]:
     """Return a picklable function that returns the heartbeat of this process at an instant."""
-    return partial(_node, new_id(), socket.gethostname(), now_utc(), role)
+    return partial(_node, new_id(), socket.gethostname(), now_utc(), role, settings.keys.file)
 
 
-def _node(node_id: str, host: str, started_at: datetime, role: str, now: datetime) -> "Node":
+def _node(node_id: str, host: str, started_at: datetime, role: str, keys_file: Path, now: datetime) -> "Node":
+    from daybreak.credentials.keyring import load
     from daybreak.state.nodes import Node
 
-    return Node(node_id, host, daybreak.__version__, started_at, now, (role,))
+    try:
+        keyring = load(keys_file).fingerprint
+    except OperatorError:
+        keyring = ""  # The process keeps its last valid keyring, which no other node needs to have.
+    return Node(node_id, host, daybreak.__version__, started_at, now, (role,), keyring)

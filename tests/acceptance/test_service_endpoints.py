@@ -8,6 +8,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+from daybreak import __version__
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.web.http.problems import PROBLEMS
 from tests.acceptance.installation import MAYA, NORTH, SOUTH
@@ -111,10 +112,27 @@ def test_metrics_report_freshness(service: Service) -> None:
     values = {name: float(value) for name, _, value in (line.partition(" ") for line in lines) if "_files_" in name}
     assert values == {
         "daybreak_files_late": float(manifest["late"]),
+        "daybreak_files_late_since_timestamp_seconds": 0,
+        "daybreak_files_expected_timestamp_seconds": datetime.fromisoformat(manifest["next_expected_at"]).timestamp(),
         "daybreak_files_as_of_timestamp_seconds": datetime.fromisoformat(manifest["as_of"]).timestamp(),
         "daybreak_files_lost": 0,
         "daybreak_files_lost_since_timestamp_seconds": 0,
     }
+
+
+def test_metrics_count_rejected_logins_and_nodes(service: Service) -> None:
+    rejected = 'daybreak_http_refusals_total{code="invalid_credentials"}'
+
+    def value(name: str) -> float:
+        lines = service.metrics().splitlines()
+        return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0)
+
+    before = value(rejected)
+    assert service.log_in(MAYA, password="wrong").status_code == 401
+    wait_until(lambda: value(rejected) == before + 1, what="the rejected login in the metrics")
+    # Heartbeats begin with the service.
+    wait_until(lambda: value(f'daybreak_nodes{{role="web",version="{__version__}"}}') == 1, what="the heartbeat")
+    assert value("daybreak_keyrings") == 1
 
 
 def _requests_counted(service: Service) -> int:

@@ -22,19 +22,30 @@ _NICE = 5
 _LOWEST_PRIORITY = 19
 
 
+def _ignore(_pending: int) -> None: ...
+
+
 class PasswordHashing:
     """Hashes and verifies passwords for one worker."""
 
-    def __init__(self, *, queue_length: int = QUEUE_LENGTH, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        queue_length: int = QUEUE_LENGTH,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        observe: Callable[[int], None] = _ignore,
+    ) -> None:
         """Create the thread.
 
         Args:
             queue_length: Maximum number of hashes that wait or run.
             timeout_seconds: Maximum time for one hash, waiting included.
+            observe: Receives the number of hashes that wait or run, when it changes.
         """
         self._executor = ThreadPoolExecutor(_THREADS, "password-hashing", initializer=_lower_priority)
         self._queue_length = queue_length
         self._timeout_seconds = timeout_seconds
+        self._observe = observe
         self._pending = 0
 
     async def verify(self, password_hash: str | None, password: str) -> bool:
@@ -62,7 +73,7 @@ class PasswordHashing:
     async def _run(self, work: Callable[[], T]) -> T:
         if self._pending >= self._queue_length:
             raise _busy()
-        self._pending += 1
+        self._count(1)
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 # Cancellation reaches the executor, so an abandoned hash leaves the queue.
@@ -70,7 +81,11 @@ class PasswordHashing:
         except (TimeoutError, MemoryError):
             raise _busy() from None
         finally:
-            self._pending -= 1
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self._pending += change
+        self._observe(self._pending)
 
 
 def _lower_priority() -> None:

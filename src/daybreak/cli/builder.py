@@ -53,7 +53,7 @@ def _run(settings: "Settings", parent: int | None) -> None:
         if parent is not None:
             threading.Thread(target=_stop_with, args=(parent, context.stop), name="parent", daemon=True).start()
         try:
-            run_builder(context, this_node("builder"))
+            run_builder(context, this_node("builder", settings))
         finally:
             context.stop.set()
             deliverer.join()

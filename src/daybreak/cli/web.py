@@ -18,14 +18,11 @@ from daybreak.cli.options import Config, settings_of
 
 if TYPE_CHECKING:
     from daybreak.bootstrap import WebProcess
-    from daybreak.domain.snapshot import Freshness
     from daybreak.settings import Settings
-    from daybreak.state.directory import SyncStatus
-    from daybreak.state.file_faults import FileFault
     from daybreak.state.nodes import Node
-    from daybreak.state.task_faults import TaskFault
     from daybreak.web.app import Application
     from daybreak.web.listener import ListenAddress
+    from daybreak.web.metrics_state import ServiceState
     from daybreak.web.server import ServerHooks
 
 
@@ -59,7 +56,7 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
         if folder is not None:
             metrics = _metrics_process(settings, folder)
             hooks = ServerHooks(_both(metrics.start, hooks.on_start), _both(metrics.terminate, hooks.on_stop))
-        load_app = partial(_load_app, settings, address, os.getpid(), this_node("web"))
+        load_app = partial(_load_app, settings, address, os.getpid(), this_node("web", settings))
         serve(address, settings.workers, load_app, hooks)
 
 
@@ -126,24 +123,14 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
     from daybreak.web.metrics_server import serve_metrics
 
     address = claim_port(settings.metrics.listen, "metrics.listen")
-    arguments = (address, folder, partial(_read_freshness, settings), os.getpid())
+    arguments = (address, folder, partial(_read_state, settings), os.getpid())
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
 
 
-def _read_freshness(settings: "Settings") -> "tuple[Freshness, SyncStatus | None, list[TaskFault], list[FileFault]]":
-    """Return the freshness of the files, the status of the directory's synchronization, the tasks that fail, and lost
-    files.
-    """
+def _read_state(settings: "Settings") -> "ServiceState":
+    """Return what the metrics show of the state database."""
     from daybreak.bootstrap import now_utc, open_state
-    from daybreak.snapshots.freshness import freshness
+    from daybreak.web.metrics_state import service_state
 
-    now, publish_at = now_utc(), settings.snapshot.publish_at
     with closing(open_state(settings)) as state:
-        return state.read(
-            lambda stores: (
-                freshness(stores.snapshots, now, publish_at),
-                stores.directory.sync_status(),
-                stores.task_faults.list_all(),
-                stores.file_faults.list_all(),
-            )
-        )
+        return state.read(lambda stores: service_state(stores, settings, now_utc()))

@@ -80,6 +80,11 @@ class Keyring:
         """Id of the key that signs and encrypts. Empty if the keys that could sign were revoked."""
         return next((key.kid for key in self.keys if key.state == "signing"), "")
 
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the ids and states of all keys, which is equal on nodes with the same file."""
+        return hashlib.sha256(" ".join(f"{key.kid}:{key.state}" for key in self.keys).encode()).hexdigest()[:16]
+
     def derive(self, kid: str, purpose: Purpose) -> bytes | None:
         """Return the 32-byte key of a purpose, None if there is no such key or its state does not allow the purpose."""
         for key in self.keys:

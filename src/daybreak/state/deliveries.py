@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
@@ -22,6 +22,15 @@ class DeliveryFilter:
     endpoint_id: str | None = None
     channel: Channel | None = None
     state: DeliveryState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryBacklog:
+    """Deliveries of a channel: pending ones, when the first of them was due, and those that failed."""
+
+    pending: int
+    due_at: datetime | None
+    failed: int
 
 
 _COLUMNS = (
@@ -125,6 +134,26 @@ class DeliveryStore:
             if value is not None:
                 statement = statement.where(column == value)
         return [_delivery_of(row) for row in self._connection.execute(statement.limit(limit))]
+
+    def backlog(self, failed_since: datetime) -> dict[str, DeliveryBacklog]:
+        """Return the pending deliveries of each channel, and how many failed since that instant."""
+        pending = self._connection.execute(
+            sa.select(deliveries.c.channel, sa.func.count(), sa.func.min(deliveries.c.next_attempt_at))
+            .where(deliveries.c.next_attempt_at.is_not(None), deliveries.c.type.in_(_KNOWN_TYPES))
+            .group_by(deliveries.c.channel)
+        )
+        failed = self._connection.execute(
+            sa.select(deliveries.c.channel, sa.func.count())
+            # A literal: the index of failed deliveries is not used with a parameter.
+            .where(deliveries.c.state == sa.literal_column("'failed'"), deliveries.c.finished_at >= failed_since)
+            .group_by(deliveries.c.channel)
+        )
+        pending_of = {channel: (count, due_at) for channel, count, due_at in pending}
+        failed_of = {row[0]: row[1] for row in failed}
+        return {
+            channel: DeliveryBacklog(*pending_of.get(channel, (0, None)), failed_of.get(channel, 0))
+            for channel in get_args(Channel)
+        }
 
     def attempts(self, delivery_ids: Sequence[str]) -> dict[str, list[Attempt]]:
         """Return the attempts of each delivery, oldest first."""

@@ -7,13 +7,30 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from daybreak.state.schema import nodes
+from daybreak.state.columns import KEY, Instant, Json
+from daybreak.state.schema import metadata
 from daybreak.state.statements import upsert
+
+nodes = sa.Table(
+    "nodes",
+    metadata,
+    sa.Column("node_id", KEY, primary_key=True),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("seen_at", Instant, nullable=False, index=True),
+    sa.Column("roles", Json, nullable=False),
+    # NULL for nodes of earlier versions.
+    sa.Column("keyring", sa.Text),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A running service process, as its heartbeat describes it."""
+    """A running service process, as its heartbeat describes it.
+
+    `keyring` is the fingerprint of its keyring, "" if the file is invalid, None for earlier versions.
+    """
 
     node_id: str
     host: str
@@ -21,6 +38,7 @@ class Node:
     started_at: datetime
     seen_at: datetime
     roles: tuple[str, ...]
+    keyring: str | None = None
 
 
 class NodeStore:
@@ -41,6 +59,7 @@ class NodeStore:
                     "started_at": node.started_at,
                     "seen_at": node.seen_at,
                     "roles": node.roles,
+                    "keyring": node.keyring,
                 }
             ],
             keys=("node_id",),
@@ -51,8 +70,8 @@ class NodeStore:
             sa.select(*nodes.columns).where(nodes.c.seen_at >= since).order_by(nodes.c.host, nodes.c.node_id)
         )
         return [
-            Node(node_id, host, version, started_at, seen_at, tuple(roles))
-            for node_id, host, version, started_at, seen_at, roles in rows
+            Node(node_id, host, version, started_at, seen_at, tuple(roles), keyring)
+            for node_id, host, version, started_at, seen_at, roles, keyring in rows
         ]
 
     def delete_before(self, before: datetime) -> int:

@@ -88,6 +88,15 @@ class OutboxStore:
         )
         return [OutboxEntry(_event_of(row[:-1]), row[-1]) for row in rows]
 
+    def backlog(self) -> tuple[int, datetime | None]:
+        """Return the number of events without all their deliveries, and the time of the oldest."""
+        count, oldest = self._connection.execute(
+            sa.select(sa.func.count(), sa.func.min(outbox.c.at)).where(
+                outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES)
+            )
+        ).one()
+        return count, oldest
+
     def advance(self, event_id: str, cursor: str) -> None:
         """Record that every recipient up to `cursor` has a delivery."""
         self._connection.execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(cursor=cursor))

@@ -292,18 +292,7 @@ current_snapshot = sa.Table(
     sa.Column("moved_at", Instant),
 )
 
-# --- Nodes ---------------------------------------------------------------------------------------
-
-nodes = sa.Table(
-    "nodes",
-    metadata,
-    sa.Column("node_id", KEY, primary_key=True),
-    sa.Column("host", sa.Text, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("started_at", Instant, nullable=False),
-    sa.Column("seen_at", Instant, nullable=False, index=True),
-    sa.Column("roles", Json, nullable=False),
-)
+# --- Directory -----------------------------------------------------------------------------------
 
 # One row: the latest synchronization of the directory with the platform.
 directory_syncs = sa.Table(
@@ -368,6 +357,8 @@ deliveries = sa.Table(
     sa.Column("status", sa.BigInteger),
     sa.Column("detail", sa.Text, nullable=False),
     sa.Index("ix_deliveries_due", "channel", "next_attempt_at"),
+    # Failed deliveries only: see the migration.
+    sa.Index("ix_deliveries_failed", "finished_at"),
     sa.Index("ix_deliveries_endpoint", "endpoint_id", "created_at"),
 )
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from starlette.requests import ClientDisconnect, Request
 
 from daybreak.domain.errors import Unavailable
+from daybreak.web.metrics import QUEUE_LENGTH
 
 T = TypeVar("T")
 _RETRY_AFTER_SECONDS = 5
@@ -19,7 +20,9 @@ _RETRY_AFTER_SECONDS = 5
 class FairQueue:
     """Slots for work on one event loop. Accounts that wait take turns, and none waits for the backlog of another."""
 
-    def __init__(self, slots: int, *, max_waiting: int, max_waiting_per_account: int) -> None:
+    def __init__(self, name: str, slots: int, *, max_waiting: int, max_waiting_per_account: int) -> None:
+        """Create a queue. `name` is its label in the metrics."""
+        self._length = QUEUE_LENGTH.labels(name)
         self._free = slots
         self._max_waiting = max_waiting
         self._max_per_account = max_waiting_per_account
@@ -32,7 +35,8 @@ class FairQueue:
         if self._free:
             self._free -= 1
         else:
-            await self._wait(account)
+            with self._length.track_inprogress():
+                await self._wait(account)
         try:
             yield
         finally:

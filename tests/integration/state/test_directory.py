@@ -70,7 +70,7 @@ def test_accounts_have_the_same_order_on_both_databases(state: Database) -> None
 
 
 def test_nodes_with_recent_heartbeats_are_listed(state: Database) -> None:
-    node = Node("n1", "host-a", "0.1", NOW, NOW, ("web", "builder"))
+    node = Node("n1", "host-a", "0.1", NOW, NOW, ("web", "builder"), "a1")
     state.write(lambda stores: stores.nodes.record_heartbeat(node))
     later = replace(node, seen_at=NOW + timedelta(seconds=30))
     state.write(lambda stores: stores.nodes.record_heartbeat(later))

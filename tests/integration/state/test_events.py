@@ -8,7 +8,7 @@ from datetime import timedelta
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.database import Database
-from daybreak.state.deliveries import DeliveryFilter
+from daybreak.state.deliveries import DeliveryBacklog, DeliveryFilter
 from daybreak.state.password_resets import PasswordReset
 from daybreak.state.stores import Stores
 from tests.integration.state.values import NOW
@@ -104,6 +104,28 @@ def test_due_deliveries_are_shared_between_endpoints(state: Database) -> None:
     assert due(1, "endpoint-1") == ["a4"]
     assert due(9, "endpoint-0", "endpoint-1") == []
     assert state.read(lambda stores: stores.deliveries.due_mails(NOW, 5)) == []
+
+
+def test_backlog_counts_what_waits_and_what_failed(state: Database) -> None:
+    first, second, failed, old = (_delivery(name, "endpoint-0", number) for number, name in enumerate("abcd"))
+
+    def write(stores: Stores) -> None:
+        _fill(stores)
+        stores.outbox.add(EVENT)
+        stores.webhooks.add(_webhook(0))
+        stores.deliveries.add_all([first, second, failed, old])
+        for each, at in ((failed, NOW), (old, NOW - timedelta(days=2))):
+            stores.deliveries.record(each, Attempt(1, at, 500, "Status 500.", 12), DeliveryState.FAILED)
+
+    assert state.read(lambda stores: stores.outbox.backlog()) == (0, None)
+    state.write(write)
+    assert state.read(lambda stores: stores.outbox.backlog()) == (1, NOW)
+    assert state.read(lambda stores: stores.deliveries.backlog(NOW - timedelta(days=1))) == {
+        "webhook": DeliveryBacklog(2, NOW, 1),
+        "mail": DeliveryBacklog(0, None, 0),
+    }
+    state.write(lambda stores: stores.outbox.complete(EVENT.event_id, NOW))
+    assert state.read(lambda stores: stores.outbox.backlog()) == (0, None)
 
 
 def test_attempts_are_recorded_once(state: Database) -> None:

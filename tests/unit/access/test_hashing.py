@@ -92,7 +92,8 @@ def test_thread_has_lower_priority_than_requests(hashing: PasswordHashing, monke
 
 
 def test_full_queue_is_busy_until_a_request_is_canceled(blocked: Blocked) -> None:
-    hashing = PasswordHashing(queue_length=3, timeout_seconds=60)
+    lengths: list[int] = []
+    hashing = PasswordHashing(queue_length=3, timeout_seconds=60, observe=lengths.append)
 
     async def scenario() -> None:
         waiting = [asyncio.create_task(hashing.verify("h", str(number))) for number in range(3)]
@@ -110,6 +111,7 @@ def test_full_queue_is_busy_until_a_request_is_canceled(blocked: Blocked) -> Non
     asyncio.run(scenario())
     hashing.close()
     assert blocked.verified == ["0", "1", "3"], "a canceled request is not hashed"
+    assert (max(lengths), lengths[-1]) == (3, 0)
 
 
 def test_slow_verification_times_out_as_busy(blocked: Blocked) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client import REGISTRY
 from starlette.requests import ClientDisconnect, Request
 
 from daybreak.domain.errors import Unavailable
@@ -21,7 +22,7 @@ def test_accounts_take_turns() -> None:
             await asyncio.sleep(0)
 
     async def use() -> None:
-        queue = FairQueue(1, max_waiting=100, max_waiting_per_account=100)
+        queue = FairQueue("test", 1, max_waiting=100, max_waiting_per_account=100)
         await asyncio.gather(*(work(queue, account) for account in [*"AAAAAA", "B", "C"]))
 
     asyncio.run(use())
@@ -30,7 +31,7 @@ def test_accounts_take_turns() -> None:
 
 def test_full_queue_answers_busy() -> None:
     async def use() -> list[str]:
-        queue = FairQueue(1, max_waiting=4, max_waiting_per_account=3)
+        queue = FairQueue("test", 1, max_waiting=4, max_waiting_per_account=3)
         ends = asyncio.Event()
 
         async def work(account: str) -> str:
@@ -46,15 +47,20 @@ def test_full_queue_answers_busy() -> None:
         for account in ("A", "A", "A", "A", "A", "B", "C", "D"):
             tasks.append(asyncio.create_task(work(account)))
             await asyncio.sleep(0)
+        # The work that gave way leaves the queue.
+        await asyncio.sleep(0)
+        assert REGISTRY.get_sample_value("daybreak_queue_length", {"queue": "test"}) == 4
         ends.set()
-        return await asyncio.gather(*tasks)
+        found = await asyncio.gather(*tasks)
+        assert REGISTRY.get_sample_value("daybreak_queue_length", {"queue": "test"}) == 0
+        return found
 
     assert asyncio.run(use()) == ["A", "A", *["A busy 5"] * 3, "B", "C", "D"]
 
 
 def test_canceled_work_leaves_the_queue() -> None:
     async def use() -> None:
-        queue = FairQueue(1, max_waiting=1, max_waiting_per_account=1)
+        queue = FairQueue("test", 1, max_waiting=1, max_waiting_per_account=1)
         ends = asyncio.Event()
 
         async def work() -> None:

@@ -32,7 +32,9 @@ class DashboardContext:
     templates: Environment
     assets: Mapping[str, Asset]
     tasks: FairQueue = field(
-        default_factory=lambda: FairQueue(_TASKS, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT)
+        default_factory=lambda: FairQueue(
+            "dashboard", _TASKS, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT
+        )
     )
 
     @property

@@ -46,6 +46,9 @@ def upgrade() -> None:
     _add_statements()
     op.add_column("snapshots", sa.Column("columns", sa.Text))
     _bind_password_links()
+    op.add_column("nodes", sa.Column("keyring", sa.Text))
+    failed = sa.text("state = 'failed'")
+    op.create_index("ix_deliveries_failed", "deliveries", ["finished_at"], sqlite_where=failed, postgresql_where=failed)
 
 
 def _add_statements() -> None:

@@ -90,7 +90,9 @@ class FigureCache:
     pages: ValueCache[CampaignPage] = field(default_factory=ValueCache)
     details: ValueCache[CampaignDetails | None] = field(default_factory=ValueCache)
     queue: FairQueue = field(
-        default_factory=lambda: FairQueue(1, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT)
+        default_factory=lambda: FairQueue(
+            "insight", 1, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT
+        )
     )
 
     async def run(self, account: str, task: Callable[[Interruption], T]) -> T:
