@@ -75,10 +75,22 @@ class FileStatistics(msgspec.Struct, frozen=True, gc=False, array_like=True):
     null_counts: tuple[int, ...]
 
 
+class Since(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Publication in which the bytes of a file first appeared. `through` is the last one known to have them.
+
+    `published_at` is when an erasure replaced the file, if that is where the bytes come from.
+    """
+
+    version: int
+    published_at: datetime
+    through: int
+
+
 class StoredFormat(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One file in the file store. `key` is its object key; digests are SHA-256 in lower-case hex.
 
-    Only Parquet files have `statistics`. Those of earlier versions of Daybreak have none.
+    Only Parquet files have `statistics`. Those of earlier versions of Daybreak have none. `since` is recorded for bytes
+    that the publication before has too, and for files that an erasure replaced; read it with `since_in`.
     """
 
     bytes: int
@@ -87,6 +99,14 @@ class StoredFormat(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     content_sha256: str
     key: str
     statistics: FileStatistics | None = None
+    since: Since | None = None
+
+    def since_in(self, version: int, published_at: datetime) -> Since:
+        """Return since when the publication `version` has these bytes without interruption."""
+        # The run compared with the publication before. Another one in between may have had other bytes.
+        if self.since is not None and self.since.through >= version - 1:
+            return Since(self.since.version, self.since.published_at, version)
+        return Since(version, published_at, version)
 
 
 class ManifestEntry(msgspec.Struct, frozen=True):

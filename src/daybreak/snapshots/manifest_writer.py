@@ -13,10 +13,13 @@ _LEADERS_PER_TRANSACTION = 5000
 
 
 class ManifestWriter:
-    """Collects the manifest entries of one run. `rows` counts their rows by resource, `files` their files."""
+    """Collects the manifest entries of one run. `rows` counts their rows by resource, `files` their files.
 
-    def __init__(self, snapshot: Snapshot, lease: Lease) -> None:
-        self._snapshot, self._lease = snapshot, lease
+    `published` is the published snapshot. Files with the same bytes in it keep their age.
+    """
+
+    def __init__(self, snapshot: Snapshot, lease: Lease, published: Snapshot | None) -> None:
+        self._snapshot, self._lease, self._published = snapshot, lease, published
         self._pending: list[ManifestEntry] = []
         self.rows: Counter[str] = Counter()
         self.files = 0
@@ -44,6 +47,6 @@ class ManifestWriter:
     def flush(self) -> None:
         """Write the entries added so far."""
         entries, self._pending = self._pending, []
-        own = self._snapshot
+        own, base = self._snapshot, self._published
         if entries:
-            self._lease.write(lambda stores: stores.snapshots.add_entries(own.snapshot_id, own.fence, entries))
+            self._lease.write(lambda stores: stores.snapshots.add_entries(own.snapshot_id, own.fence, entries, base))

@@ -63,7 +63,7 @@ class SnapshotRun:
         self._context, self._snapshot, self._lease, self._progress = context, snapshot, lease, progress
         reuses = published is not None and not full and self._has_same_formats(published)
         self._previous = published if reuses else None
-        self._manifest = ManifestWriter(snapshot, lease)
+        self._manifest = ManifestWriter(snapshot, lease, published)
         self._deltas = RunDeltas(context, snapshot, lease, progress, published)
         self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous)
         self._sink: FileSink | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +10,9 @@ import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict, RunFenced
-from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, StoredFormat, TableFiles, TableVersion
+from daybreak.domain.snapshot import CurrentFile, ManifestEntry, Snapshot, SnapshotState, TableFiles, TableVersion
 from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_of, json_text
+from daybreak.state.manifest_entries import ENTRY_COLUMNS, FORMATS, FORMATS_TEXT, as_replaced, entry_of, with_since
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.signature_tables import snapshot_statements, statement_revisions
 from daybreak.state.statements import BulkInsert, PreparedRead
@@ -21,9 +22,6 @@ SHARED = ""
 PARQUET = "parquet"
 _PAGE = 2_000
 _DELETABLE = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
-
-_FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
-_FORMATS_TEXT = sa.type_coerce(snapshot_files.c.formats, sa.Text)
 
 _own = snapshot_files.alias("own")
 _shared = snapshot_files.alias("shared")
@@ -103,9 +101,14 @@ class ManifestStore:
         if row is None or row.fence != fence or row.state != SnapshotState.BUILDING:
             raise RunFenced(f"Run {snapshot_id} was taken over by another builder.")
 
-    def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
-        """Append manifest entries, including the shared header-only ones. Raises RunFenced."""
+    def add_entries(
+        self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry], base: Snapshot | None = None
+    ) -> None:
+        """Append manifest entries, including the shared header-only ones. Files with the same bytes in `base`, the
+        published snapshot, keep their age. Raises RunFenced.
+        """
         self.require_builder(snapshot_id, fence)
+        entries = entries if base is None else with_since(self._connection, base, entries)
         _INSERT_FILES.run(
             self._connection,
             [
@@ -132,8 +135,8 @@ class ManifestStore:
         table = snapshot_files.c
         for old, new in zip(before, after, strict=True):
             row = (table.fence == fence, table.resource == old.resource, table.client_id == old.client_id)
-            found = self._connection.execute(sa.select(_FORMATS_TEXT).where(*row).with_for_update()).scalar()
-            if found is None or _FORMATS.decode(found) != old.formats:
+            found = self._connection.execute(sa.select(FORMATS_TEXT).where(*row).with_for_update()).scalar()
+            if found is None or FORMATS.decode(found) != old.formats:
                 raise Conflict(f"The files of {old.client_id} in snapshot {snapshot_id} have changed.")
             self._connection.execute(
                 sa.update(snapshot_files)
@@ -141,7 +144,7 @@ class ManifestStore:
                 .values(
                     rows=new.rows,
                     fingerprint=new.fingerprint,
-                    formats=msgspec.to_builtins(new.formats),
+                    formats=msgspec.to_builtins(as_replaced(self._connection, snapshot_id, new, now).formats),
                     replaced_at=now,
                 )
             )
@@ -162,7 +165,7 @@ class ManifestStore:
         found_id, as_of, published_at, version, rows, formats, replaced_at, shared_rows, shared_formats = row
         if formats is None:
             rows, formats = shared_rows, shared_formats
-        stored = None if formats is None else _FORMATS.decode(formats).get(format)
+        stored = None if formats is None else FORMATS.decode(formats).get(format)
         if stored is None:
             return None
         return CurrentFile(
@@ -194,7 +197,7 @@ class ManifestStore:
         if row is None:
             return None
         snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared, columns = row
-        formats = {} if own is None and shared is None else _FORMATS.decode(own if own is not None else shared)
+        formats = {} if own is None and shared is None else FORMATS.decode(own if own is not None else shared)
         files = tuple(formats[name] for name in sorted(formats) if name == PARQUET)
         if not files or any(file.statistics is None for file in files):
             return None
@@ -220,7 +223,7 @@ class ManifestStore:
         """Return the entries of one Leader by snapshot id and resource, as `manifest` does for each snapshot."""
         files, known = snapshot_files.c, snapshot_leaders.c
         rows = self._connection.execute(
-            sa.select(snapshots.c.snapshot_id, files.resource, files.rows, files.fingerprint, _FORMATS_TEXT)
+            sa.select(snapshots.c.snapshot_id, files.resource, files.rows, files.fingerprint, FORMATS_TEXT)
             .join(snapshot_leaders, known.fence == snapshots.c.fence)
             .join(snapshot_files, files.fence == snapshots.c.fence)
             .where(
@@ -235,7 +238,7 @@ class ManifestStore:
         found: dict[str, dict[str, ManifestEntry]] = {}
         for snapshot_id, *entry in rows:
             # The entry of the Leader follows the shared one and replaces it.
-            found.setdefault(snapshot_id, {})[entry[0]] = _entry_of((client_id, *entry))
+            found.setdefault(snapshot_id, {})[entry[0]] = entry_of((client_id, *entry))
         return found
 
     def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
@@ -252,7 +255,7 @@ class ManifestStore:
             after: str | None = None
             while True:
                 page = (
-                    sa.select(table.client_id, table.resource, table.rows, table.fingerprint, _FORMATS_TEXT)
+                    sa.select(*ENTRY_COLUMNS)
                     .where(table.fence == fence, table.resource == name, *conditions)
                     .order_by(table.client_id)
                     .limit(_PAGE)
@@ -261,7 +264,7 @@ class ManifestStore:
                     page = page.where(table.client_id > after)
                 rows = self._connection.execute(page).all()
                 for row in rows:
-                    yield _entry_of(row)
+                    yield entry_of(row)
                 if len(rows) < _PAGE:
                     break
                 after = rows[-1][0]
@@ -320,7 +323,7 @@ class ManifestStore:
     def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
         """Yield the keys in the manifests of these snapshots that begin with one of the `folders`."""
         # Filtered by the database: the kept snapshots have millions of entries.
-        contains_folder = sa.or_(*(_FORMATS_TEXT.contains(folder) for folder in folders))
+        contains_folder = sa.or_(*(FORMATS_TEXT.contains(folder) for folder in folders))
         for snapshot_id in snapshot_ids:
             for entry in self._entries(snapshot_id, None, contains_folder):
                 for stored in entry.formats.values():
@@ -392,9 +395,3 @@ class ManifestStore:
         walk = walk.union_all(sa.select(following).select_from(walk).where(walk.c.resource.is_not(None)))
         names = self._connection.execute(sa.select(walk.c.resource).where(walk.c.resource.is_not(None))).scalars()
         return sorted(names)
-
-
-def _entry_of(row: Sequence[Any]) -> ManifestEntry:
-    client_id, resource, rows, fingerprint, formats = row
-    decoded: Mapping[str, StoredFormat] = _FORMATS.decode(formats)
-    return ManifestEntry(client_id, resource, rows, fingerprint, decoded)

@@ -13,14 +13,14 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.errors import Conflict
 from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, Trust
-from daybreak.domain.snapshot import ManifestEntry, SnapshotState, StoredFormat
+from daybreak.domain.snapshot import ManifestEntry, SnapshotState
+from daybreak.state.manifest_entries import ENTRY_COLUMNS, entry_of
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshot_files, snapshots
 from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
 from daybreak.state.snapshots import UNPUBLISHED
 from daybreak.state.statements import upsert
 
 _SERVED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
-_FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
 _DELTA = msgspec.json.Decoder(ResourceDelta)
 
 
@@ -132,15 +132,14 @@ class SignatureStore:
         """
         table = snapshot_files.c
         rows = self._connection.execute(
-            sa.select(table.client_id, table.resource, table.rows, table.fingerprint,
-                      sa.type_coerce(table.formats, sa.Text))
-            .where(table.fence == self._fence(snapshot_id), table.resource.in_(RESOURCE_NAMES),
-                   table.client_id >= first, table.client_id <= last)
-        )  # fmt: skip
-        return [
-            ManifestEntry(client_id, resource, count, fingerprint, _FORMATS.decode(formats))
-            for client_id, resource, count, fingerprint, formats in rows.all()
-        ]
+            sa.select(*ENTRY_COLUMNS).where(
+                table.fence == self._fence(snapshot_id),
+                table.resource.in_(RESOURCE_NAMES),
+                table.client_id >= first,
+                table.client_id <= last,
+            )
+        )
+        return [entry_of(row) for row in rows.all()]
 
     def deltas(self, snapshot_id: str, first: str, last: str) -> list[LeaderDelta]:
         """Return the deltas of the accounts from `first` to `last`."""

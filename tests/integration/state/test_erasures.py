@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from daybreak.domain.erasure import Erasure, ReplacedFiles, member_digest
 from daybreak.domain.errors import Conflict
-from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.domain.snapshot import ManifestEntry, Since, Snapshot, SnapshotState, StoredFormat
 from daybreak.state.database import Database
 from tests.integration.state.values import NOW
 
@@ -68,8 +68,12 @@ def test_replaced_files_are_served(state: Database) -> None:
     state.write(lambda stores: stores.snapshots.replace_entries("snapshot", [OLD], [NEW], later))
     found = state.read(lambda stores: stores.snapshots.file(None, LEADER, "members", "csv"))
     assert found is not None
-    assert (found.rows, found.stored, found.modified_at) == (1, NEW.formats["csv"], later)
-    assert state.read(lambda stores: list(stores.snapshots.entries("snapshot"))) == [NEW]
+    stored = replace(NEW.formats["csv"], since=Since(1, later, 1))
+    assert (found.rows, found.stored, found.modified_at) == (1, stored, later)
+    assert stored.since_in(1, NOW).published_at == later
+    assert state.read(lambda stores: list(stores.snapshots.entries("snapshot"))) == [
+        replace(NEW, formats={"csv": stored})
+    ]
     assert state.read(lambda stores: stores.snapshots.fingerprints("snapshot", "members")) == {LEADER: "f2"}
 
 
