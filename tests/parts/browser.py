@@ -1,11 +1,11 @@
 """Chromium of the system, driven by Playwright.
 
-Playwright runs an event loop in the thread that uses it, so `asyncio.run` fails in a module with these fixtures. They
-end with the module.
+Playwright runs an event loop in the thread that uses it, so `asyncio.run` fails in a test with these fixtures.
 """
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -37,26 +37,41 @@ CHROMIUM_OPTIONS = [
 
 
 def chromium_path() -> str:
-    """Return the path of Chromium. End the test if it is not installed."""
-    for name in ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome"):
+    """Return the path of Chromium. End the test if it is not installed.
+
+    A page takes a quarter of the processor time without the windows and menus of the other programs.
+    """
+    for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"):
         path = shutil.which(name)
         if path is not None:
             return path
-    absent("Chromium", "apt-get install chromium")
+    absent("Chromium", "apt-get install chromium-headless-shell")
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Return a headless browser for the tests of one module."""
+@pytest.fixture(scope="session")
+def running_chromium() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
+    """Return a headless browser for the whole test run, and the event loop of Playwright, which is paused."""
     from playwright.sync_api import sync_playwright
 
     path = chromium_path()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_OPTIONS, timeout=120_000)
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
         try:
-            yield browser
+            yield browser, loop
         finally:
+            asyncio._set_running_loop(loop)
             browser.close()
+
+
+@pytest.fixture
+def chromium(running_chromium: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+    """Return the browser. The event loop of Playwright counts as running only in tests that use it."""
+    browser, loop = running_chromium
+    asyncio._set_running_loop(loop)
+    yield browser
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture
