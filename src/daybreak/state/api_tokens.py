@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from daybreak.domain.identity import ApiToken, Grant, ResolvedToken
 from daybreak.state.credential_rows import CREDENTIAL_COLUMNS, credential_parts
-from daybreak.state.records import TOKEN_COLUMNS, token_of
+from daybreak.state.records import TOKEN_COLUMNS, token_of, values_of
 from daybreak.state.schema import accounts, api_tokens, grants, seats
-from daybreak.state.statements import PreparedRead
+from daybreak.state.statements import PreparedRead, Store
 
 
 def _read_by(column: sa.Column[Any]) -> PreparedRead:
@@ -31,31 +31,12 @@ _BY_ID = _read_by(api_tokens.c.token_id)
 _WIDTH = len(TOKEN_COLUMNS)
 
 
-class ApiTokenStore:
+class ApiTokenStore(Store):
     """API tokens by the digest of their secret."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
     def add(self, token: ApiToken) -> None:
-        self._connection.execute(
-            sa.insert(api_tokens).values(
-                token_id=token.token_id,
-                digest=token.digest,
-                seat_id=token.seat_id,
-                client_id=token.client_id,
-                name=token.name,
-                last_four=token.last_four,
-                created_at=token.created_at,
-                expires_at=token.expires_at,
-                last_used_at=token.last_used_at,
-                revoked_at=token.revoked_at,
-                revoke_reason=token.revoke_reason,
-                created_by_email=token.created_by_email,
-                serve_gzip_as=token.serve_gzip_as,
-                allowed_networks=token.allowed_networks or None,
-            )
-        )
+        values = values_of(token) | {"allowed_networks": token.allowed_networks or None}
+        self._execute(sa.insert(api_tokens).values(values))
 
     def resolve(self, digest: str) -> ResolvedToken | None:
         """Return token, seat, account and grant with one statement."""
@@ -72,7 +53,7 @@ class ApiTokenStore:
 
     def record_use(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
         """Set the last use, unless the token was used after `not_after`."""
-        self._connection.execute(
+        self._execute(
             sa.update(api_tokens)
             .where(
                 api_tokens.c.token_id == token_id,
@@ -87,11 +68,11 @@ class ApiTokenStore:
             statement = statement.where(api_tokens.c.client_id == client_id)
         if seat_id is not None:
             statement = statement.where(api_tokens.c.seat_id == seat_id)
-        return [token_of(row) for row in self._connection.execute(statement)]
+        return [token_of(row) for row in self._execute(statement)]
 
     def list_expiring(self, after: datetime, until: datetime) -> list[ApiToken]:
         """Return tokens of enabled seats that are not revoked and expire after one instant and by the other."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*TOKEN_COLUMNS)
             .join(seats, seats.c.seat_id == api_tokens.c.seat_id)
             .where(
@@ -105,16 +86,16 @@ class ApiTokenStore:
         return [token_of(row) for row in rows]
 
     def rename(self, token_id: str, name: str) -> None:
-        self._connection.execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(name=name))
+        self._execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(name=name))
 
     def set_allowed_networks(self, token_id: str, networks: Sequence[str]) -> None:
         """Replace the networks that requests must come from. Without networks, every address is allowed."""
-        self._connection.execute(
+        self._execute(
             sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(allowed_networks=networks or None)
         )
 
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool:
-        return self._connection.execute(_revocation(now, reason, api_tokens.c.token_id == token_id)).rowcount == 1
+        return self._changes(_revocation(now, reason, api_tokens.c.token_id == token_id)) == 1
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:
         """Revoke every token that depends on one of the grants."""
@@ -122,13 +103,13 @@ class ApiTokenStore:
         if parameters:
             of_seat = api_tokens.c.seat_id == sa.bindparam("seat")
             on_account = api_tokens.c.client_id == sa.bindparam("client")
-            self._connection.execute(_revocation(now, reason, of_seat, on_account), parameters)
+            self._execute(_revocation(now, reason, of_seat, on_account), parameters)
 
     def delete_inactive(self, before: datetime) -> int:
         """Delete tokens that were revoked or expired before that instant and return their number."""
-        return self._connection.execute(
+        return self._changes(
             sa.delete(api_tokens).where(sa.or_(api_tokens.c.revoked_at < before, api_tokens.c.expires_at < before))
-        ).rowcount
+        )
 
 
 def _revocation(now: datetime, reason: str, *conditions: sa.ColumnElement[bool]) -> sa.Update:

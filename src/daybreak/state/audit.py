@@ -11,17 +11,15 @@ import sqlalchemy as sa
 from daybreak.credentials.redaction import redact, redact_values
 from daybreak.domain.audit import SIGN_INS, AuditEvent, AuditQuery
 from daybreak.state.columns import instant_text, json_text
+from daybreak.state.records import columns_of
 from daybreak.state.schema import audit_events, audit_retention, grants
-from daybreak.state.statements import BulkInsert
+from daybreak.state.statements import BulkInsert, Store
 
 _INSERT = BulkInsert(audit_events)
 
 
-class AuditStore:
+class AuditStore(Store):
     """The audit trail, which is append-only."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def append(self, event: AuditEvent) -> None:
         self.append_all((event,))
@@ -57,17 +55,15 @@ class AuditStore:
         parts = [_ids(part, query).order_by(order).limit(query.offset + query.limit) for part in _parts(query)]
         # The ids come from one index for each part. A condition with OR would read the whole trail.
         ids = sa.union_all(*(sa.select(part.subquery().c.event_id) for part in parts)).subquery()
-        statement = sa.select(*audit_events.c).where(audit_events.c.event_id.in_(sa.select(ids.c.event_id)))
-        page = statement.order_by(order).offset(query.offset).limit(query.limit)
-        return [_event_of(row) for row in self._connection.execute(page)]
+        statement = sa.select(*columns_of(AuditEvent, audit_events)).where(
+            audit_events.c.event_id.in_(sa.select(ids.c.event_id))
+        )
+        return self._all(statement.order_by(order).offset(query.offset).limit(query.limit), AuditEvent)
 
     def count(self, query: AuditQuery, *, at_most: int) -> int:
         """Return the number of events that match the filters of `query`, or `at_most` if there are more."""
         parts = [_ids(part, query).limit(at_most) for part in _parts(query)]
-        counts = [
-            self._connection.execute(sa.select(sa.func.count()).select_from(part.subquery())).scalar_one()
-            for part in parts
-        ]
+        counts = [self._execute(sa.select(sa.func.count()).select_from(part.subquery())).scalar_one() for part in parts]
         return min(sum(counts), at_most)
 
     def delete_before(self, before: datetime, *, at_most: int = 10_000) -> int:
@@ -76,7 +72,7 @@ class AuditStore:
         Repeat until fewer than `at_most` were deleted. The database refuses to delete any other event.
         """
         # The triggers of the audit trail allow deletions only before `keep_from`.
-        self._connection.execute(
+        self._execute(
             sa.update(audit_retention)
             .where(sa.or_(audit_retention.c.keep_from.is_(None), audit_retention.c.keep_from < before))
             .values(keep_from=before)
@@ -87,7 +83,7 @@ class AuditStore:
             .order_by(audit_events.c.event_id)
             .limit(at_most)
         )
-        return self._connection.execute(sa.delete(audit_events).where(audit_events.c.event_id.in_(oldest))).rowcount
+        return self._changes(sa.delete(audit_events).where(audit_events.c.event_id.in_(oldest)))
 
 
 def _parts(query: AuditQuery) -> list[sa.ColumnElement[bool]]:
@@ -132,22 +128,3 @@ def _matches_action(action: str) -> sa.ColumnElement[bool]:
 
 def _unchanged(at: datetime) -> datetime:
     return at
-
-
-def _event_of(row: Sequence[Any]) -> AuditEvent:
-    event_id, at, *rest, details = row
-    action, result, actor, seat_id, client_id, subject, address, user_agent, request_id = rest
-    return AuditEvent(
-        at=at,
-        action=action,
-        result=result,
-        actor=actor,
-        seat_id=seat_id,
-        client_id=client_id,
-        subject=subject,
-        address=address,
-        user_agent=user_agent,
-        request_id=request_id,
-        details=details,
-        event_id=event_id,
-    )

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args
 
+import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.events import Attempt, Channel, Delivery, DeliveryState, EventType
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import deliveries, delivery_attempts
-from daybreak.state.statements import insert_into
+from daybreak.state.statements import Store, insert_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,49 +35,26 @@ class DeliveryBacklog:
     failed: int
 
 
-_COLUMNS = (
-    deliveries.c.delivery_id,
-    deliveries.c.event_id,
-    deliveries.c.message_id,
-    deliveries.c.type,
-    deliveries.c.channel,
-    deliveries.c.body,
-    deliveries.c.created_at,
-    deliveries.c.client_id,
-    deliveries.c.endpoint_id,
-    deliveries.c.seat_id,
-    deliveries.c.state,
-    deliveries.c.attempts,
-    deliveries.c.next_attempt_at,
-    deliveries.c.finished_at,
-    deliveries.c.status,
-    deliveries.c.detail,
-)
-_STATE = 10
+_COLUMNS = columns_of(Delivery, deliveries)
 # A later version may have recorded others, before an operator returned to this one.
 _KNOWN_TYPES = tuple(EventType)
 _RETRIABLE = (DeliveryState.FAILED, DeliveryState.SKIPPED)
 
 
-def _delivery_of(row: Sequence[Any]) -> Delivery:
-    delivery_id, event_id, message_id, type_, *rest = row
-    rest[_STATE - 4] = DeliveryState(rest[_STATE - 4])
-    return Delivery(delivery_id, event_id, message_id, EventType(type_), *rest)
+def _delivery_of(*row: Any) -> Delivery:
+    found = Delivery(*row)
+    return msgspec.structs.replace(found, type=EventType(found.type), state=DeliveryState(found.state))
 
 
-class DeliveryStore:
+class DeliveryStore(Store):
     """Deliveries of events and their attempts."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def add_all(self, added: Sequence[Delivery]) -> None:
         """Add deliveries. Those that exist stay unchanged."""
         if not added:
             return
         insert = insert_into(deliveries, self._connection.dialect.name).on_conflict_do_nothing()
-        names = [column.name for column in _COLUMNS]
-        self._connection.execute(insert, [{name: getattr(each, name) for name in names} for each in added])
+        self._execute(insert, [values_of(each) for each in added])
 
     def due_webhooks(self, now: datetime, *, per_endpoint: int, exclude: Collection[str]) -> list[Delivery]:
         """Return the first due deliveries of each endpoint that is not in `exclude`."""
@@ -92,13 +71,13 @@ class DeliveryStore:
             )
             .subquery()
         )
-        rows = self._connection.execute(
+        return self._all(
             sa.select(*_COLUMNS)
             .join(due, due.c.delivery_id == deliveries.c.delivery_id)
             .where(due.c.number <= per_endpoint)
-            .order_by(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
+            .order_by(deliveries.c.next_attempt_at, deliveries.c.delivery_id),
+            _delivery_of,
         )
-        return [_delivery_of(row) for row in rows]
 
     def due_mails(self, now: datetime, limit: int) -> list[Delivery]:
         """Return due mails: the first of each account, or of each seat without one, then the second of each."""
@@ -106,7 +85,7 @@ class DeliveryStore:
             partition_by=sa.func.coalesce(deliveries.c.client_id, deliveries.c.seat_id),
             order_by=(deliveries.c.next_attempt_at, deliveries.c.delivery_id),
         )
-        rows = self._connection.execute(
+        return self._all(
             sa.select(*_COLUMNS)
             .where(
                 deliveries.c.channel == "mail",
@@ -114,13 +93,12 @@ class DeliveryStore:
                 deliveries.c.type.in_(_KNOWN_TYPES),
             )
             .order_by(turn, deliveries.c.next_attempt_at, deliveries.c.delivery_id)
-            .limit(limit)
+            .limit(limit),
+            _delivery_of,
         )
-        return [_delivery_of(row) for row in rows]
 
     def get(self, delivery_id: str) -> Delivery | None:
-        row = self._connection.execute(sa.select(*_COLUMNS).where(deliveries.c.delivery_id == delivery_id)).first()
-        return None if row is None else _delivery_of(row)
+        return self._first(sa.select(*_COLUMNS).where(deliveries.c.delivery_id == delivery_id), _delivery_of)
 
     def list_recent(self, selected: DeliveryFilter, limit: int) -> list[Delivery]:
         """Return deliveries, newest first."""
@@ -133,16 +111,16 @@ class DeliveryStore:
         ):
             if value is not None:
                 statement = statement.where(column == value)
-        return [_delivery_of(row) for row in self._connection.execute(statement.limit(limit))]
+        return self._all(statement.limit(limit), _delivery_of)
 
     def backlog(self, failed_since: datetime) -> dict[str, DeliveryBacklog]:
         """Return the pending deliveries of each channel, and how many failed since that instant."""
-        pending = self._connection.execute(
+        pending = self._execute(
             sa.select(deliveries.c.channel, sa.func.count(), sa.func.min(deliveries.c.next_attempt_at))
             .where(deliveries.c.next_attempt_at.is_not(None), deliveries.c.type.in_(_KNOWN_TYPES))
             .group_by(deliveries.c.channel)
         )
-        failed = self._connection.execute(
+        failed = self._execute(
             sa.select(deliveries.c.channel, sa.func.count())
             # A literal: the index of failed deliveries is not used with a parameter.
             .where(deliveries.c.state == sa.literal_column("'failed'"), deliveries.c.finished_at >= failed_since)
@@ -158,7 +136,7 @@ class DeliveryStore:
     def attempts(self, delivery_ids: Sequence[str]) -> dict[str, list[Attempt]]:
         """Return the attempts of each delivery, oldest first."""
         found: dict[str, list[Attempt]] = {delivery_id: [] for delivery_id in delivery_ids}
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*delivery_attempts.columns)
             .where(delivery_attempts.c.delivery_id.in_(list(delivery_ids)))
             .order_by(delivery_attempts.c.delivery_id, delivery_attempts.c.number)
@@ -171,7 +149,7 @@ class DeliveryStore:
         self, delivery: Delivery, attempt: Attempt, state: DeliveryState, *, next_attempt_at: datetime | None = None
     ) -> bool:
         """Record an attempt and its result. Returns False, and changes nothing, if it was recorded before."""
-        changed = self._connection.execute(
+        changed = self._execute(
             sa.update(deliveries)
             .where(
                 deliveries.c.delivery_id == delivery.delivery_id,
@@ -189,16 +167,7 @@ class DeliveryStore:
         )
         if changed.rowcount != 1:
             return False
-        self._connection.execute(
-            sa.insert(delivery_attempts).values(
-                delivery_id=delivery.delivery_id,
-                number=attempt.number,
-                at=attempt.at,
-                status=attempt.status,
-                detail=attempt.detail,
-                milliseconds=attempt.milliseconds,
-            )
-        )
+        self._execute(sa.insert(delivery_attempts).values(delivery_id=delivery.delivery_id, **values_of(attempt)))
         return True
 
     def skip(self, delivery: Delivery, now: datetime, reason: str) -> None:
@@ -207,7 +176,7 @@ class DeliveryStore:
 
     def retry(self, delivery_id: str, now: datetime) -> bool:
         """Make a failed or skipped delivery due now. Returns False for any other delivery."""
-        changed = self._connection.execute(
+        changed = self._execute(
             sa.update(deliveries)
             .where(deliveries.c.delivery_id == delivery_id, deliveries.c.state.in_(_RETRIABLE))
             .values(state=DeliveryState.PENDING, next_attempt_at=now, finished_at=None)
@@ -219,8 +188,8 @@ class DeliveryStore:
         return self._end(DeliveryState.FAILED, now, reason, deliveries.c.endpoint_id == endpoint_id)
 
     def _end(self, state: DeliveryState, now: datetime, reason: str, which: sa.ColumnElement[bool]) -> int:
-        return self._connection.execute(
+        return self._changes(
             sa.update(deliveries)
             .where(which, deliveries.c.next_attempt_at.is_not(None))
             .values(state=state, next_attempt_at=None, finished_at=now, detail=reason)
-        ).rowcount
+        )

@@ -24,7 +24,7 @@ from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
 from daybreak.state.columns import json_text
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
 from daybreak.state.snapshots import SNAPSHOT_COLUMNS, UNPUBLISHED, SnapshotStore, snapshot_of
-from daybreak.state.statements import BulkInsert, upsert
+from daybreak.state.statements import BulkInsert, Store, upsert
 
 _NEW_LEADER = ""
 """Resource of the row of a Leader that the snapshot before did not have."""
@@ -39,11 +39,11 @@ _CURRENT = sa.select(*_PUBLICATION, snapshots.c.chain_id).join(
 )
 
 
-class DeltaStore:
+class DeltaStore(Store):
     """Deltas of publications, and the chains that they form."""
 
     def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._runs = SnapshotStore(connection)
 
     # --- Writes of the builder that has the lease ---------------------------------------------------
@@ -51,7 +51,7 @@ class DeltaStore:
     def begin(self, snapshot_id: str, fence: int, base_id: str | None, reason: str | None = None) -> None:
         """Record the snapshot that a run's deltas begin from, or the reason why it makes none. Raises RunFenced."""
         self._runs.require_builder(snapshot_id, fence)
-        self._connection.execute(
+        self._execute(
             sa.update(snapshots)
             .where(snapshots.c.snapshot_id == snapshot_id)
             .values(deltas_from=base_id, chain_reason=reason, deltas_kept=base_id is not None)
@@ -86,7 +86,7 @@ class DeltaStore:
         after: tuple[str, str] | None = None
         while True:
             position = sa.tuple_(table.client_id, table.resource)
-            rows = self._connection.execute(page if after is None else page.where(position > sa.tuple_(*after))).all()
+            rows = self._execute(page if after is None else page.where(position > sa.tuple_(*after))).all()
             for client_id, name, delta in rows:
                 yield LeaderDelta(client_id, name, _DELTA.decode(delta))
             if len(rows) < _PAGE:
@@ -96,7 +96,7 @@ class DeltaStore:
     def new_leaders(self, snapshot_id: str) -> frozenset[str]:
         """Return the Leaders of a snapshot that the snapshot before did not have."""
         table = snapshot_deltas.c
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(table.client_id)
             .join(snapshots, snapshots.c.fence == table.fence)
             .where(snapshots.c.snapshot_id == snapshot_id, table.resource == _NEW_LEADER)
@@ -107,7 +107,7 @@ class DeltaStore:
         """Return the chain of an account up to the published snapshot. Return None when there is none, or when it does
         not have the Leader.
         """
-        row = self._connection.execute(_CURRENT).first()
+        row = self._execute(_CURRENT).first()
         if row is None or row.chain_id is None:
             return None
         current, service_chain_id = _publication_of(row), row.chain_id
@@ -130,10 +130,10 @@ class DeltaStore:
         """Return one delta file of csv or json, None if it is not in the account's chain. `publication` is the id of a
         snapshot or a version.
         """
-        current = self._connection.execute(_CURRENT).first()
+        current = self._execute(_CURRENT).first()
         if current is None or not self._runs.leader_known(current.snapshot_id, client_id):
             return None
-        row = self._connection.execute(
+        row = self._execute(
             sa.select(*_PUBLICATION, snapshots.c.chain_id, _DELTA_TEXT.label("delta"))
             .join(snapshot_deltas, snapshots.c.fence == snapshot_deltas.c.fence)
             .where(
@@ -191,31 +191,25 @@ class DeltaStore:
             }
             upsert(self._connection, account_chains, [row], keys=["client_id"])
         # Signed statements that are not published yet become obsolete.
-        self._connection.execute(
-            sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1)
-        )
-        fences = self._connection.execute(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True)))
+        self._execute(sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1))
+        fences = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True)))
         own = sa.and_(
             snapshot_deltas.c.client_id == client_id,
             snapshot_deltas.c.fence.in_(list(fences.scalars())),
             snapshot_deltas.c.resource != _NEW_LEADER,
         )
-        deltas = [_DELTA.decode(text) for text in self._connection.execute(sa.select(_DELTA_TEXT).where(own)).scalars()]
-        self._connection.execute(sa.delete(snapshot_deltas).where(own))
+        deltas = [_DELTA.decode(text) for text in self._execute(sa.select(_DELTA_TEXT).where(own)).scalars()]
+        self._execute(sa.delete(snapshot_deltas).where(own))
         return [stored.key for delta in deltas if delta.has_rows for stored in delta.formats.values()]
 
     def published_with_deltas(self) -> list[Snapshot]:
         """Return the published and retired snapshots whose deltas are kept, newest first."""
-        rows = self._connection.execute(
-            sa.select(*SNAPSHOT_COLUMNS)
-            .where(snapshots.c.state.in_(_PUBLISHED), snapshots.c.deltas_kept.is_(True))
-            .order_by(snapshots.c.version.desc())
-        )
-        return [snapshot_of(row) for row in rows]
+        kept = snapshots.c.state.in_(_PUBLISHED), snapshots.c.deltas_kept.is_(True)
+        return self._all(sa.select(*SNAPSHOT_COLUMNS).where(*kept).order_by(snapshots.c.version.desc()), snapshot_of)
 
     def needed(self) -> set[str]:
         """Return the ids of snapshots whose deltas are kept, and of runs that may still be published."""
-        found = self._connection.execute(
+        found = self._execute(
             sa.select(snapshots.c.snapshot_id).where(
                 sa.or_(snapshots.c.deltas_kept.is_(True), snapshots.c.state.in_(UNPUBLISHED))
             )
@@ -241,9 +235,7 @@ class DeltaStore:
             sa.and_(snapshots.c.deltas_kept.is_(True), sa.or_(is_withdrawn, is_dead)),
             sa.and_(snapshots.c.deltas_kept.is_(False), has_rows),
         )
-        found = self._connection.execute(
-            sa.select(snapshots.c.snapshot_id).where(condition).order_by(snapshots.c.fence)
-        )
+        found = self._execute(sa.select(snapshots.c.snapshot_id).where(condition).order_by(snapshots.c.fence))
         return list(found.scalars())
 
     def forget(self, snapshot_id: str, *, at_most: int) -> int:
@@ -255,14 +247,12 @@ class DeltaStore:
             return 0
         if snapshot.state in UNPUBLISHED:
             raise Conflict(f"Snapshot {snapshot_id} is {snapshot.state}. Its deltas are still needed.")
-        self._connection.execute(
-            sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(deltas_kept=False)
-        )
+        self._execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(deltas_kept=False))
         return self._runs.delete_rows(snapshot_deltas, snapshot.fence, at_most)
 
     def first_publication(self) -> str | None:
         """Return the id of the first published snapshot."""
-        return self._connection.execute(
+        return self._execute(
             sa.select(snapshots.c.snapshot_id)
             .where(snapshots.c.version.is_not(None))
             .order_by(snapshots.c.version)
@@ -271,19 +261,17 @@ class DeltaStore:
 
     def last_version(self) -> int:
         """Return the version of the latest publication, 0 before the first one."""
-        value: int = self._connection.execute(
-            sa.select(counters.c.value).where(counters.c.name == "version")
-        ).scalar_one()
+        value: int = self._execute(sa.select(counters.c.value).where(counters.c.name == "version")).scalar_one()
         return value
 
     def restart_chain(self, snapshot_id: str, reason: str, last_version: int) -> None:
         """Let the publication of a snapshot begin a new chain, with a version greater than `last_version`."""
-        self._connection.execute(
+        self._execute(
             sa.update(snapshots)
             .where(snapshots.c.snapshot_id == snapshot_id, snapshots.c.state.in_(UNPUBLISHED))
             .values(deltas_from=None, chain_reason=reason)
         )
-        self._connection.execute(
+        self._execute(
             sa.update(counters)
             .where(counters.c.name == "version", counters.c.value < last_version)
             .values(value=last_version)
@@ -292,13 +280,13 @@ class DeltaStore:
     # --- Internal --------------------------------------------------------------------------------
 
     def _version(self, version: sa.ColumnElement[int], condition: sa.ColumnElement[bool]) -> int | None:
-        found: int | None = self._connection.execute(sa.select(version).where(condition)).scalar()
+        found: int | None = self._execute(sa.select(version).where(condition)).scalar()
         return found
 
     def _beginning(self, client_id: str, service_chain_id: str) -> _Beginning:
         """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""
         beginning = self._closed(client_id, service_chain_id)
-        added: int | None = self._connection.execute(
+        added: int | None = self._execute(
             sa.select(sa.func.max(snapshots.c.version))
             .join(snapshot_deltas, snapshots.c.fence == snapshot_deltas.c.fence)
             .where(
@@ -313,21 +301,21 @@ class DeltaStore:
 
     def _closed(self, client_id: str, service_chain_id: str) -> _Beginning:
         """Return where the account's chain was closed, else the beginning of the service's chain."""
-        own = self._connection.execute(
+        own = self._execute(
             sa.select(account_chains.c.chain_id, account_chains.c.from_version, account_chains.c.reason).where(
                 account_chains.c.client_id == client_id, account_chains.c.service_chain_id == service_chain_id
             )
         ).first()
         if own is not None:
             return _Beginning(own.chain_id, own.from_version, own.reason)
-        first = self._connection.execute(
+        first = self._execute(
             sa.select(snapshots.c.version, snapshots.c.chain_reason).where(snapshots.c.snapshot_id == service_chain_id)
         ).one()
         return _Beginning(service_chain_id, first.version, first.chain_reason or "")
 
     def _links(self, service_chain_id: str, after: int, last: int) -> Iterator[Publication]:
         """Yield the publications of the chain whose deltas are kept, newest first."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*_PUBLICATION)
             .where(
                 snapshots.c.chain_id == service_chain_id,
@@ -342,7 +330,7 @@ class DeltaStore:
     def _resources(self, client_id: str, service_chain_id: str) -> dict[str, dict[str, ResourceDelta]]:
         """Return the account's deltas by snapshot and resource."""
         found: dict[str, dict[str, ResourceDelta]] = {}
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(snapshots.c.snapshot_id, snapshot_deltas.c.resource, _DELTA_TEXT)
             .join(snapshots, snapshots.c.fence == snapshot_deltas.c.fence)
             .where(snapshots.c.chain_id == service_chain_id, snapshot_deltas.c.client_id == client_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -13,11 +13,14 @@ from daybreak.state.records import (
     GRANT_COLUMNS,
     SEAT_COLUMNS,
     account_of,
+    account_values,
+    columns_of,
     grant_of,
     seat_of,
+    values_of,
 )
 from daybreak.state.schema import accounts, directory_syncs, grants, seats
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
 
 def free_email(seat_id: str) -> str:
@@ -44,11 +47,8 @@ class SyncStatus:
     reason: str | None = None
 
 
-class DirectoryStore:
+class DirectoryStore(Store):
     """Accounts, seats and grants in bulk, and the status of their synchronization."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def load(self) -> Directory:
         """Return the whole directory: accounts by client id, seats by email, grants by seat and client id."""
@@ -63,11 +63,7 @@ class DirectoryStore:
 
     def sync_status(self) -> SyncStatus | None:
         """Return the status of the latest synchronization, None before the first one."""
-        columns = directory_syncs.c
-        row = self._connection.execute(
-            sa.select(columns.attempted_at, columns.succeeded_at, columns.failing_since, columns.reason)
-        ).first()
-        return None if row is None else SyncStatus(*row)
+        return self._first(sa.select(*columns_of(SyncStatus, directory_syncs)), SyncStatus)
 
     def record_sync(self, now: datetime, failure: str | None) -> SyncStatus:
         """Record a synchronization, and return the status. `failure` is None after a complete one."""
@@ -77,32 +73,14 @@ class DirectoryStore:
         else:
             since = before.failing_since if before is not None and before.failing_since is not None else now
             status = SyncStatus(now, None if before is None else before.succeeded_at, since, failure)
-        upsert(self._connection, directory_syncs, [{"name": "platform", **asdict(status)}], keys=("name",))
+        upsert(self._connection, directory_syncs, [{"name": "platform", **values_of(status)}], keys=("name",))
         return status
 
     def put_accounts(self, *new: Account) -> None:
         upsert(
             self._connection,
             accounts,
-            [
-                {
-                    "client_id": account.client_id,
-                    "first_name": account.first_name,
-                    "last_name": account.last_name,
-                    "phone_number": account.phone_number,
-                    "phone_number_type": account.phone_number_type,
-                    "active": account.active,
-                    "campaign_messages_monthly_threshold": account.campaign_messages_monthly_threshold,
-                    "campaign_messages_monthly_used": account.campaign_messages_monthly_used,
-                    "api_tokens_enabled": account.api_tokens_enabled,
-                    "second_factor_required": account.second_factor_required,
-                    "billing_provided": account.billing.billing_provided,
-                    "billing_required": account.billing.billing_required,
-                    "trial_length_days": account.billing.trial_length_days,
-                    "trial_started": account.billing.trial_started,
-                }
-                for account in new
-            ],
+            [account_values(account) for account in new],
             keys=("client_id",),
         )
 
@@ -110,7 +88,7 @@ class DirectoryStore:
         """Free the present email of each seat that gets another one, so that another seat can have it."""
         if seats_to_change:
             free = free_email("")
-            self._connection.execute(
+            self._execute(
                 sa.update(seats)
                 .where(seats.c.seat_id == sa.bindparam("seat"), seats.c.email_folded != sa.bindparam("folded"))
                 .values(email_folded=seats.c.seat_id + free),
@@ -143,23 +121,14 @@ class DirectoryStore:
         upsert(
             self._connection,
             grants,
-            [
-                {
-                    "seat_id": grant.seat_id,
-                    "client_id": grant.client_id,
-                    "roles": grant.roles,
-                    "data_export": grant.data_export,
-                    "async_rest_api": grant.async_rest_api,
-                }
-                for grant in new
-            ],
+            [values_of(grant) for grant in new],
             keys=("seat_id", "client_id"),
         )
 
     def remove_grants(self, *old: Grant) -> None:
         """Delete grants by seat_id and client_id."""
         if old:
-            self._connection.execute(
+            self._execute(
                 sa.delete(grants).where(
                     grants.c.seat_id == sa.bindparam("seat"), grants.c.client_id == sa.bindparam("client")
                 ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,40 +12,24 @@ import sqlalchemy as sa
 
 from daybreak.domain.erasure import Erasure, ReplacedFiles
 from daybreak.domain.errors import Conflict
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import erasures
 from daybreak.state.signature_tables import erasure_receipts
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
-_COLUMNS = tuple(erasures.columns)
+_COLUMNS = columns_of(Erasure, erasures)
 
 
-class ErasureStore:
+class ErasureStore(Store):
     """Erasures of Members, which are kept as receipts."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def begin(self, erasure: Erasure) -> Erasure:
         """Add an erasure, and return it. If another one of the same Member has not finished, return that one."""
-        row = self._connection.execute(
-            sa.select(*_COLUMNS)
-            .where(erasures.c.member_sha256 == erasure.member_sha256, erasures.c.finished_at.is_(None))
-            .with_for_update()
-        ).first()
-        if row is not None:
-            return _erasure_of(row)
-        self._connection.execute(
-            sa.insert(erasures).values(
-                erasure_id=erasure.erasure_id,
-                member_sha256=erasure.member_sha256,
-                requested_by=erasure.requested_by,
-                started_at=erasure.started_at,
-                finished_at=None,
-                replaced=[],
-                obsolete_keys=[],
-            )
-        )
-        return erasure
+        is_open = erasures.c.member_sha256 == erasure.member_sha256, erasures.c.finished_at.is_(None)
+        found = self._first(sa.select(*_COLUMNS).where(*is_open).with_for_update(), _erasure_of)
+        if found is None:
+            self._execute(sa.insert(erasures).values(values_of(erasure)))
+        return found or erasure
 
     def reserve(self, erasure_id: str, keys: Sequence[str]) -> None:
         """Record keys as obsolete before their files are written, so that an interrupted erasure leaves no files."""
@@ -70,7 +55,7 @@ class ErasureStore:
 
     def take_obsolete(self, erasure_id: str) -> list[str]:
         """Move the obsolete keys of all erasures to this one, and return them. Their files can then be deleted."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(erasures.c.erasure_id, erasures.c.obsolete_keys)
             .where(erasures.c.finished_at.is_(None))
             .order_by(erasures.c.erasure_id)
@@ -85,8 +70,7 @@ class ErasureStore:
 
     def get(self, erasure_id: str) -> Erasure | None:
         """Return an erasure, None if it is unknown."""
-        row = self._connection.execute(sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id)).first()
-        return None if row is None else _erasure_of(row)
+        return self._first(sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id), _erasure_of)
 
     def finish(self, erasure_id: str, now: datetime) -> None:
         """Record that the files of all recorded keys are deleted, and that the erasure has finished."""
@@ -94,45 +78,31 @@ class ErasureStore:
 
     def add_receipt(self, erasure_id: str, client_id: str, content: bytes, signature: bytes) -> None:
         """Add the signed receipt of an account."""
-        row = {
-            "erasure_id": erasure_id,
-            "client_id": client_id,
-            "content": content.decode(),
-            "signature": signature.decode(),
-        }
+        texts = {"content": content.decode(), "signature": signature.decode()}
+        row = {"erasure_id": erasure_id, "client_id": client_id, **texts}
         upsert(self._connection, erasure_receipts, [row], keys=["erasure_id", "client_id"])
 
     def receipts(self, erasure_id: str) -> dict[str, tuple[str, str]]:
         """Return the signed receipts of an erasure: statement and signature by account."""
         table = erasure_receipts.c
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(table.client_id, table.content, table.signature).where(table.erasure_id == erasure_id)
         )
         return {client_id: (content, signature) for client_id, content, signature in rows}
 
     def list_all(self) -> list[Erasure]:
         """Return all erasures, oldest first."""
-        rows = self._connection.execute(sa.select(*_COLUMNS).order_by(erasures.c.started_at, erasures.c.erasure_id))
-        return [_erasure_of(row) for row in rows]
+        return self._all(sa.select(*_COLUMNS).order_by(erasures.c.started_at, erasures.c.erasure_id), _erasure_of)
 
     def _locked(self, erasure_id: str) -> Erasure:
-        row = self._connection.execute(
-            sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id).with_for_update()
-        ).one()
-        return _erasure_of(row)
+        statement = sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id).with_for_update()
+        return _erasure_of(*self._execute(statement).one())
 
     def _change(self, erasure_id: str, **values: Any) -> None:
-        self._connection.execute(sa.update(erasures).where(erasures.c.erasure_id == erasure_id).values(**values))
+        self._execute(sa.update(erasures).where(erasures.c.erasure_id == erasure_id).values(**values))
 
 
-def _erasure_of(row: Sequence[Any]) -> Erasure:
-    erasure_id, member_sha256, requested_by, started_at, finished_at, replaced, obsolete_keys = row
-    return Erasure(
-        erasure_id,
-        member_sha256,
-        requested_by,
-        started_at,
-        finished_at,
-        tuple(msgspec.convert(replaced, list[ReplacedFiles])),
-        tuple(obsolete_keys),
-    )
+def _erasure_of(*row: Any) -> Erasure:
+    found = Erasure(*row)
+    files = msgspec.convert(found.replaced, tuple[ReplacedFiles, ...])
+    return replace(found, replaced=files, obsolete_keys=tuple(found.obsolete_keys))

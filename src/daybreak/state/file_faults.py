@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from daybreak.domain.counts import format_count
 from daybreak.state.columns import KEY, Instant
 from daybreak.state.schema import current_snapshot, metadata, snapshots
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
 # One row per kept snapshot with faults. `by_reading`: found by reading the files, not by their sizes alone.
 file_faults = sa.Table(
@@ -51,22 +51,19 @@ class FileFault:
         )
 
 
-class FileFaultStore:
+class FileFaultStore(Store):
     """Kept snapshots with lost or damaged files."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def record(self, snapshot_id: str, files: int, now: datetime, *, by_reading: bool) -> None:
         """Record how many files are lost or damaged. 0 ends an earlier fault, unless that was found by reading and this
         check compared sizes alone.
         """
         table = file_faults.c
-        known = self._connection.execute(sa.select(file_faults).where(table.snapshot_id == snapshot_id)).first()
+        known = self._execute(sa.select(file_faults).where(table.snapshot_id == snapshot_id)).first()
         if known is not None and known.by_reading and not by_reading and known.files > files:
             return
         if files == 0:
-            self._connection.execute(sa.delete(file_faults).where(table.snapshot_id == snapshot_id))
+            self._execute(sa.delete(file_faults).where(table.snapshot_id == snapshot_id))
             return
         since = now if known is None else known.since
         row = {"snapshot_id": snapshot_id, "files": files, "since": since, "by_reading": by_reading}
@@ -75,7 +72,7 @@ class FileFaultStore:
     def list_all(self) -> list[FileFault]:
         """Return the faults of snapshots that are kept, that of the published one first, then newest first."""
         is_current = snapshots.c.snapshot_id == current_snapshot.c.snapshot_id
-        rows = self._connection.execute(
+        return self._all(
             sa.select(
                 file_faults.c.snapshot_id,
                 snapshots.c.version,
@@ -89,11 +86,11 @@ class FileFaultStore:
                 )
             )
             .where(snapshots.c.files_stand.is_(True), snapshots.c.version.is_not(None))
-            .order_by(snapshots.c.version.desc())
+            .order_by(snapshots.c.version.desc()),
+            FileFault,
         )
-        return [FileFault(*row) for row in rows]
 
     def delete_of_deleted_snapshots(self) -> int:
         """Delete faults of snapshots that are no longer kept. Return their number."""
         kept = sa.select(snapshots.c.snapshot_id).where(snapshots.c.files_stand.is_(True))
-        return self._connection.execute(sa.delete(file_faults).where(file_faults.c.snapshot_id.not_in(kept))).rowcount
+        return self._changes(sa.delete(file_faults).where(file_faults.c.snapshot_id.not_in(kept)))

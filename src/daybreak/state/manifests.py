@@ -15,7 +15,7 @@ from daybreak.state.columns import Instant, instant_of, instant_or_none, instant
 from daybreak.state.manifest_entries import ENTRY_COLUMNS, FORMATS, FORMATS_TEXT, as_replaced, entry_of, with_since
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.signature_tables import snapshot_statements, statement_revisions
-from daybreak.state.statements import BulkInsert, PreparedRead
+from daybreak.state.statements import BulkInsert, PreparedRead, Store
 
 # Files without rows are the same for every Leader. Their entries have an empty client id.
 SHARED = ""
@@ -80,11 +80,8 @@ _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
 
 
-class ManifestStore:
+class ManifestStore(Store):
     """The manifests of snapshots. `SnapshotStore` extends it."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     # --- Writes of the builder that has the lease ---------------------------------------------------
 

@@ -8,8 +8,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.state.columns import KEY, Instant, Json
+from daybreak.state.records import values_of
 from daybreak.state.schema import metadata
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
 nodes = sa.Table(
     "nodes",
@@ -41,32 +42,14 @@ class Node:
     keyring: str | None = None
 
 
-class NodeStore:
+class NodeStore(Store):
     """Heartbeats of service nodes."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
     def record_heartbeat(self, node: Node) -> None:
-        upsert(
-            self._connection,
-            nodes,
-            [
-                {
-                    "node_id": node.node_id,
-                    "host": node.host,
-                    "version": node.version,
-                    "started_at": node.started_at,
-                    "seen_at": node.seen_at,
-                    "roles": node.roles,
-                    "keyring": node.keyring,
-                }
-            ],
-            keys=("node_id",),
-        )
+        upsert(self._connection, nodes, [values_of(node)], keys=("node_id",))
 
     def list_seen(self, since: datetime) -> list[Node]:
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*nodes.columns).where(nodes.c.seen_at >= since).order_by(nodes.c.host, nodes.c.node_id)
         )
         return [
@@ -76,4 +59,4 @@ class NodeStore:
 
     def delete_before(self, before: datetime) -> int:
         """Delete nodes not seen since that instant, and return how many."""
-        return self._connection.execute(sa.delete(nodes).where(nodes.c.seen_at < before)).rowcount
+        return self._changes(sa.delete(nodes).where(nodes.c.seen_at < before))

@@ -9,18 +9,15 @@ import sqlalchemy as sa
 from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, OPERATOR_EVENTS, EventType
 from daybreak.state.records import GRANT_COLUMNS, grant_of
 from daybreak.state.schema import accounts, grants, notification_choices, seats
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
 
-class NotificationStore:
+class NotificationStore(Store):
     """The events that each seat receives by mail."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def choices(self, seat_id: str) -> dict[EventType, bool]:
         """Return what the seat has chosen. Types that are missing have their default."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(notification_choices.c.type, notification_choices.c.enabled).where(
                 notification_choices.c.seat_id == seat_id
             )
@@ -33,7 +30,7 @@ class NotificationStore:
 
     def managers(self, client_id: str) -> list[str]:
         """Return the ids of enabled seats that are owners or admins of an account, in order."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*GRANT_COLUMNS)
             .join(seats, seats.c.seat_id == grants.c.seat_id)
             .where(grants.c.client_id == client_id, sa.not_(seats.c.disabled))
@@ -59,7 +56,7 @@ class NotificationStore:
             groups.append(downloads)
         if type_ in OPERATOR_EVENTS:
             groups.append(seats.c.operator)
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(seats.c.seat_id)
             .outerjoin(notification_choices, chosen)
             .where(

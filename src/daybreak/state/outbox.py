@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.events import Event, EventType
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import deliveries, leases, outbox
-from daybreak.state.statements import insert_into
+from daybreak.state.statements import Store, insert_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,57 +22,35 @@ class OutboxEntry:
     cursor: str
 
 
-_COLUMNS = (
-    outbox.c.event_id,
-    outbox.c.type,
-    outbox.c.at,
-    outbox.c.data,
-    outbox.c.client_id,
-    outbox.c.seat_id,
-)
+_COLUMNS = columns_of(Event, outbox)
 _LEASE = "deliverer"
 # A later version may have recorded others, before an operator returned to this one.
 _KNOWN_TYPES = tuple(EventType)
 
 
-def _event_of(row: Sequence[Any]) -> Event:
-    event_id, type_, *rest = row
+def _event_of(event_id: str, type_: str, *rest: Any) -> Event:
     return Event(event_id, EventType(type_), *rest)
 
 
-class OutboxStore:
+class OutboxStore(Store):
     """Events, written in the transactions that cause them, and the lease of the deliverer."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def add(self, event: Event) -> bool:
         """Add an event. Returns False when it was added before."""
         insert = insert_into(outbox, self._connection.dialect.name).on_conflict_do_nothing()
-        added = self._connection.execute(
-            insert.returning(outbox.c.event_id),
-            {
-                "event_id": event.event_id,
-                "type": event.type,
-                "at": event.at,
-                "client_id": event.client_id,
-                "seat_id": event.seat_id,
-                "data": dict(event.data),
-                "cursor": "",
-            },
+        added = self._execute(
+            insert.returning(outbox.c.event_id), values_of(event) | {"data": dict(event.data), "cursor": ""}
         )
         return added.first() is not None
 
     def delete_without_seat(self, event_id: str) -> None:
         """Delete an event if it has no seat."""
-        self._connection.execute(sa.delete(outbox).where(outbox.c.event_id == event_id, outbox.c.seat_id.is_(None)))
+        self._execute(sa.delete(outbox).where(outbox.c.event_id == event_id, outbox.c.seat_id.is_(None)))
 
     def latest(self, type_: EventType) -> Event | None:
         """Return the most recent event of a type."""
-        row = self._connection.execute(
-            sa.select(*_COLUMNS).where(outbox.c.type == type_).order_by(outbox.c.at.desc()).limit(1)
-        ).first()
-        return None if row is None else _event_of(row)
+        found = sa.select(*_COLUMNS).where(outbox.c.type == type_).order_by(outbox.c.at.desc()).limit(1)
+        return self._first(found, _event_of)
 
     def incomplete(self, limit: int) -> list[OutboxEntry]:
         """Return events without all their deliveries: the oldest of each account or seat, then the second of each."""
@@ -80,17 +58,17 @@ class OutboxStore:
             partition_by=sa.func.coalesce(outbox.c.client_id, outbox.c.seat_id, ""),
             order_by=(outbox.c.at, outbox.c.event_id),
         )
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*_COLUMNS, outbox.c.cursor)
             .where(outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES))
             .order_by(turn, outbox.c.at, outbox.c.event_id)
             .limit(limit)
         )
-        return [OutboxEntry(_event_of(row[:-1]), row[-1]) for row in rows]
+        return [OutboxEntry(_event_of(*row[:-1]), row[-1]) for row in rows]
 
     def backlog(self) -> tuple[int, datetime | None]:
         """Return the number of events without all their deliveries, and the time of the oldest."""
-        count, oldest = self._connection.execute(
+        count, oldest = self._execute(
             sa.select(sa.func.count(), sa.func.min(outbox.c.at)).where(
                 outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES)
             )
@@ -99,11 +77,11 @@ class OutboxStore:
 
     def advance(self, event_id: str, cursor: str) -> None:
         """Record that every recipient up to `cursor` has a delivery."""
-        self._connection.execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(cursor=cursor))
+        self._execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(cursor=cursor))
 
     def complete(self, event_id: str, now: datetime) -> None:
         """Record that every recipient has a delivery."""
-        self._connection.execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(completed_at=now))
+        self._execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(completed_at=now))
 
     def has_work(self, now: datetime) -> bool:
         """Return whether an event is incomplete or a delivery is due."""
@@ -118,12 +96,12 @@ class OutboxStore:
                 for channel in ("mail", "webhook")
             )
         )
-        return bool(self._connection.execute(sa.select(sa.or_(incomplete, due))).scalar())
+        return bool(self._execute(sa.select(sa.or_(incomplete, due))).scalar())
 
     def take_lease(self, holder: str, now: datetime, until: datetime) -> bool:
         """Take or renew the lease of the deliverer. Returns False when another process has it."""
         insert = insert_into(leases, self._connection.dialect.name)
-        taken = self._connection.execute(
+        taken = self._execute(
             insert.on_conflict_do_update(
                 index_elements=["name"],
                 set_={"holder": insert.excluded.holder, "until": insert.excluded.until},
@@ -135,7 +113,7 @@ class OutboxStore:
 
     def release_lease(self, holder: str) -> None:
         """End the lease, if `holder` has it."""
-        self._connection.execute(sa.delete(leases).where(leases.c.name == _LEASE, leases.c.holder == holder))
+        self._execute(sa.delete(leases).where(leases.c.name == _LEASE, leases.c.holder == holder))
 
     def delete_before(self, before: datetime) -> int:
         """Delete events before that instant, with their finished deliveries, and return the number of events.
@@ -145,6 +123,4 @@ class OutboxStore:
         pending = sa.exists().where(
             deliveries.c.event_id == outbox.c.event_id, deliveries.c.next_attempt_at.is_not(None)
         )
-        return self._connection.execute(
-            sa.delete(outbox).where(outbox.c.completed_at < before, sa.not_(pending))
-        ).rowcount
+        return self._changes(sa.delete(outbox).where(outbox.c.completed_at < before, sa.not_(pending)))

@@ -7,49 +7,31 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.domain.identity import Passkey
-from daybreak.state.records import PASSKEY_COLUMNS, passkey_of
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import passkeys, sessions
-from daybreak.state.statements import insert_into
+from daybreak.state.statements import Store, insert_into
+
+_COLUMNS = columns_of(Passkey, passkeys)
 
 
-class PasskeyStore:
+class PasskeyStore(Store):
     """Passkeys of seats, and the challenges of sessions as hex."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def add(self, passkey: Passkey) -> bool:
         """Add a passkey. Returns False when its credential id is already stored, for any seat."""
         insert = insert_into(passkeys, self._connection.dialect.name).on_conflict_do_nothing()
         # SQLAlchemy reports the number of inserted rows on some drivers only.
-        added = self._connection.execute(
-            insert.returning(passkeys.c.credential_id),
-            {
-                "credential_id": passkey.credential_id,
-                "seat_id": passkey.seat_id,
-                "public_key": passkey.public_key,
-                "sign_count": passkey.sign_count,
-                "name": passkey.name,
-                "created_at": passkey.created_at,
-                "last_used_at": passkey.last_used_at,
-            },
-        )
+        added = self._execute(insert.returning(passkeys.c.credential_id), values_of(passkey))
         return added.first() is not None
 
     def list_for(self, seat_id: str) -> list[Passkey]:
         """Return the passkeys of a seat, oldest first."""
-        rows = self._connection.execute(
-            sa.select(*PASSKEY_COLUMNS)
-            .where(passkeys.c.seat_id == seat_id)
-            .order_by(passkeys.c.created_at, passkeys.c.credential_id)
-        )
-        return [passkey_of(row) for row in rows]
+        own = sa.select(*_COLUMNS).where(passkeys.c.seat_id == seat_id)
+        return self._all(own.order_by(passkeys.c.created_at, passkeys.c.credential_id), Passkey)
 
     def find(self, credential_id: str, seat_id: str) -> Passkey | None:
-        row = self._connection.execute(
-            sa.select(*PASSKEY_COLUMNS).where(passkeys.c.credential_id == credential_id, passkeys.c.seat_id == seat_id)
-        ).first()
-        return None if row is None else passkey_of(row)
+        is_it = passkeys.c.credential_id == credential_id, passkeys.c.seat_id == seat_id
+        return self._first(sa.select(*_COLUMNS).where(*is_it), Passkey)
 
     def record_use(self, passkey: Passkey, sign_count: int, now: datetime) -> bool:
         """Store the signature counter and the time of a use, atomically.
@@ -59,7 +41,7 @@ class PasskeyStore:
         """
         increased = passkeys.c.sign_count < sign_count
         without_counter = sa.and_(passkeys.c.sign_count == 0, sa.literal(sign_count) == 0)
-        used = self._connection.execute(
+        used = self._execute(
             sa.update(passkeys)
             .where(*_is(passkey), sa.or_(increased, without_counter))
             .values(sign_count=sign_count, last_used_at=now)
@@ -67,27 +49,27 @@ class PasskeyStore:
         return used.rowcount == 1
 
     def rename(self, passkey: Passkey, name: str) -> bool:
-        renamed = self._connection.execute(sa.update(passkeys).where(*_is(passkey)).values(name=name))
+        renamed = self._execute(sa.update(passkeys).where(*_is(passkey)).values(name=name))
         return renamed.rowcount == 1
 
     def remove(self, passkey: Passkey) -> bool:
-        return self._connection.execute(sa.delete(passkeys).where(*_is(passkey))).rowcount == 1
+        return self._changes(sa.delete(passkeys).where(*_is(passkey))) == 1
 
     def set_challenge(self, sid: str, challenge: str, expires_at: datetime) -> None:
         """Store the challenge of a session. It replaces an earlier one."""
         stored = f"{int(expires_at.timestamp())}.{challenge}"
-        self._connection.execute(sa.update(sessions).where(sessions.c.sid == sid).values(passkey_challenge=stored))
+        self._execute(sa.update(sessions).where(sessions.c.sid == sid).values(passkey_challenge=stored))
 
     def take_challenge(self, sid: str, now: datetime) -> str | None:
         """Return and delete the challenge of a session, atomically: only one caller receives it.
 
         Returns None when there is none, or it has expired.
         """
-        stored = self._connection.execute(sa.select(sessions.c.passkey_challenge).where(sessions.c.sid == sid)).scalar()
+        stored = self._execute(sa.select(sessions.c.passkey_challenge).where(sessions.c.sid == sid)).scalar()
         if stored is None:
             return None
         # Of parallel transactions that read the same challenge, one deletes it.
-        taken = self._connection.execute(
+        taken = self._execute(
             sa.update(sessions)
             .where(sessions.c.sid == sid, sessions.c.passkey_challenge == stored)
             .values(passkey_challenge=None)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from daybreak.domain.events import EventType
 from daybreak.state.columns import KEY, Instant
+from daybreak.state.records import values_of
 from daybreak.state.schema import metadata, seats
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +41,30 @@ password_resets = sa.Table(
 )
 
 
-class PasswordResetStore:
+class PasswordResetStore(Store):
     """Unused links that set a new password: at most one of each type for a seat."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def replace(self, reset: PasswordReset) -> None:
         """Store a reset. It replaces an earlier one of the same type."""
-        upsert(self._connection, password_resets, [asdict(reset)], keys=("seat_id", "type"))
+        upsert(self._connection, password_resets, [values_of(reset)], keys=("seat_id", "type"))
 
     def find(self, digest: str, now: datetime) -> str | None:
         """Return the seat of a valid reset.
 
         A reset is invalid after its expiry, after the credentials of the seat ended, and with another email.
         """
-        found: str | None = self._connection.execute(
-            sa.select(password_resets.c.seat_id).where(*_is_valid(digest, now))
-        ).scalar()
+        found: str | None = self._execute(sa.select(password_resets.c.seat_id).where(*_is_valid(digest, now))).scalar()
         return found
 
     def use(self, digest: str, now: datetime) -> str | None:
         """Delete a valid reset and return its seat, atomically: only one caller receives it."""
-        used: str | None = self._connection.execute(
+        used: str | None = self._execute(
             sa.delete(password_resets).where(*_is_valid(digest, now)).returning(password_resets.c.seat_id)
         ).scalar()
         return used
 
     def delete_expired(self, now: datetime) -> int:
-        return self._connection.execute(sa.delete(password_resets).where(password_resets.c.expires_at <= now)).rowcount
+        return self._changes(sa.delete(password_resets).where(password_resets.c.expires_at <= now))
 
 
 def _is_valid(digest: str, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:

@@ -1,9 +1,17 @@
-"""Conversion of rows to domain values. Each function takes a row of the column list in its docstring."""
+"""Columns of domain values in rows, and conversion of the rows.
+
+SQLAlchemy converts each column, so `Device(*row)` is the device of a row of DEVICE_COLUMNS. The functions also convert
+rows of a PreparedRead, which contain the values of the driver. Each takes a row of the column list in its docstring.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, fields
 from typing import Any
+
+import msgspec
+import sqlalchemy as sa
 
 from daybreak.domain.identity import (
     Account,
@@ -11,22 +19,23 @@ from daybreak.domain.identity import (
     BillingState,
     Device,
     Grant,
-    Passkey,
     Seat,
-    SeatIdentity,
     Session,
 )
 from daybreak.state.columns import instant_of, instant_or_none, strings_of
-from daybreak.state.schema import (
-    accounts,
-    api_tokens,
-    devices,
-    grants,
-    passkeys,
-    seat_identities,
-    seats,
-    sessions,
-)
+from daybreak.state.schema import accounts, api_tokens, devices, grants, seats, sessions
+
+
+def columns_of(kind: type[Any], table: sa.Table) -> tuple[sa.Column[Any], ...]:
+    """Return the columns of a table with the names of a struct's fields, in their order."""
+    names = kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else (each.name for each in fields(kind))
+    return tuple(table.c[name] for name in names)
+
+
+def values_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a struct as the values of a new row."""
+    return msgspec.structs.asdict(value) if isinstance(value, msgspec.Struct) else asdict(value)
+
 
 ACCOUNT_COLUMNS = tuple(accounts.columns)
 GRANT_COLUMNS = tuple(grants.columns)
@@ -39,30 +48,20 @@ SEAT_COLUMNS = (
     seats.c.sealed_seed.is_not(None).label("second_factor_enrolled"),
     seats.c.last_client_id,
 )
-SESSION_COLUMNS = tuple(column for column in sessions.columns if column.name != "passkey_challenge")
-IDENTITY_COLUMNS = tuple(seat_identities.columns)
-DEVICE_COLUMNS = tuple(devices.columns)
-PASSKEY_COLUMNS = tuple(passkeys.columns)
-TOKEN_COLUMNS = tuple(api_tokens.columns)
+SESSION_COLUMNS = columns_of(Session, sessions)
+DEVICE_COLUMNS = columns_of(Device, devices)
+TOKEN_COLUMNS = columns_of(ApiToken, api_tokens)
 
 
 def account_of(row: Sequence[Any]) -> Account:
     """Return the account of a row of ACCOUNT_COLUMNS."""
-    (client_id, first, last, phone, phone_type, active, threshold, used, tokens, factor, *billing) = row
-    provided, required, days, started = billing
-    return Account(
-        client_id,
-        first,
-        last,
-        phone,
-        phone_type,
-        bool(active),
-        threshold,
-        used,
-        bool(tokens),
-        bool(factor),
-        BillingState(bool(provided), bool(required), days, bool(started)),
-    )
+    return msgspec.structs.replace(Account(*row[:-4]), billing=BillingState(*row[-4:]))
+
+
+def account_values(account: Account) -> dict[str, Any]:
+    """Return the values of the row of an account."""
+    values = values_of(account)
+    return values | values_of(values.pop("billing"))
 
 
 def grant_of(row: Sequence[Any]) -> Grant:
@@ -75,12 +74,6 @@ def seat_of(row: Sequence[Any]) -> Seat:
     """Return the seat of a row of SEAT_COLUMNS."""
     seat_id, email, password_hash, disabled, operator, enrolled, last_client_id = row
     return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), last_client_id)
-
-
-def identity_of(row: Sequence[Any]) -> SeatIdentity:
-    """Return the user of a row of IDENTITY_COLUMNS."""
-    issuer, subject, seat_id, bound_at = row
-    return SeatIdentity(issuer, subject, seat_id, instant_of(bound_at))
 
 
 def session_of(row: Sequence[Any]) -> Session:
@@ -100,18 +93,6 @@ def session_of(row: Sequence[Any]) -> Session:
         reauthenticated_at=instant_or_none(reauthenticated),
         last_seen_at=instant_or_none(seen),
     )
-
-
-def device_of(row: Sequence[Any]) -> Device:
-    """Return the device of a row of DEVICE_COLUMNS."""
-    device_id, seat_id, user_agent, address, first_seen, last_seen = row
-    return Device(device_id, seat_id, user_agent, address, instant_of(first_seen), instant_of(last_seen))
-
-
-def passkey_of(row: Sequence[Any]) -> Passkey:
-    """Return the passkey of a row of PASSKEY_COLUMNS."""
-    credential_id, seat_id, public_key, sign_count, name, created, used = row
-    return Passkey(credential_id, seat_id, public_key, sign_count, name, instant_of(created), instant_or_none(used))
 
 
 def token_of(row: Sequence[Any]) -> ApiToken:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from daybreak.state.columns import KEY, Instant
 from daybreak.state.schema import metadata
-from daybreak.state.statements import PreparedRead, upsert
+from daybreak.state.statements import PreparedRead, Store, upsert
 
 revoked_keys = sa.Table(
     "revoked_keys",
@@ -19,11 +19,8 @@ revoked_keys = sa.Table(
 _COUNT = PreparedRead(revoked_keys, [sa.func.count()])
 
 
-class RevokedKeyStore:
+class RevokedKeyStore(Store):
     """Ids of keys that no longer verify or sign anything."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def add(self, kid: str, now: datetime) -> bool:
         """Record a revocation. Returns False for a key that was revoked before."""

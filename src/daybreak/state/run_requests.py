@@ -8,7 +8,9 @@ from datetime import date, datetime
 import sqlalchemy as sa
 
 from daybreak.state.columns import KEY, Instant
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import metadata
+from daybreak.state.statements import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,42 +33,25 @@ run_requests = sa.Table(
     sa.Column("taken_at", Instant),
 )
 
-_COLUMNS = (
-    run_requests.c.request_id,
-    run_requests.c.requested_at,
-    run_requests.c.requested_by,
-    run_requests.c.day,
-)
 
-
-class RunRequestStore:
+class RunRequestStore(Store):
     """Requested runs. Each is taken by one builder."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
     def add(self, request: RunRequest) -> None:
-        self._connection.execute(
-            sa.insert(run_requests).values(
-                request_id=request.request_id,
-                requested_at=request.requested_at,
-                requested_by=request.requested_by,
-                day=request.day,
-            )
-        )
+        self._execute(sa.insert(run_requests).values(values_of(request)))
 
     def waiting(self, since: datetime) -> list[RunRequest]:
         """Return requests since that instant that no builder has taken, oldest first."""
-        rows = self._connection.execute(
-            sa.select(*_COLUMNS)
+        return self._all(
+            sa.select(*columns_of(RunRequest, run_requests))
             .where(run_requests.c.taken_at.is_(None), run_requests.c.requested_at >= since)
-            .order_by(run_requests.c.requested_at, run_requests.c.request_id)
+            .order_by(run_requests.c.requested_at, run_requests.c.request_id),
+            RunRequest,
         )
-        return [RunRequest(*row) for row in rows]
 
     def take(self, request_id: str, now: datetime) -> bool:
         """Mark a request as taken, atomically. Return False if another builder has taken it."""
-        taken = self._connection.execute(
+        taken = self._execute(
             sa.update(run_requests)
             .where(run_requests.c.request_id == request_id, run_requests.c.taken_at.is_(None))
             .values(taken_at=now)
@@ -75,5 +60,5 @@ class RunRequestStore:
 
     def delete_before(self, before: datetime) -> int:
         """Delete requests made before that instant and return their number."""
-        deleted = self._connection.execute(sa.delete(run_requests).where(run_requests.c.requested_at < before))
+        deleted = self._execute(sa.delete(run_requests).where(run_requests.c.requested_at < before))
         return deleted.rowcount

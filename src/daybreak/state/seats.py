@@ -19,7 +19,7 @@ from daybreak.state.records import (
     seat_of,
 )
 from daybreak.state.schema import accounts, grants, passkeys, recovery_codes, seats
-from daybreak.state.statements import PreparedRead
+from daybreak.state.statements import PreparedRead, Store
 
 
 def _one_if(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
@@ -53,11 +53,8 @@ def _update_of(names: tuple[str, ...]) -> sa.Update:
     return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**values)
 
 
-class SeatStore:
+class SeatStore(Store):
     """Seats, their passwords and their second factors."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def by_email(self, email: str) -> Seat | None:
         """Return the seat of an email, ignoring case."""
@@ -70,11 +67,11 @@ class SeatStore:
 
     def get_for_update(self, seat_id: str) -> Seat | None:
         """Return and lock a seat: other transactions that change or lock it wait until this one ends."""
-        row = self._connection.execute(_BY_ID_LOCKED, {"of_seat": seat_id}).first()
+        row = self._execute(_BY_ID_LOCKED, {"of_seat": seat_id}).first()
         return None if row is None else seat_of(row)
 
     def list_all(self) -> list[Seat]:
-        rows = self._connection.execute(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded))
+        rows = self._execute(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded))
         return [seat_of(row) for row in rows]
 
     def set_password_hash(self, seat_id: str, password_hash: str) -> None:
@@ -83,12 +80,12 @@ class SeatStore:
     def end_links(self, now: datetime, seat_id: str | None = None) -> None:
         """End the links that set a password and were requested until now: of one seat, or of all."""
         statement = sa.update(seats).values(links_ended_at=now)
-        self._connection.execute(statement if seat_id is None else statement.where(seats.c.seat_id == seat_id))
+        self._execute(statement if seat_id is None else statement.where(seats.c.seat_id == seat_id))
 
     def links_ended(self, seat_id: str, *, since: datetime) -> bool:
         """Return whether a link that was requested at that instant has ended."""
         ended = sa.exists().where(seats.c.seat_id == seat_id, seats.c.links_ended_at >= since)
-        return bool(self._connection.execute(sa.select(ended)).scalar())
+        return bool(self._execute(sa.select(ended)).scalar())
 
     def set_disabled(self, seat_id: str, disabled: bool) -> None:  # noqa: FBT001 - the port's signature
         self._change(seat_id, disabled=disabled)
@@ -101,7 +98,7 @@ class SeatStore:
 
     def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
         """Return every account that the seat has a grant on, inactive ones included, by account name."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS)
             .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
             .where(grants.c.seat_id == seat_id)
@@ -113,14 +110,14 @@ class SeatStore:
 
     def count_granted_accounts(self, seat_id: str) -> int:
         """Return the number of `granted_accounts`."""
-        return self._connection.execute(
+        return self._execute(
             sa.select(sa.func.count()).select_from(grants).where(grants.c.seat_id == seat_id)
         ).scalar_one()
 
     def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
         """Return the emails of seats with a grant on an account, in alphabetical order."""
         return list(
-            self._connection.execute(
+            self._execute(
                 sa.select(seats.c.email)
                 .join_from(seats, grants, grants.c.seat_id == seats.c.seat_id)
                 .where(grants.c.client_id == client_id)
@@ -145,11 +142,11 @@ class SeatStore:
 
     def sealed_seed(self, seat_id: str) -> str | None:
         """Return the encrypted seed of the second factor."""
-        return self._connection.execute(sa.select(seats.c.sealed_seed).where(seats.c.seat_id == seat_id)).scalar()
+        return self._execute(sa.select(seats.c.sealed_seed).where(seats.c.seat_id == seat_id)).scalar()
 
     def pending_seed(self, seat_id: str) -> str | None:
         """Return the encrypted seed of an unconfirmed enrolment."""
-        return self._connection.execute(sa.select(seats.c.pending_seed).where(seats.c.seat_id == seat_id)).scalar()
+        return self._execute(sa.select(seats.c.pending_seed).where(seats.c.seat_id == seat_id)).scalar()
 
     def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None:
         self._change(seat_id, pending_seed=sealed_seed, pending_since=now)
@@ -159,7 +156,7 @@ class SeatStore:
 
         Returns False when no seed was pending.
         """
-        confirmed = self._connection.execute(
+        confirmed = self._execute(
             sa.update(seats)
             .where(seats.c.seat_id == seat_id, seats.c.pending_seed.is_not(None))
             .values(
@@ -177,7 +174,7 @@ class SeatStore:
 
     def use_step(self, seat_id: str, step: int) -> bool:
         """Mark a step as used, atomically. Returns False when this or a later one was used before."""
-        accepted = self._connection.execute(
+        accepted = self._execute(
             sa.update(seats)
             .where(
                 seats.c.seat_id == seat_id,
@@ -189,16 +186,16 @@ class SeatStore:
         return accepted.rowcount == 1
 
     def replace_recovery_codes(self, seat_id: str, hashes: Sequence[str]) -> None:
-        self._connection.execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
+        self._execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
         if hashes:
-            self._connection.execute(
+            self._execute(
                 sa.insert(recovery_codes),
                 [{"seat_id": seat_id, "code_hash": code_hash, "used_at": None} for code_hash in hashes],
             )
 
     def use_recovery_code(self, seat_id: str, code_hash: str, now: datetime) -> bool:
         """Mark a recovery code as used, atomically. Returns False when it is unknown or used."""
-        used = self._connection.execute(
+        used = self._execute(
             sa.update(recovery_codes)
             .where(
                 recovery_codes.c.seat_id == seat_id,
@@ -210,7 +207,7 @@ class SeatStore:
         return used.rowcount == 1
 
     def recovery_codes_left(self, seat_id: str) -> int:
-        return self._connection.execute(
+        return self._execute(
             sa.select(sa.func.count())
             .select_from(recovery_codes)
             .where(recovery_codes.c.seat_id == seat_id, recovery_codes.c.used_at.is_(None))
@@ -221,11 +218,11 @@ class SeatStore:
         # The last step stays, so that a used code is still refused after a new enrolment.
         self._change(seat_id, sealed_seed=None, enrolled_at=None, pending_seed=None, pending_since=None)
         for table in (recovery_codes, passkeys):
-            self._connection.execute(sa.delete(table).where(table.c.seat_id == seat_id))
+            self._execute(sa.delete(table).where(table.c.seat_id == seat_id))
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
         """Replace each encrypted seed by `reseal(seat_id, sealed)`; None keeps it. Returns the number replaced."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(seats.c.seat_id, seats.c.sealed_seed, seats.c.pending_seed)
             .where(sa.or_(seats.c.sealed_seed.is_not(None), seats.c.pending_seed.is_not(None)))
             .with_for_update()
@@ -244,4 +241,4 @@ class SeatStore:
 
     def _change(self, seat_id: str, **values: Any) -> None:
         parameters = {f"new_{name}": value for name, value in values.items()}
-        self._connection.execute(_update_of(tuple(values)), {"of_seat": seat_id, **parameters})
+        self._execute(_update_of(tuple(values)), {"of_seat": seat_id, **parameters})

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from daybreak.domain.identity import Device, ResolvedSession, Session
 from daybreak.state.credential_rows import CREDENTIAL_COLUMNS, credential_parts
-from daybreak.state.records import DEVICE_COLUMNS, SESSION_COLUMNS, device_of, session_of
+from daybreak.state.records import DEVICE_COLUMNS, SESSION_COLUMNS, session_of, values_of
 from daybreak.state.schema import accounts, devices, grants, seats, sessions
-from daybreak.state.statements import PreparedRead, upsert
+from daybreak.state.statements import PreparedRead, Store, upsert
 
 _RESOLVE = PreparedRead(
     sessions.join(seats, seats.c.seat_id == sessions.c.seat_id)
@@ -42,30 +42,11 @@ _KNOWN_DEVICE = (
 )
 
 
-class SessionStore:
+class SessionStore(Store):
     """Sessions and the devices that they were started on."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
     def start(self, session: Session) -> None:
-        self._connection.execute(
-            _START,
-            {
-                "sid": session.sid,
-                "seat_id": session.seat_id,
-                "started_at": session.started_at,
-                "expires_at": session.expires_at,
-                "amr": session.amr,
-                "awaiting_second_factor": session.awaiting_second_factor,
-                "device_id": session.device_id,
-                "ended_at": session.ended_at,
-                "end_reason": session.end_reason,
-                "kind": session.kind,
-                "reauthenticated_at": session.reauthenticated_at,
-                "last_seen_at": session.last_seen_at,
-            },
-        )
+        self._execute(_START, values_of(session))
 
     def replace(self, old_sid: str, session: Session, now: datetime, reason: str) -> bool:
         """End the session `old_sid` and start `session`, atomically.
@@ -87,7 +68,7 @@ class SessionStore:
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         """End a session. Returns False when it had ended already."""
-        ended = self._connection.execute(
+        ended = self._execute(
             sa.update(sessions)
             .where(sessions.c.sid == sid, sessions.c.ended_at.is_(None))
             .values(ended_at=now, end_reason=reason)
@@ -99,7 +80,7 @@ class SessionStore:
         statement = _END_OPEN.where(sessions.c.seat_id == seat_id, sessions.c.expires_at > now)
         if keep_sid is not None:
             statement = statement.where(sessions.c.sid != keep_sid)
-        return self._connection.execute(statement.values(ended_at=now, end_reason=reason)).rowcount
+        return self._changes(statement.values(ended_at=now, end_reason=reason))
 
     def end_every(self, now: datetime, reason: str) -> dict[str, int]:
         """End every session that has not expired, and return the number for each seat that had any."""
@@ -109,16 +90,16 @@ class SessionStore:
     def end_unused(self, sid: str, now: datetime, reason: str, *, since: datetime) -> bool:
         """End a session, unless it had ended or was used after `since`. Returns whether it was ended."""
         statement = _END_OPEN.where(sessions.c.sid == sid, since >= _LAST_USED)
-        return self._connection.execute(statement.values(ended_at=now, end_reason=reason)).rowcount == 1
+        return self._changes(statement.values(ended_at=now, end_reason=reason)) == 1
 
     def record_activity(self, sid: str, now: datetime, *, not_after: datetime) -> None:
         """Set the last use, unless the session was used after `not_after`."""
-        self._connection.execute(
+        self._execute(
             sa.update(sessions).where(sessions.c.sid == sid, not_after >= _LAST_USED).values(last_seen_at=now)
         )
 
     def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]:
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*SESSION_COLUMNS, *DEVICE_COLUMNS)
             .select_from(sessions)
             .outerjoin(devices, devices.c.device_id == sessions.c.device_id)
@@ -130,26 +111,17 @@ class SessionStore:
             )
             .order_by(sessions.c.started_at.desc(), sessions.c.sid)
         )
-        return [(session_of(row[:_WIDTH]), None if row[_WIDTH] is None else device_of(row[_WIDTH:])) for row in rows]
+        return [(session_of(row[:_WIDTH]), None if row[_WIDTH] is None else Device(*row[_WIDTH:])) for row in rows]
 
     def mark_reauthenticated(self, sid: str, now: datetime) -> None:
-        self._connection.execute(sa.update(sessions).where(sessions.c.sid == sid).values(reauthenticated_at=now))
+        self._execute(sa.update(sessions).where(sessions.c.sid == sid).values(reauthenticated_at=now))
 
     def save_device(self, device: Device) -> None:
         """Insert a device, or update agent, address and last use of a known one."""
         upsert(
             self._connection,
             devices,
-            [
-                {
-                    "device_id": device.device_id,
-                    "seat_id": device.seat_id,
-                    "user_agent": device.user_agent,
-                    "address": device.address,
-                    "first_seen_at": device.first_seen_at,
-                    "last_seen_at": device.last_seen_at,
-                }
-            ],
+            [values_of(device)],
             keys=("device_id",),
             change=("user_agent", "address", "last_seen_at"),
             # A device id of another seat stays with that seat.
@@ -161,21 +133,18 @@ class SessionStore:
 
         Devices on which the seat has not signed in since it enrolled its second factor are unknown.
         """
-        row = self._connection.execute(_KNOWN_DEVICE, {"device_id": device_id, "seat_id": seat_id}).first()
-        if row is None:
-            return None
-        *device, later = row
-        return device_of(device) if later < at_most else None
+        row = self._execute(_KNOWN_DEVICE, {"device_id": device_id, "seat_id": seat_id}).first()
+        return None if row is None or row[-1] >= at_most else Device(*row[:-1])
 
     def delete_ended(self, before: datetime) -> int:
         """Delete sessions that ended or expired before that instant and return their number."""
-        return self._connection.execute(
+        return self._changes(
             sa.delete(sessions).where(sa.or_(sessions.c.ended_at < before, sessions.c.expires_at < before))
-        ).rowcount
+        )
 
     def delete_unused_devices(self, before: datetime) -> int:
         """Delete devices without sessions that were last seen before that instant and return their number."""
         in_use = sa.select(sessions.c.device_id).where(sessions.c.device_id.is_not(None))
-        return self._connection.execute(
+        return self._changes(
             sa.delete(devices).where(devices.c.last_seen_at < before, devices.c.device_id.not_in(in_use))
-        ).rowcount
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,43 +16,33 @@ from daybreak.domain.errors import Conflict
 from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, Trust
 from daybreak.domain.snapshot import ManifestEntry, SnapshotState
 from daybreak.state.manifest_entries import ENTRY_COLUMNS, entry_of
+from daybreak.state.records import values_of
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshot_files, snapshots
 from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
 from daybreak.state.snapshots import UNPUBLISHED
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
 _SERVED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
+_SIGNED = ("version", "chain_id", "erasures", "signed_at", "expires_at", "public_key", "packs")
 _DELTA = msgspec.json.Decoder(ResourceDelta)
 
 
-class SignatureStore:
+class SignatureStore(Store):
     """Statements of snapshots, revisions after erasures, the trust file, and revoked keys."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     # --- Statements of snapshots -------------------------------------------------------------------
 
     def record(self, signed: SignedSnapshot) -> None:
         """Replace the statements of a run. Raises Conflict for a published one, whose statements never change."""
-        row = self._connection.execute(
+        row = self._execute(
             sa.select(snapshots.c.fence, snapshots.c.state)
             .where(snapshots.c.snapshot_id == signed.snapshot_id)
             .with_for_update()
         ).first()
         if row is None or row.state not in UNPUBLISHED:
             raise Conflict(f"Snapshot {signed.snapshot_id} can no longer be signed.")
-        values = {
-            "fence": row.fence,
-            "version": signed.version,
-            "chain_id": signed.chain_id,
-            "erasures": signed.erasures,
-            "signed_at": signed.signed_at,
-            "expires_at": signed.expires_at,
-            "public_key": signed.public_key,
-            "packs": signed.packs,
-        }
-        upsert(self._connection, snapshot_statements, [values], keys=["fence"])
+        values = {name: getattr(signed, name) for name in _SIGNED}
+        upsert(self._connection, snapshot_statements, [{"fence": row.fence, **values}], keys=["fence"])
 
     def of_snapshot(self, snapshot_id: str) -> SignedSnapshot | None:
         """Return the statements of a run, None if they were not signed."""
@@ -66,22 +57,17 @@ class SignatureStore:
         return self._signed(is_wanted, snapshots.c.state.in_(_SERVED), snapshots.c.files_stand.is_(True))
 
     def _signed(self, *conditions: sa.ColumnElement[bool]) -> SignedSnapshot | None:
-        table = snapshot_statements.c
-        row = self._connection.execute(
-            sa.select(
-                snapshots.c.snapshot_id, table.version, table.chain_id, table.erasures, table.signed_at,
-                table.expires_at, table.public_key, table.packs,
-            )
-            .join(snapshots, snapshots.c.fence == table.fence)
+        columns = (snapshot_statements.c[name] for name in _SIGNED)
+        row = self._execute(
+            sa.select(snapshots.c.snapshot_id, *columns)
+            .join(snapshots, snapshots.c.fence == snapshot_statements.c.fence)
             .where(*conditions)
-        ).first()  # fmt: skip
-        return None if row is None else SignedSnapshot(*row[:-1], msgspec.convert(row[-1], tuple[Pack, ...]))
+        ).first()
+        return None if row is None else replace(SignedSnapshot(*row), packs=msgspec.convert(row[-1], tuple[Pack, ...]))
 
     def erasures(self) -> int:
         """Return the number of closed account chains. Statements that are not published are obsolete if it grows."""
-        return int(
-            self._connection.execute(sa.select(counters.c.value).where(counters.c.name == "erasures")).scalar_one()
-        )
+        return int(self._execute(sa.select(counters.c.value).where(counters.c.name == "erasures")).scalar_one())
 
     # --- Revisions after erasures ------------------------------------------------------------------
 
@@ -90,7 +76,7 @@ class SignatureStore:
         latest, edition = self.latest_revision(snapshot_id, client_id), revision.edition
         if latest is not None and latest.edition.revision >= edition.revision:
             raise Conflict(f"The statement of {client_id} in snapshot {snapshot_id} has changed.")
-        self._connection.execute(
+        self._execute(
             sa.insert(statement_revisions).values(
                 fence=self._fence(snapshot_id),
                 client_id=client_id,
@@ -121,7 +107,7 @@ class SignatureStore:
             query = query.where(table.client_id == client_id)
         return [
             Revision(owner, Edition(version, revision, sha256), msgspec.convert(pack, Pack), erasure_id, public_key)
-            for owner, version, revision, sha256, pack, erasure_id, public_key in self._connection.execute(query)
+            for owner, version, revision, sha256, pack, erasure_id, public_key in self._execute(query)
         ]
 
     # --- Content of statements ---------------------------------------------------------------------
@@ -131,7 +117,7 @@ class SignatureStore:
         is empty.
         """
         table = snapshot_files.c
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(*ENTRY_COLUMNS).where(
                 table.fence == self._fence(snapshot_id),
                 table.resource.in_(RESOURCE_NAMES),
@@ -144,7 +130,7 @@ class SignatureStore:
     def deltas(self, snapshot_id: str, first: str, last: str) -> list[LeaderDelta]:
         """Return the deltas of the accounts from `first` to `last`."""
         table = snapshot_deltas.c
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(table.client_id, table.resource, sa.type_coerce(table.delta, sa.Text)).where(
                 table.fence == self._fence(snapshot_id),
                 table.client_id >= first,
@@ -156,7 +142,7 @@ class SignatureStore:
 
     def account_chains(self, service_chain_id: str) -> dict[str, tuple[str, datetime]]:
         """Return the own chains of accounts, and when their chain of the service was closed."""
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(account_chains.c.client_id, account_chains.c.chain_id, account_chains.c.closed_at).where(
                 account_chains.c.service_chain_id == service_chain_id
             )
@@ -165,16 +151,14 @@ class SignatureStore:
 
     def _fence(self, snapshot_id: str) -> int:
         return int(
-            self._connection.execute(
-                sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)
-            ).scalar_one()
+            self._execute(sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)).scalar_one()
         )
 
     # --- Trust ---------------------------------------------------------------------------------------
 
     def trust(self) -> Trust | None:
         """Return the current trust file, None if the service has not signed anything."""
-        row = self._connection.execute(sa.select(trust_files).order_by(trust_files.c.version.desc()).limit(1)).first()
+        row = self._execute(sa.select(trust_files).order_by(trust_files.c.version.desc()).limit(1)).first()
         return None if row is None else Trust(row.service, row.version, tuple(row.cas), row.recovery, row.signature)
 
     def add_trust(self, trust: Trust, now: datetime) -> None:
@@ -182,24 +166,13 @@ class SignatureStore:
         current = self.trust()
         if trust.version != (1 if current is None else current.version + 1):
             raise Conflict("The trust file was changed in the meantime. Run the command again.")
-        self._connection.execute(
-            sa.insert(trust_files).values(
-                version=trust.version,
-                service=trust.service,
-                cas=list(trust.cas),
-                recovery=trust.recovery,
-                signature=trust.signature,
-                created_at=now,
-            )
-        )
+        self._execute(sa.insert(trust_files).values(created_at=now, **values_of(trust)))
 
     def revoke(self, public_keys: Sequence[str], now: datetime) -> None:
         """Record keys as revoked. Statements that are not published yet become obsolete."""
         rows: list[dict[str, Any]] = [{"public_key": key, "revoked_at": now} for key in public_keys]
         upsert(self._connection, revoked_signers, rows, keys=["public_key"], change=["public_key"])
-        self._connection.execute(
-            sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1)
-        )
+        self._execute(sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1))
 
     def revoked(self) -> list[str]:
         """Return the revoked keys, sorted."""
@@ -209,9 +182,7 @@ class SignatureStore:
 
     def raise_version(self, version: int) -> int:
         """Let later publications have a version greater than this one. Return the last version."""
-        self._connection.execute(
+        self._execute(
             sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
         )
-        return int(
-            self._connection.execute(sa.select(counters.c.value).where(counters.c.name == "version")).scalar_one()
-        )
+        return int(self._execute(sa.select(counters.c.value).where(counters.c.name == "version")).scalar_one())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.state.columns import json_of
 from daybreak.state.manifests import ManifestStore
+from daybreak.state.records import columns_of
 from daybreak.state.schema import (
     account_chains,
     counters,
@@ -27,27 +28,7 @@ from daybreak.state.schema import (
 )
 from daybreak.state.statements import PreparedRead
 
-SNAPSHOT_COLUMNS = (
-    snapshots.c.snapshot_id,
-    snapshots.c.state,
-    snapshots.c.as_of,
-    snapshots.c.started_at,
-    snapshots.c.day,
-    snapshots.c.finished_at,
-    snapshots.c.published_at,
-    snapshots.c.failure,
-    snapshots.c.fence,
-    snapshots.c.builder,
-    snapshots.c.heartbeat_at,
-    snapshots.c.lease_until,
-    snapshots.c.progress,
-    snapshots.c.report,
-    snapshots.c.accepted_reason,
-    snapshots.c.version,
-    snapshots.c.chain_id,
-    snapshots.c.chain_reason,
-    snapshots.c.deltas_from,
-)
+SNAPSHOT_COLUMNS = columns_of(Snapshot, snapshots)
 _COLUMNS = PreparedRead(
     snapshots, (sa.type_coerce(snapshots.c.columns, sa.Text),), snapshots.c.snapshot_id == sa.bindparam("snapshot_id")
 )
@@ -57,9 +38,8 @@ UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HEL
 _END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
 
 
-def snapshot_of(row: Sequence[Any]) -> Snapshot:
-    """Return the snapshot of a row of SNAPSHOT_COLUMNS."""
-    snapshot_id, state, *rest = row
+def snapshot_of(snapshot_id: str, state: str, *rest: Any) -> Snapshot:
+    """Return the snapshot of the values of SNAPSHOT_COLUMNS."""
     return Snapshot(snapshot_id, SnapshotState(state), *rest)
 
 
@@ -91,7 +71,7 @@ class SnapshotStore(ManifestStore):
         fence = self._count("fence")
         if self._is_claimed(snapshot.day, now):
             return None
-        self._connection.execute(
+        self._execute(
             sa.update(snapshots)
             .where(snapshots.c.day == snapshot.day, snapshots.c.state == SnapshotState.BUILDING)
             .values(state=SnapshotState.FAILED, failure=_LEASE_EXPIRED, finished_at=now)
@@ -106,7 +86,7 @@ class SnapshotStore(ManifestStore):
         self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: Mapping[str, object]
     ) -> bool:
         """Renew the lease and store the progress. Return False when another builder has the run."""
-        renewed = self._connection.execute(
+        renewed = self._execute(
             sa.update(snapshots)
             .where(
                 snapshots.c.snapshot_id == snapshot_id,
@@ -135,13 +115,13 @@ class SnapshotStore(ManifestStore):
 
     def lapse(self, now: datetime) -> list[Snapshot]:
         """Mark building runs whose lease has lapsed as failed, and return them."""
-        rows = self._connection.execute(
+        return self._all(
             sa.update(snapshots)
             .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until <= now)
             .values(state=SnapshotState.FAILED, failure=_LEASE_EXPIRED, finished_at=now)
-            .returning(*SNAPSHOT_COLUMNS)
+            .returning(*SNAPSHOT_COLUMNS),
+            snapshot_of,
         )
-        return [snapshot_of(row) for row in rows]
 
     # --- Publishing ------------------------------------------------------------------------------
 
@@ -175,12 +155,12 @@ class SnapshotStore(ManifestStore):
             **chain_of(snapshot, served, version),
         )
         # These accounts have other files now than those that the deltas begin from.
-        self._connection.execute(
+        self._execute(
             sa.update(account_chains)
             .where(account_chains.c.closed_at >= snapshot.started_at)
             .values(from_version=version)
         )
-        self._connection.execute(sa.update(current_snapshot).values(snapshot_id=snapshot_id, moved_at=now))
+        self._execute(sa.update(current_snapshot).values(snapshot_id=snapshot_id, moved_at=now))
 
     def _check_publishable(self, snapshot: Snapshot, fence: int | None, accepted_reason: str | None) -> None:
         if fence is not None and (fence != snapshot.fence or snapshot.state == SnapshotState.FAILED):
@@ -220,7 +200,7 @@ class SnapshotStore(ManifestStore):
         `[erased]`. Return the number of changed values.
         """
         return sum(
-            self._connection.execute(
+            self._execute(
                 sa.update(column.table)
                 .where(sa.type_coerce(column, sa.Text).contains(text, autoescape=True))
                 .values({column: sa.func.replace(sa.type_coerce(column, sa.Text), text, ERASED)})
@@ -241,7 +221,7 @@ class SnapshotStore(ManifestStore):
         """Let the next run write the files of a Leader again, although the rows are unchanged."""
         fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
         own = snapshot_files.c
-        self._connection.execute(
+        self._execute(
             sa.update(snapshot_files)
             .where(own.fence == fence, own.resource == resource, own.client_id == client_id)
             .values(fingerprint="")
@@ -251,7 +231,7 @@ class SnapshotStore(ManifestStore):
 
     def current(self) -> Snapshot | None:
         """Return the published snapshot."""
-        return self._first(
+        return self._snapshot(
             sa.select(*SNAPSHOT_COLUMNS).join(
                 current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
             )
@@ -259,7 +239,7 @@ class SnapshotStore(ManifestStore):
 
     def get(self, snapshot_id: str) -> Snapshot | None:
         """Return a run, None when it is unknown."""
-        return self._first(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
+        return self._snapshot(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
 
     def columns(self, snapshot_id: str) -> RecordedColumns | None:
         """Return the columns that the files of a run have, None if it recorded none."""
@@ -268,17 +248,17 @@ class SnapshotStore(ManifestStore):
 
     def of_day(self, day: date) -> Snapshot | None:
         """Return the latest run for that day's publication."""
-        return self._first(
+        return self._snapshot(
             sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1)
         )
 
     def recent(self, limit: int = 50) -> list[Snapshot]:
         """Return the most recent runs, newest first."""
-        return self._all(sa.select(*SNAPSHOT_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
+        return self._snapshots(sa.select(*SNAPSHOT_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
 
     def published_since(self, since: datetime) -> list[Snapshot]:
         """Return snapshots published since that instant, newest first, whether or not they still have files."""
-        return self._all(
+        return self._snapshots(
             sa.select(*SNAPSHOT_COLUMNS)
             .where(snapshots.c.published_at >= since)
             .order_by(snapshots.c.published_at.desc(), snapshots.c.fence.desc())
@@ -286,7 +266,7 @@ class SnapshotStore(ManifestStore):
 
     def served(self) -> list[Snapshot]:
         """Return published and retired snapshots that have files, newest publication first."""
-        return self._all(
+        return self._snapshots(
             sa.select(*SNAPSHOT_COLUMNS)
             .where(
                 snapshots.c.state.in_([SnapshotState.PUBLISHED, SnapshotState.RETIRED]),
@@ -297,7 +277,7 @@ class SnapshotStore(ManifestStore):
 
     def unpublished(self) -> list[Snapshot]:
         """Return building, complete and held runs, newest first."""
-        return self._all(
+        return self._snapshots(
             sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.state.in_(UNPUBLISHED)).order_by(snapshots.c.fence.desc())
         )
 
@@ -310,7 +290,7 @@ class SnapshotStore(ManifestStore):
             sa.exists().where(snapshot_files.c.fence == snapshots.c.fence),
             sa.exists().where(snapshot_leaders.c.fence == snapshots.c.fence),
         )
-        return self._all(
+        return self._snapshots(
             sa.select(*SNAPSHOT_COLUMNS)
             .where(
                 sa.or_(sa.and_(finished, snapshots.c.files_stand), sa.and_(sa.not_(snapshots.c.files_stand), has_rows))
@@ -322,7 +302,7 @@ class SnapshotStore(ManifestStore):
 
     def _is_claimed(self, day: date, now: datetime) -> bool:
         """Return whether the day is done, or being built under a valid lease."""
-        row = self._connection.execute(
+        row = self._execute(
             sa.select(snapshots.c.state, snapshots.c.lease_until).where(
                 snapshots.c.day == day, snapshots.c.state != SnapshotState.FAILED
             )
@@ -333,7 +313,7 @@ class SnapshotStore(ManifestStore):
 
     def _count(self, name: str) -> int:
         """Increment a counter and return its new value. The counter stays locked until the transaction ends."""
-        value: int = self._connection.execute(
+        value: int = self._execute(
             sa.update(counters)
             .where(counters.c.name == name)
             .values(value=counters.c.value + 1)
@@ -342,7 +322,7 @@ class SnapshotStore(ManifestStore):
         return value
 
     def _begin(self, snapshot: Snapshot, fence: int, now: datetime, lease_seconds: int) -> Snapshot:
-        self._connection.execute(
+        self._execute(
             sa.insert(snapshots).values(
                 snapshot_id=snapshot.snapshot_id,
                 fence=fence,
@@ -365,10 +345,10 @@ class SnapshotStore(ManifestStore):
 
     def _lock_pointer(self) -> str | None:
         """Lock the pointer until the transaction ends and return the id of the served snapshot."""
-        return self._connection.execute(sa.select(current_snapshot.c.snapshot_id).with_for_update()).scalar()
+        return self._execute(sa.select(current_snapshot.c.snapshot_id).with_for_update()).scalar()
 
     def _locked(self, snapshot_id: str) -> Snapshot:
-        snapshot = self._first(
+        snapshot = self._snapshot(
             sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id).with_for_update(of=snapshots)
         )
         if snapshot is None:
@@ -376,11 +356,10 @@ class SnapshotStore(ManifestStore):
         return snapshot
 
     def _change(self, snapshot_id: str, **values: Any) -> None:
-        self._connection.execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(**values))
+        self._execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(**values))
 
-    def _first(self, statement: sa.Select[Any]) -> Snapshot | None:
-        row = self._connection.execute(statement).first()
-        return None if row is None else snapshot_of(row)
+    def _snapshot(self, statement: sa.Select[Any]) -> Snapshot | None:
+        return self._first(statement, snapshot_of)
 
-    def _all(self, statement: sa.Select[Any]) -> list[Snapshot]:
-        return [snapshot_of(row) for row in self._connection.execute(statement)]
+    def _snapshots(self, statement: sa.Select[Any]) -> list[Snapshot]:
+        return self._all(statement, snapshot_of)

@@ -1,14 +1,16 @@
-"""Prepared reads for the request path, upserts on both databases, and bulk inserts."""
+"""Base of the stores, prepared reads for the request path, upserts on both databases, and bulk inserts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
 from daybreak.state.columns import json_of
+
+T = TypeVar("T")
 
 _ROWS_PER_STATEMENT = 10_000
 
@@ -16,6 +18,27 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
     Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+
+
+class Store:
+    """Base of the stores: statements on the connection of one transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+
+    def _first(self, statement: sa.Executable, make: Callable[..., T]) -> T | None:
+        """Return `make(*row)` of the first row, None without a row."""
+        row = self._execute(statement).first()
+        return None if row is None else make(*row)
+
+    def _all(self, statement: sa.Executable, make: Callable[..., T]) -> list[T]:
+        """Return `make(*row)` of each row."""
+        return [make(*row) for row in self._execute(statement)]
+
+    def _changes(self, statement: sa.Executable) -> int:
+        """Return the number of rows that an UPDATE or DELETE changes."""
+        return self._execute(statement).rowcount
 
 
 class PreparedRead:

@@ -41,31 +41,6 @@ T = TypeVar("T")
 class Stores:
     """Stores of one transaction. Not usable after it ends."""
 
-    __slots__ = (
-        "api_tokens",
-        "audit",
-        "deliveries",
-        "deltas",
-        "directory",
-        "erasures",
-        "file_faults",
-        "identities",
-        "nodes",
-        "notifications",
-        "outbox",
-        "passkeys",
-        "password_resets",
-        "revoked_keys",
-        "run_requests",
-        "seats",
-        "sessions",
-        "signatures",
-        "snapshots",
-        "task_faults",
-        "throttle",
-        "webhooks",
-    )
-
     def __init__(self, connection: sa.Connection) -> None:
         self.seats = SeatStore(connection)
         self.identities = IdentityStore(connection)

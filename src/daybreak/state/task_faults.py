@@ -8,8 +8,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.state.columns import KEY, Instant
+from daybreak.state.records import values_of
 from daybreak.state.schema import metadata
-from daybreak.state.statements import upsert
+from daybreak.state.statements import Store, upsert
 
 # Tasks that failed and have not succeeded since.
 task_faults = sa.Table(
@@ -34,27 +35,21 @@ class TaskFault:
     error: str
 
 
-class TaskFaultStore:
+class TaskFaultStore(Store):
     """Tasks that fail at present, on all hosts."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def record(self, fault: TaskFault) -> None:
         """Record a failure. It replaces the previous one of the task on this host."""
-        row = {name: getattr(fault, name) for name in task_faults.columns.keys()}  # noqa: SIM118 - not a mapping
-        upsert(self._connection, task_faults, [row], keys=("task", "host"))
+        upsert(self._connection, task_faults, [values_of(fault)], keys=("task", "host"))
 
     def clear(self, task: str, host: str) -> None:
         """Record that a task succeeded."""
-        self._connection.execute(sa.delete(task_faults).where(task_faults.c.task == task, task_faults.c.host == host))
+        self._execute(sa.delete(task_faults).where(task_faults.c.task == task, task_faults.c.host == host))
 
     def list_all(self) -> list[TaskFault]:
-        rows = self._connection.execute(
-            sa.select(*task_faults.columns).order_by(task_faults.c.task, task_faults.c.host)
-        )
-        return [TaskFault(*row) for row in rows]
+        found = sa.select(*task_faults.columns).order_by(task_faults.c.task, task_faults.c.host)
+        return self._all(found, TaskFault)
 
     def delete_before(self, before: datetime) -> int:
         """Delete faults that were recorded before that instant, such as those of hosts that are gone."""
-        return self._connection.execute(sa.delete(task_faults).where(task_faults.c.failed_at < before)).rowcount
+        return self._changes(sa.delete(task_faults).where(task_faults.c.failed_at < before))

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from daybreak.state.columns import json_of
 from daybreak.state.schema import throttle
-from daybreak.state.statements import insert_into
+from daybreak.state.statements import Store, insert_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,8 @@ def _wait_us(rule: ThrottleRule, counted: _Hits, now_us: int, attempts: int) -> 
     return max(wait, 0) if excess < 0 else rule.window_seconds * _SECOND
 
 
-class ThrottleStore:
+class ThrottleStore(Store):
     """Attempt counters, shared by all workers and nodes."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
 
     def count(self, rules: Sequence[ThrottleRule], now: datetime, *, attempts: int = 1) -> ThrottleRule | None:
         """Count attempts against every rule, atomically. Returns the exceeded rule, None when all are allowed.
@@ -128,14 +125,14 @@ class ThrottleStore:
             # A refused attempt must not create rows: invented emails could fill the disk.
             created = [{"k": key, "w": window} for (key, window), hits in stored.items() if not hits]
             if created:
-                self._connection.execute(_DELETE, created)
+                self._execute(_DELETE, created)
             return longest[1]
-        self._connection.execute(_COUNT, changes)
+        self._execute(_COUNT, changes)
         return None
 
     def retry_after_seconds(self, rule: ThrottleRule, now: datetime, *, attempts: int = 1) -> int:
         """Return the time until that many attempts are allowed."""
-        hits = self._connection.execute(
+        hits = self._execute(
             sa.select(throttle.c.hits).where(
                 throttle.c.key == rule.key, throttle.c.window_seconds == rule.window_seconds
             )
@@ -145,10 +142,10 @@ class ThrottleStore:
         return max(1, -(-wait_us // _SECOND)) if wait_us else 0
 
     def clear(self, key: str) -> None:
-        self._connection.execute(_CLEAR, {"k": key})
+        self._execute(_CLEAR, {"k": key})
 
     def delete_expired(self, before: datetime) -> int:
-        return self._connection.execute(sa.delete(throttle).where(throttle.c.over_at < before)).rowcount
+        return self._changes(sa.delete(throttle).where(throttle.c.over_at < before))
 
     def _lock(self, rules: Sequence[ThrottleRule], now: datetime) -> dict[tuple[str, int], _Hits]:
         """Lock the row of each rule until the transaction ends, and return the stored attempts."""
@@ -156,6 +153,6 @@ class ThrottleStore:
         stored: dict[tuple[str, int], _Hits] = {}
         for rule in rules:
             row = {"key": rule.key, "window_seconds": rule.window_seconds, "hits": [], "over_at": now}
-            hits = self._connection.execute(lock, row).scalar_one()
+            hits = self._execute(lock, row).scalar_one()
             stored[rule.key, rule.window_seconds] = json_of(hits)
         return stored

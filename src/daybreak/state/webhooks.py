@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,57 +10,45 @@ import sqlalchemy as sa
 
 from daybreak.domain.events import Webhook
 from daybreak.domain.identity import Seat
-from daybreak.state.records import GRANT_COLUMNS, grant_of
+from daybreak.state.records import GRANT_COLUMNS, columns_of, grant_of, values_of
 from daybreak.state.schema import accounts, grants, seats, webhooks
+from daybreak.state.statements import Store
 
-_COLUMNS = tuple(webhooks.columns)
-
-
-def _webhook_of(row: Sequence[Any]) -> Webhook:
-    return Webhook(*row)
+_COLUMNS = columns_of(Webhook, webhooks)
 
 
-class WebhookStore:
+class WebhookStore(Store):
     """Endpoints of accounts."""
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-
     def add(self, webhook: Webhook) -> None:
-        values = {column.name: getattr(webhook, column.name) for column in _COLUMNS}
-        self._connection.execute(sa.insert(webhooks).values(**values))
+        self._execute(sa.insert(webhooks).values(values_of(webhook)))
 
     def get(self, endpoint_id: str) -> Webhook | None:
-        row = self._connection.execute(sa.select(*_COLUMNS).where(webhooks.c.endpoint_id == endpoint_id)).first()
-        return None if row is None else _webhook_of(row)
+        return self._first(sa.select(*_COLUMNS).where(webhooks.c.endpoint_id == endpoint_id), Webhook)
 
     def list_for(self, client_id: str) -> list[Webhook]:
         """Return the endpoints of an account, oldest first."""
-        rows = self._connection.execute(
-            sa.select(*_COLUMNS)
-            .where(webhooks.c.client_id == client_id)
-            .order_by(webhooks.c.created_at, webhooks.c.endpoint_id)
-        )
-        return [_webhook_of(row) for row in rows]
+        own = sa.select(*_COLUMNS).where(webhooks.c.client_id == client_id)
+        return self._all(own.order_by(webhooks.c.created_at, webhooks.c.endpoint_id), Webhook)
 
     def list_for_update(self, client_id: str) -> list[Webhook]:
         """Return the endpoints of an account, and lock the account: other callers wait until this transaction ends."""
         # SQLite ignores FOR UPDATE: it allows one write transaction at a time.
-        self._connection.execute(
+        self._execute(
             sa.select(accounts.c.client_id).where(accounts.c.client_id == client_id).with_for_update(key_share=True)
         )
         return self.list_for(client_id)
 
     def list_enabled(self, after_id: str, limit: int) -> list[Webhook]:
         """Return enabled endpoints of active accounts with ids greater than `after_id`, by id."""
-        rows = self._connection.execute(
+        return self._all(
             sa.select(*_COLUMNS)
             .join(accounts, accounts.c.client_id == webhooks.c.client_id)
             .where(webhooks.c.endpoint_id > after_id, webhooks.c.disabled_at.is_(None), accounts.c.active)
             .order_by(webhooks.c.endpoint_id)
-            .limit(limit)
+            .limit(limit),
+            Webhook,
         )
-        return [_webhook_of(row) for row in rows]
 
     def list_ownerless(self, *, owner_id: str | None = None, endpoint_id: str | None = None) -> list[Webhook]:
         """Return enabled endpoints whose owner may no longer manage webhooks of the account.
@@ -82,14 +70,14 @@ class WebhookStore:
             statement = statement.where(webhooks.c.endpoint_id == endpoint_id)
         width = len(_COLUMNS)
         return [
-            _webhook_of(row[:width])
-            for row in self._connection.execute(statement).all()
+            Webhook(*row[:width])
+            for row in self._execute(statement).all()
             if row[width] is not False or row[width + 1] is None or not grant_of(row[width + 1 :]).manages_webhooks
         ]
 
     def remove(self, endpoint_id: str) -> bool:
         """Delete an endpoint with its deliveries. Returns False when it does not exist."""
-        removed = self._connection.execute(sa.delete(webhooks).where(webhooks.c.endpoint_id == endpoint_id))
+        removed = self._execute(sa.delete(webhooks).where(webhooks.c.endpoint_id == endpoint_id))
         return removed.rowcount == 1
 
     def rotate(self, endpoint_id: str, sealed_secret: str, previous_until: datetime) -> bool:
@@ -124,26 +112,26 @@ class WebhookStore:
 
     def list_failing(self) -> list[str]:
         """Return the ids of endpoints whose last attempt failed."""
-        rows = self._connection.execute(sa.select(webhooks.c.endpoint_id).where(webhooks.c.failing_since.is_not(None)))
+        rows = self._execute(sa.select(webhooks.c.endpoint_id).where(webhooks.c.failing_since.is_not(None)))
         return [row[0] for row in rows]
 
     def set_failing(self, endpoint_id: str, since: datetime | None) -> None:
         self._change(endpoint_id, failing_since=since)
 
     def is_account_active(self, client_id: str) -> bool:
-        found = self._connection.execute(sa.select(accounts.c.active).where(accounts.c.client_id == client_id))
+        found = self._execute(sa.select(accounts.c.active).where(accounts.c.client_id == client_id))
         return bool(found.scalar())
 
     def sealed_secrets(self) -> list[str]:
         """Return every stored secret, encrypted."""
-        rows = self._connection.execute(sa.select(webhooks.c.sealed_secret, webhooks.c.previous_secret))
+        rows = self._execute(sa.select(webhooks.c.sealed_secret, webhooks.c.previous_secret))
         return [secret for row in rows for secret in row if secret is not None]
 
     def reseal(self, reseal: Callable[[str, str], str | None]) -> int:
         """Replace each secret by `reseal(endpoint_id, sealed)`; None keeps it. Returns the number replaced."""
         replaced = 0
         columns = (webhooks.c.sealed_secret, webhooks.c.previous_secret)
-        for endpoint_id, *secrets in self._connection.execute(sa.select(webhooks.c.endpoint_id, *columns)).all():
+        for endpoint_id, *secrets in self._execute(sa.select(webhooks.c.endpoint_id, *columns)).all():
             for column, sealed in zip(columns, secrets, strict=True):
                 again = None if sealed is None else reseal(endpoint_id, sealed)
                 if again is not None:
@@ -152,7 +140,7 @@ class WebhookStore:
         return replaced
 
     def _change(self, endpoint_id: str, *conditions: sa.ColumnElement[bool], **values: Any) -> bool:
-        changed = self._connection.execute(
+        changed = self._execute(
             sa.update(webhooks).where(webhooks.c.endpoint_id == endpoint_id, *conditions).values(**values)
         )
         return changed.rowcount == 1

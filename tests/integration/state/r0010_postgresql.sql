@@ -423,5 +423,5 @@ INSERT INTO current_snapshot (slot) VALUES (1);
 INSERT INTO audit_retention (slot) VALUES (1);
 
 
-CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY);
+CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num));
 INSERT INTO alembic_version VALUES ('r0010');

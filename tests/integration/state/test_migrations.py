@@ -69,7 +69,25 @@ def test_new_database_has_the_declared_schema(state_url: str) -> None:
     assert differences(state_url) == []
 
 
-def test_earlier_database_is_migrated_to_the_declared_schema(empty_url: str) -> None:
+def indexes(url: str) -> set[tuple[str, str]]:
+    """Return the names and definitions of all indexes."""
+    is_file = url.startswith("sqlite")
+    engine = sqlite_engine(Path(url[10:])) if is_file else blocking_engine(url)
+    query = (
+        "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+        if is_file
+        else "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
+    )
+    try:
+        with engine.connect() as connection:
+            return {(name, text) for name, text in connection.exec_driver_sql(query)}
+    finally:
+        engine.dispose()
+
+
+def test_earlier_database_is_migrated_to_the_schema_of_a_new_one(
+    empty_url: str, request: pytest.FixtureRequest
+) -> None:
     if empty_url.startswith("sqlite"):
         path = Path(empty_url[10:])
         path.parent.mkdir()
@@ -80,6 +98,8 @@ def test_earlier_database_is_migrated_to_the_declared_schema(empty_url: str) -> 
             connection.execute(Path(__file__).with_name("r0010_postgresql.sql").read_bytes())
     assert migrate(empty_url) == HEAD
     assert differences(empty_url) == []
+    new_url = request.getfixturevalue("sqlite_url" if empty_url.startswith("sqlite") else "migrated_postgresql_url")
+    assert indexes(empty_url) == indexes(new_url)
 
 
 def test_new_sqlite_file_stores_large_tables_without_row_ids(tmp_path: Path) -> None:
