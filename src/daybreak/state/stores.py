@@ -8,7 +8,7 @@ every method raises `Unavailable` with the code `state_unavailable`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import sqlalchemy as sa
 
@@ -35,35 +35,53 @@ from daybreak.state.task_faults import TaskFaultStore
 from daybreak.state.throttle import ThrottleStore
 from daybreak.state.webhooks import WebhookStore
 
+S = TypeVar("S")
 T = TypeVar("T")
+
+
+class _StoreOf(Generic[S]):
+    """Attribute that creates a store when it is first read. A transaction uses few of them."""
+
+    def __init__(self, kind: Callable[[sa.Connection], S]) -> None:
+        self._kind = kind
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, stores: Stores, _owner: type) -> S:
+        # The next read finds the store in the dictionary.
+        store = stores.__dict__[self._name] = self._kind(stores.connection)
+        return store
 
 
 class Stores:
     """Stores of one transaction. Not usable after it ends."""
 
+    seats = _StoreOf(SeatStore)
+    identities = _StoreOf(IdentityStore)
+    sessions = _StoreOf(SessionStore)
+    passkeys = _StoreOf(PasskeyStore)
+    api_tokens = _StoreOf(ApiTokenStore)
+    throttle = _StoreOf(ThrottleStore)
+    audit = _StoreOf(AuditStore)
+    run_requests = _StoreOf(RunRequestStore)
+    snapshots = _StoreOf(SnapshotStore)
+    deltas = _StoreOf(DeltaStore)
+    signatures = _StoreOf(SignatureStore)
+    erasures = _StoreOf(ErasureStore)
+    file_faults = _StoreOf(FileFaultStore)
+    directory = _StoreOf(DirectoryStore)
+    task_faults = _StoreOf(TaskFaultStore)
+    nodes = _StoreOf(NodeStore)
+    outbox = _StoreOf(OutboxStore)
+    deliveries = _StoreOf(DeliveryStore)
+    webhooks = _StoreOf(WebhookStore)
+    notifications = _StoreOf(NotificationStore)
+    password_resets = _StoreOf(PasswordResetStore)
+    revoked_keys = _StoreOf(RevokedKeyStore)
+
     def __init__(self, connection: sa.Connection) -> None:
-        self.seats = SeatStore(connection)
-        self.identities = IdentityStore(connection)
-        self.sessions = SessionStore(connection)
-        self.passkeys = PasskeyStore(connection)
-        self.api_tokens = ApiTokenStore(connection)
-        self.throttle = ThrottleStore(connection)
-        self.audit = AuditStore(connection)
-        self.run_requests = RunRequestStore(connection)
-        self.snapshots = SnapshotStore(connection)
-        self.deltas = DeltaStore(connection)
-        self.signatures = SignatureStore(connection)
-        self.erasures = ErasureStore(connection)
-        self.file_faults = FileFaultStore(connection)
-        self.directory = DirectoryStore(connection)
-        self.task_faults = TaskFaultStore(connection)
-        self.nodes = NodeStore(connection)
-        self.outbox = OutboxStore(connection)
-        self.deliveries = DeliveryStore(connection)
-        self.webhooks = WebhookStore(connection)
-        self.notifications = NotificationStore(connection)
-        self.password_resets = PasswordResetStore(connection)
-        self.revoked_keys = RevokedKeyStore(connection)
+        self.connection = connection
 
 
 class State(Protocol):
