@@ -23,6 +23,7 @@ from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID
 from daybreak.web.api.operation import FILES, ApiRoute, Operation, Parameter, ResponseType
+from daybreak.web.api.responses import view_of
 from daybreak.web.http.streaming import streamed
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
@@ -122,19 +123,7 @@ async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
 
 
 def _line(event: AuditEvent) -> AuditLine:
-    return AuditLine(
-        id=event.event_id or 0,
-        at=event.at,
-        action=event.action,
-        result=event.result,
-        actor=event.actor,
-        seat_id=event.seat_id,
-        subject=event.subject,
-        address=event.address,
-        user_agent=event.user_agent,
-        request_id=event.request_id,
-        details=dict(event.details),
-    )
+    return view_of(AuditLine, event, id=event.event_id or 0)
 
 
 def _instant(request: Request, parameter: Parameter) -> datetime | None:

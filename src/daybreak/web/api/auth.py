@@ -27,6 +27,7 @@ from daybreak.web.api.responses import (
     SwitchResult,
     SwitchView,
     context_view,
+    view_of,
 )
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
@@ -236,12 +237,7 @@ class _AuthEndpoints:
 def _login_result(outcome: SessionStarted | SecondFactorPending) -> LoginResult:
     if isinstance(outcome, SecondFactorPending):
         return LoginResult(seat_id=outcome.seat_id, token=outcome.token)
-    return LoginResult(
-        seat_id=outcome.seat_id,
-        token=outcome.token,
-        client_id=outcome.client_id,
-        device_id=outcome.device_id,
-    )
+    return view_of(LoginResult, outcome)
 
 
 def _device_id(request: Request) -> str | None:

@@ -24,7 +24,7 @@ from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID, link_result, require_plain_path
 from daybreak.web.api.operation import FILES, ApiRoute, Header, Operation, Parameter, ResponseType
-from daybreak.web.api.responses import LinkResult
+from daybreak.web.api.responses import LinkResult, view_of
 from daybreak.web.http.conditional import evaluate
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
@@ -216,14 +216,12 @@ def _version(text: str) -> int | None:
 def _feed_view(client_id: str, feed: DeltaFeed) -> DeltaFeedView:
     chain = feed.chain
     return DeltaFeedView(
-        DeltaFeedData(
+        view_of(
+            DeltaFeedData,
+            chain.current,
             client_id=client_id,
             chain_id=chain.chain_id,
             oldest_version=chain.oldest_version,
-            version=chain.current.version,
-            snapshot_id=chain.current.snapshot_id,
-            as_of=chain.current.as_of,
-            published_at=chain.current.published_at,
             next_expected_at=feed.freshness.next_expected_at,
             entries=tuple(map(_entry, chain.entries)),
         )
@@ -231,15 +229,8 @@ def _feed_view(client_id: str, feed: DeltaFeed) -> DeltaFeedView:
 
 
 def _entry(entry: ChainEntry) -> DeltaEntry:
-    publication = entry.publication
-    return DeltaEntry(
-        version=publication.version,
-        from_version=publication.version - 1,
-        snapshot_id=publication.snapshot_id,
-        as_of=publication.as_of,
-        published_at=publication.published_at,
-        resources={resource.name: _resource(resource, entry.resources.get(resource.name)) for resource in RESOURCES},
-    )
+    resources = {resource.name: _resource(resource, entry.resources.get(resource.name)) for resource in RESOURCES}
+    return view_of(DeltaEntry, entry.publication, from_version=entry.publication.version - 1, resources=resources)
 
 
 def _resource(resource: Resource, delta: ResourceDelta | None) -> ResourceDeltaView:
@@ -247,18 +238,9 @@ def _resource(resource: Resource, delta: ResourceDelta | None) -> ResourceDeltaV
         return ResourceDeltaView("unchanged")
     if delta.state == "full_required":
         return ResourceDeltaView("full_required", delta.reason)
-    return ResourceDeltaView(
-        state="changed",
-        inserted=delta.inserted,
-        deleted=delta.deleted,
-        rows_before=delta.rows_before,
-        rows_after=delta.rows_after,
-        content_sha256_before=delta.content_sha256_before,
-        content_sha256_after=delta.content_sha256_after,
-        constants=dict(delta.constants),
-        files={
-            name: DeltaFileView(resource.file_name(delta_format(name)), stored.bytes, stored.sha256)
-            for name, stored in delta.formats.items()
-            if name in DEFAULT_FORMATS
-        },
-    )
+    files = {
+        name: DeltaFileView(resource.file_name(delta_format(name)), stored.bytes, stored.sha256)
+        for name, stored in delta.formats.items()
+        if name in DEFAULT_FORMATS
+    }
+    return view_of(ResourceDeltaView, delta, reason=UNSET, files=files)

@@ -16,7 +16,7 @@ from daybreak.web.api import examples
 from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.manifest import ManifestView, manifest_view
 from daybreak.web.api.operation import FILES, ApiRoute, Header, Operation, Parameter, ResponseType, Variant
-from daybreak.web.api.responses import LinkResult, LinkView
+from daybreak.web.api.responses import LinkResult, LinkView, view_of
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
@@ -114,19 +114,5 @@ def _file_variants(formats: tuple[str, ...]) -> tuple[Variant, ...]:
 
 def link_result(issued: IssuedLink) -> LinkResult:
     """Return the body of the answer with a link."""
-    file = issued.file
-    return LinkResult(
-        LinkView(
-            url=issued.url,
-            expires_at=issued.expires_at,
-            snapshot_id=file.snapshot_id,
-            version=file.version,
-            as_of=file.as_of,
-            published_at=file.published_at,
-            resource=file.resource,
-            format=file.format,
-            rows=file.rows,
-            bytes=file.stored.bytes,
-            sha256=file.stored.sha256,
-        )
-    )
+    stored = {"bytes": issued.file.stored.bytes, "sha256": issued.file.stored.sha256}
+    return LinkResult(view_of(LinkView, issued.file, url=issued.url, expires_at=issued.expires_at, **stored))

@@ -15,6 +15,7 @@ from daybreak.downloads import Manifest
 from daybreak.proof.report import incomplete_resources
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
+from daybreak.web.api.responses import view_of
 
 
 class FormatView(msgspec.Struct, frozen=True):
@@ -68,15 +69,11 @@ def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) ->
     incomplete = incomplete_resources(manifest.snapshot.report)
     by_name = {entry.resource: entry for entry in manifest.entries}
     snapshot, freshness = manifest.snapshot, manifest.freshness
-    assert snapshot.published_at is not None  # the current snapshot is published
-    assert snapshot.version is not None
     return ManifestView(
-        ManifestData(
+        view_of(
+            ManifestData,
+            snapshot,
             client_id=client_id,
-            snapshot_id=snapshot.snapshot_id,
-            version=snapshot.version,
-            as_of=snapshot.as_of,
-            published_at=snapshot.published_at,
             next_expected_at=freshness.next_expected_at,
             late=freshness.late,
             reason=freshness.reason,
@@ -86,13 +83,11 @@ def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) ->
                     title=resource.title,
                     rows=by_name[resource.name].rows,
                     files=tuple(
-                        FormatView(
+                        view_of(
+                            FormatView,
+                            stored,
                             format=name,
                             path=f"/download/v1/files/{client_id}/{resource.path_for(format_named(name))}",
-                            bytes=stored.bytes,
-                            sha256=stored.sha256,
-                            content_bytes=stored.content_bytes,
-                            content_sha256=stored.content_sha256,
                         )
                         for name, stored in by_name[resource.name].formats.items()
                         if name in formats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,6 +12,14 @@ from daybreak import __version__
 from daybreak.access.sessions import Context
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
+
+View = TypeVar("View", bound=msgspec.Struct)
+
+
+def view_of(kind: type[View], source: object, **other: Any) -> View:
+    """Return a body with the attributes of a value that have the names of its fields, and `other` fields."""
+    copied = (name for name in kind.__struct_fields__ if name not in other)
+    return kind(**{name: getattr(source, name) for name in copied}, **other)
 
 
 class LoginRequest(msgspec.Struct, frozen=True):
@@ -184,20 +192,10 @@ class ReadinessView(msgspec.Struct, frozen=True):
 def context_view(context: Context) -> ContextView:
     """Return the list entry of a context."""
     account = context.granted.account
-    return ContextView(
-        client_id=account.client_id,
+    return view_of(
+        ContextView,
+        account,
         current_context=context.current,
-        first_name=account.first_name,
-        last_name=account.last_name,
-        phone_number=account.phone_number,
-        phone_number_type=account.phone_number_type,
-        campaign_messages_monthly_threshold=account.campaign_messages_monthly_threshold,
-        campaign_messages_monthly_used=account.campaign_messages_monthly_used,
         roles=context.granted.grant.roles,
-        onboarding_billing_state=BillingStateView(
-            billing_provided=account.billing.billing_provided,
-            billing_required=account.billing.billing_required,
-            trial_length_days=account.billing.trial_length_days,
-            trial_started=account.billing.trial_started,
-        ),
+        onboarding_billing_state=view_of(BillingStateView, account.billing),
     )
