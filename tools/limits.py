@@ -113,7 +113,7 @@ def _requests() -> list[Row]:
 
 
 def _downloads() -> list[Row]:
-    from daybreak.web.api.links import INLINE_BYTES
+    from daybreak.web.file_sender import INLINE_BYTES
     from daybreak.web.http.ranges import MAX_RANGES
 
     return [

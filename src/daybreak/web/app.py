@@ -23,6 +23,7 @@ from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
 from daybreak.web.doors.sharing.routes import sharing_routes
 from daybreak.web.errors import exception_handlers
+from daybreak.web.file_sender import FileSender
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.middleware.access_log import AccessLogMiddleware
 from daybreak.web.middleware.base_path import BasePathMiddleware
@@ -47,6 +48,7 @@ Background = Callable[[], AbstractAsyncContextManager[None]]
 def create_app(services: Services, background: Background) -> Application:
     """Create the application of one worker. The context `background` is open while the worker runs."""
     guard, probe = DigestGuard(), ReadinessProbe(services)
+    sender = FileSender(services, guard)
     dashboard = create_dashboard_context(services)
 
     @asynccontextmanager
@@ -58,7 +60,7 @@ def create_app(services: Services, background: Background) -> Application:
 
     # The router tries routes in this order, so the busiest come first.
     api = [
-        *link_routes(services, guard),
+        *link_routes(services, sender),
         # Before the paths of files, one of which matches every path.
         *delta_routes(services),
         *statement_routes(services),

@@ -17,9 +17,7 @@ from daybreak.settings import Settings
 from daybreak.web.api import examples
 from daybreak.web.api.files import CLIENT_ID
 from daybreak.web.api.operation import LINKS, AnyOperation, Header, Operation, Parameter, ResponseType
-
-STORE_URL_SECONDS = 60
-"""Lifetime of the URL of an object store that a link redirects to."""
+from daybreak.web.file_sender import STORE_URL_SECONDS
 
 _LINK_FIELDS = {
     "expires": ("Expiry of the link, as a Unix timestamp in seconds.", "1795509900"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 
 import msgspec
@@ -27,6 +28,16 @@ class Segment(msgspec.Struct, frozen=True):
     prefix: bytes
     start: int
     length: int
+
+
+class FileEntity(msgspec.Struct, frozen=True):
+    """A file as a client sees it. `headers` are those of all its responses, without the length of the body. They have
+    names in lower case, and contain the entity tag.
+    """
+
+    headers: Mapping[str, str]
+    modified_at: datetime
+    bytes: int
 
 
 class FileAnswer(msgspec.Struct, frozen=True):
@@ -70,23 +81,24 @@ def file_headers(file: CurrentFile, representation: Representation) -> dict[str,
     return headers
 
 
-def file_answer(
-    file: CurrentFile, representation: Representation, request_headers: Mapping[str, str], *, method: str
-) -> FileAnswer:
+def entity_of(file: CurrentFile, representation: Representation) -> FileEntity:
+    """Return a file in a representation."""
+    return FileEntity(file_headers(file, representation), file.modified_at, file.stored.bytes)
+
+
+def file_answer(entity: FileEntity, request_headers: Mapping[str, str], *, method: str) -> FileAnswer:
     """Return the response to a GET or HEAD request, with its conditions and ranges (RFC 9110 §13 and §14).
 
     Args:
-        file: The file.
-        representation: The chosen representation.
+        entity: The file.
         request_headers: The headers of the request, with names in lower case.
         method: `GET` or `HEAD`.
 
     Raises:
         RequestError: `precondition_failed` or `range_not_satisfiable`.
     """
-    headers = file_headers(file, representation)
-    etag, size = headers["etag"], file.stored.bytes
-    outcome = evaluate(request_headers, etag=etag, modified=file.modified_at)
+    headers, etag, size = dict(entity.headers), entity.headers["etag"], entity.bytes
+    outcome = evaluate(request_headers, etag=etag, modified=entity.modified_at)
     if outcome == "failed":
         raise RequestError("The file does not match the condition of the request.", code="precondition_failed")
     if outcome == "not_modified":
@@ -95,7 +107,7 @@ def file_answer(
     if method == "HEAD":
         return FileAnswer(200, whole)
     if "range" in request_headers and range_applies(
-        request_headers.get("if-range"), etag=etag, modified=file.modified_at
+        request_headers.get("if-range"), etag=etag, modified=entity.modified_at
     ):
         ranges = parse_ranges(request_headers["range"], size)
         if isinstance(ranges, Unsatisfiable):

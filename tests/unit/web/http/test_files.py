@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.domain.errors import RequestError
 from daybreak.domain.snapshot import CurrentFile, StoredFormat
-from daybreak.web.http.files import FileAnswer, Segment, file_answer, file_headers
+from daybreak.web.http.files import FileAnswer, Segment, entity_of, file_answer, file_headers
 from daybreak.web.http.negotiation import Representation
 
 AT = datetime(2026, 11, 22, 4, tzinfo=UTC)
@@ -17,7 +17,8 @@ AS_TEXT = Representation("text/csv", "gzip", "members.csv", "c", varies=True)
 
 
 def answer(method: str = "GET", **headers: str) -> FileAnswer:
-    return file_answer(FILE, AS_FILE, {name.replace("_", "-"): value for name, value in headers.items()}, method=method)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return file_answer(entity_of(FILE, AS_FILE), named, method=method)
 
 
 def test_request_without_range_returns_the_whole_file() -> None:

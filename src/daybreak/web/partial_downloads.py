@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 
 _MAX_DOWNLOADS = 4096
@@ -19,13 +19,13 @@ class _Download:
 
 
 class PartialDownloads:
-    """Most recent downloads in parts, by link and client address."""
+    """Most recent downloads in parts."""
 
     def __init__(self) -> None:
-        self._downloads: OrderedDict[tuple[bytes, bytes, str], _Download] = OrderedDict()
+        self._downloads: OrderedDict[Hashable, _Download] = OrderedDict()
 
     async def record(
-        self, key: tuple[bytes, bytes, str], record: Callable[[], Awaitable[None]], *, part_bytes: int, file_bytes: int
+        self, key: Hashable, record: Callable[[], Awaitable[None]], *, part_bytes: int, file_bytes: int
     ) -> None:
         """Record the download of a part, unless an earlier record covers it.
 
@@ -33,7 +33,7 @@ class PartialDownloads:
         recorded again. A failed record covers nothing.
 
         Args:
-            key: Path and query of the link, and address of the client.
+            key: What was requested, with which credential and from which address.
             record: Records a download. Its errors are raised.
             part_bytes: Length of this part.
             file_bytes: Length of the file.

@@ -1,0 +1,165 @@
+"""Sending a stored file: from the disk, through nginx, or from the object store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from io import FileIO
+from typing import Literal
+from urllib.parse import quote
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak import downloads
+from daybreak.domain.errors import FileStoreError, Unavailable
+from daybreak.downloads import OpenedFile
+from daybreak.web.http.digests import DigestGuard
+from daybreak.web.http.files import FileAnswer, FileEntity, file_answer
+from daybreak.web.http.ranges import parse_ranges
+from daybreak.web.metrics import count_event
+from daybreak.web.partial_downloads import PartialDownloads
+from daybreak.web.request_state import caller_of, request_id_of
+from daybreak.web.services import Services
+from daybreak.web.transfers import (
+    FileTransfer,
+    TransferLimit,
+    file_pieces,
+    read_segments,
+    store_pieces,
+    with_first_piece,
+)
+
+STORE_URL_SECONDS = 60
+"""Lifetime of the URL of an object store that a link redirects to."""
+# The location of the files in the nginx configuration of docs/how-to/operations.md.
+ACCELERATED_LOCATION = "/daybreak-files/"
+# Smaller bodies are sent in one piece, and do not count as transfers.
+INLINE_BYTES = 64 * 1024
+_log = structlog.get_logger("daybreak.web")
+
+
+class FileSender:
+    """Sends files that a credential may have, and records the downloads. One per worker."""
+
+    def __init__(self, services: Services, guard: DigestGuard) -> None:
+        self._services = services
+        self._guard = guard
+        self._transfers = TransferLimit(services.settings.files.max_transfers)
+        self._partial_downloads = PartialDownloads()
+
+    async def send(self, request: Request, opened: OpenedFile, entity: FileEntity, *, redirect: bool) -> Response:
+        """Return the response to a GET or HEAD request, which is recorded before the first byte.
+
+        `redirect`: a file in an object store may be replaced by a redirect to it.
+
+        Raises:
+            RequestError, RateLimited, FileStoreError, Unavailable.
+        """
+        try:
+            return await self._send(request, opened, entity, redirect=redirect)
+        except (FileStoreError, Unavailable) as error:
+            count_event(error.code)
+            _log.error(
+                "file_not_served",
+                request_id=request_id_of(request.scope),
+                key=opened.file.stored.key,
+                code=error.code,
+                cause=error.message,
+            )
+            raise
+
+    async def _send(self, request: Request, opened: OpenedFile, entity: FileEntity, *, redirect: bool) -> Response:
+        file = self._services.files.open_local(opened.file.stored.key)
+        if file is None:
+            return await (self._redirect if redirect else self._send_from_store)(request, opened, entity)
+        with ExitStack() as resources:
+            resources.enter_context(file)
+            await self._guard.check(file, opened.file)
+            headers = _merged_headers(request)
+            answer = file_answer(entity, headers, method=request.method)
+            if self._is_accelerated(answer, headers):
+                await self._record(request, opened, answer.length)
+                return _accelerated(entity, opened.file.stored.key)
+            if answer.length <= INLINE_BYTES:
+                body = _read(file, answer, opened.file.stored.key)
+                await self._record(request, opened, answer.length)
+                return Response(body, answer.status, answer.headers)
+            resources.enter_context(self._transfers.transfer())
+            await self._record(request, opened, answer.length)
+            # From here on, the response owns the file and its transfer slot.
+            return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
+
+    async def _redirect(self, request: Request, opened: OpenedFile, entity: FileEntity) -> Response:
+        method: Literal["GET", "HEAD"] = "HEAD" if request.method == "HEAD" else "GET"
+        key = opened.file.stored.key
+        url = await self._services.files.signed_url(key, seconds=STORE_URL_SECONDS, method=method)
+        if url is None:
+            raise Unavailable("The file store is not available.", code="files_unavailable")
+        headers = {"Location": url} | ({"Vary": entity.headers["vary"]} if "vary" in entity.headers else {})
+        await self._record(request, opened, _requested_bytes(request, opened))
+        return Response(status_code=302, headers=headers)
+
+    async def _send_from_store(self, request: Request, opened: OpenedFile, entity: FileEntity) -> Response:
+        answer = file_answer(entity, _merged_headers(request), method=request.method)
+        with ExitStack() as resources:
+            if answer.length > INLINE_BYTES:
+                resources.enter_context(self._transfers.transfer())
+            pieces = await with_first_piece(store_pieces(self._services.files, opened.file.stored.key, answer.segments))
+            await self._record(request, opened, answer.length)
+            return FileTransfer(answer, pieces, resources.pop_all())
+
+    def _is_accelerated(self, answer: FileAnswer, headers: Mapping[str, str]) -> bool:
+        """Return whether nginx sends the body.
+
+        nginx would evaluate If-Match and If-Unmodified-Since again, against its own entity tag and date of the file.
+        """
+        return (
+            self._services.settings.files.accelerate == "nginx"
+            and answer.length > INLINE_BYTES
+            and not {"if-match", "if-unmodified-since"} & headers.keys()
+        )
+
+    async def _record(self, request: Request, opened: OpenedFile, sent_bytes: int) -> None:
+        """Record a download in the audit trail before it starts. The parts of one download are recorded once."""
+        if request.method != "GET" or sent_bytes == 0:
+            return
+        caller, file_bytes = caller_of(request), opened.file.stored.bytes
+        record = partial(downloads.record_fetch, self._services.downloads, opened, caller)
+        if sent_bytes >= file_bytes:
+            await record()
+            return
+        key = (request.scope["raw_path"], request.scope["query_string"], opened.subject, caller.address)
+        await self._partial_downloads.record(key, record, part_bytes=sent_bytes, file_bytes=file_bytes)
+
+
+def _requested_bytes(request: Request, opened: OpenedFile) -> int:
+    """Return how many bytes of the file the store sends if the client repeats its Range header there."""
+    size = opened.file.stored.bytes
+    ranges = parse_ranges(request.headers.get("range", ""), size)
+    return sum(span.length for span in ranges) if isinstance(ranges, tuple) else size
+
+
+def _accelerated(entity: FileEntity, key: str) -> Response:
+    """Return a response that nginx replaces with the file. nginx evaluates Range and If-Range, with this entity tag."""
+    headers = dict(entity.headers) | {"x-accel-redirect": ACCELERATED_LOCATION + quote(key)}
+    # nginx adds its own Accept-Ranges header.
+    del headers["accept-ranges"]
+    return Response(headers=headers)
+
+
+def _read(file: FileIO, answer: FileAnswer, key: str) -> bytes:
+    try:
+        return read_segments(file, answer.segments)
+    except OSError as error:
+        raise FileStoreError(f"The file {key} cannot be read: {error.strerror}") from error
+
+
+def _merged_headers(request: Request) -> dict[str, str]:
+    """Return the headers with names in lower case, repeated ones joined to one list (RFC 9110 §5.3)."""
+    merged: dict[str, str] = {}
+    for name, value in request.headers.items():
+        merged[name] = f"{merged[name]}, {value}" if name in merged else value
+    return merged
