@@ -54,7 +54,7 @@ def _lifetimes() -> list[Row]:
     from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, REAUTHENTICATION_LIFETIME
     from daybreak.access.single_sign_on import REQUEST_LIFETIME
     from daybreak.credentials.totp import STEP_SECONDS
-    from daybreak.web.api.link_operation import STORE_URL_SECONDS
+    from daybreak.web.file_sender import STORE_URL_SECONDS
 
     return [
         _setting("Session", "access.session_lifetime"),

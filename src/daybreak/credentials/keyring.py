@@ -39,6 +39,7 @@ Purpose = Literal[
     "oidc-request",
     "webhook-secret",
     "unsubscribe",
+    "s3-secret",
 ]
 SECRET_BYTES = 32
 _STORED_PURPOSES = frozenset({"totp-seed", "webhook-secret"})
