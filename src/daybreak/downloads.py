@@ -30,6 +30,11 @@ from daybreak.state.stores import State, Stores
 LINK_PATH = "/download/v1/links"
 LINK_FILE_NAME = "name"
 """Last parameter of a link. It repeats the file name, may be left out, and is not signed."""
+LINK_MARKER = ("sp", "r")
+"""Parameter that may precede the file name. It is not signed. Readers of Delta tables that find none such as those of
+presigned URLs open the path of the link as a local file:
+https://github.com/delta-io/delta-kernel-rs/blob/main/kernel/src/engine/default/filesystem.rs
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,11 @@ def sign_link(
     return url, datetime.fromtimestamp(expires, UTC)
 
 
+def marked_link(url: str) -> str:
+    """Return a link with the marker of presigned URLs."""
+    return url.replace(f"&{LINK_FILE_NAME}=", f"&{'='.join(LINK_MARKER)}&{LINK_FILE_NAME}=")
+
+
 async def open_link(services: DownloadServices, request: LinkRequest, caller: Caller) -> OpenedFile:
     """Return the file of a link after checking its signature, its expiry, and that its credential is still valid.
 
@@ -311,7 +321,10 @@ async def not_ready(services: DownloadServices, client_id: str, now: datetime) -
 
 def _verified_target(services: DownloadServices, request: LinkRequest, named: NamedFile, now: datetime) -> LinkTarget:
     """Return the signed target of a link. Raises Forbidden."""
-    names = [value for name, value in request.parameters if name == LINK_FILE_NAME]
+    parameters = list(request.parameters)
+    if LINK_MARKER in parameters:
+        parameters.remove(LINK_MARKER)
+    names = [value for name, value in parameters if name == LINK_FILE_NAME]
     known = link_names(services.settings.snapshot.formats)
     if len(names) > 1 or any(name not in known or NamedFile(*known[name]).subject != named.subject for name in names):
         raise Forbidden("Invalid link.", code="invalid_link")
@@ -319,7 +332,7 @@ def _verified_target(services: DownloadServices, request: LinkRequest, named: Na
         client_id=request.client_id,
         snapshot_id=request.snapshot_id,
         resource=named.subject,
-        parameters=[parameter for parameter in request.parameters if parameter[0] != LINK_FILE_NAME],
+        parameters=[parameter for parameter in parameters if parameter[0] != LINK_FILE_NAME],
         keyring=services.keyring.current(),
         now_seconds=now.timestamp(),
     )

@@ -19,6 +19,7 @@ from daybreak.access.authorization import require
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
 from daybreak.catalogue.stored_columns import resource_at
+from daybreak.credentials import refresh_token
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
@@ -47,12 +48,13 @@ class Query:
     """Files that a client asks for.
 
     `limit` is the number of rows that the client will read, None for all. `filtered` is whether the client will drop
-    rows that do not match its predicates.
+    rows that do not match its predicates. With a `refresh_token`, the version in it is queried.
     """
 
     at: TableVersion = _CURRENT
     limit: int | None = None
     filtered: bool = False
+    refresh_token: str | None = None
 
 
 class SharedFile(msgspec.Struct, frozen=True):
@@ -120,11 +122,14 @@ async def query(
 ) -> QueryResult:
     """Return links to the files of a table, and record the query in the audit trail.
 
-    A query counts as one link for the rate limit. Raises RateLimited and the errors of `table_files`.
+    A query counts as one link for the rate limit. Raises RateLimited, InvalidRequest, and the errors of `table_files`.
     """
     now = services.clock()
     async with recorded_query(services, principal, now, caller) as details:
-        resource, table = await table_files(services, principal, name, wanted.at)
+        at = wanted.at
+        if wanted.refresh_token is not None:
+            at = _refreshed(services, principal, name, wanted.refresh_token)
+        resource, table = await table_files(services, principal, name, at)
         named = NamedFile(resource, format_named("parquet"))
         files = tuple(
             SharedFile(stored, *sign_link(services, principal, table.snapshot_id, named, now))
@@ -133,6 +138,17 @@ async def query(
         details |= {"table": resource.name, "version": table.version, "snapshot_id": table.snapshot_id}
         details["files"] = len(files)
     return QueryResult(resource, table, files)
+
+
+def files_with_rows(table: TableFiles) -> list[StoredFormat]:
+    """Return the files that have rows. The Python client fails if all files of a response in delta format have none."""
+    return [stored for stored in table.files if stored.statistics is None or stored.statistics.rows]
+
+
+def refresh_token_of(services: DownloadServices, principal: Principal, result: QueryResult) -> str:
+    """Return a token with which the client of a query gets new links to the same files."""
+    client_id, version = principal.account.client_id, result.table.version
+    return refresh_token.sign(client_id, result.resource.name, version, keyring=services.keyring.current())
 
 
 @asynccontextmanager
@@ -157,15 +173,25 @@ async def recorded_query(
     await services.audit_buffer.record(event("ok", details))
 
 
+def _refreshed(services: DownloadServices, principal: Principal, name: TableName, token: str) -> TableVersion:
+    """Return the version in a refresh token of a table. Raises InvalidRequest and the errors of `require_table`."""
+    resource, client_id = require_table(principal, name), principal.account.client_id
+    version = refresh_token.verify(token, client_id, resource.name, keyring=services.keyring.current())
+    if version is None:
+        raise InvalidRequest("refreshToken is invalid. Query the table without it.")
+    return TableVersion(version)
+
+
 def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat]:
     """Return the files that have enough rows.
 
     A client that drops rows after reading may need all files, so its limit does not count.
     """
+    files = files_with_rows(table)
     if wanted.limit is None or wanted.filtered:
-        return list(table.files)
+        return files
     needed, rows = [], 0
-    for stored in table.files:
+    for stored in files:
         if rows >= wanted.limit:
             break
         needed.append(stored)

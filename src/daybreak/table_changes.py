@@ -1,18 +1,21 @@
-"""Changes of a shared table: the deltas of an account in Parquet, one file for each version that changed the table."""
+"""Changes of a shared table: rows, from the deltas of an account in Parquet, and files, from its kept snapshots."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
-from daybreak.catalogue.formats import delta_format
+from daybreak.catalogue.formats import delta_format, format_named
 from daybreak.catalogue.resources import Resource
 from daybreak.catalogue.stored_columns import RecordedColumns, resource_at
 from daybreak.domain.delta import Chain, Publication, ResourceDelta
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
+from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
 from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
-from daybreak.sharing import SharedFile, TableName, recorded_query, require_table
+from daybreak.sharing import SharedFile, TableName, files_with_rows, recorded_query, require_table
 from daybreak.state.stores import Stores
 
 _FORMAT = "parquet"
@@ -27,6 +30,14 @@ class VersionRange:
 
     first: int | datetime
     last: int | datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """Versions of which a client requests the files that changed, both ends included."""
+
+    first: int
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,92 @@ async def changes(
     return ChangesResult(resource, first, files)
 
 
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A version of a table, and its files that the version before does not have and the other way round."""
+
+    resource: Resource
+    table: TableFiles
+    added: tuple[SharedFile, ...]
+    removed: tuple[SharedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The first version of a range with its columns, and the versions of the range that changed the table, in order."""
+
+    resource: Resource
+    first_version: int
+    revisions: tuple[Revision, ...]
+
+
+async def history(
+    services: DownloadServices, principal: Principal, name: TableName, wanted: NumberRange, caller: Caller
+) -> History:
+    """Return links to the files that the versions of a range added and removed, and record it in the audit trail.
+
+    A request counts as one link for the rate limit. Raises the same errors as `changes`.
+    """
+    now = services.clock()
+    async with recorded_query(services, principal, now, caller) as details:
+        resource = require_table(principal, name)
+        first, tables = await _kept_tables(services, principal.account.client_id, resource.name, wanted)
+        named = NamedFile(resource, format_named(_FORMAT))
+
+        def shared(files: Sequence[StoredFormat], table: TableFiles | None) -> tuple[SharedFile, ...]:
+            links = [] if table is None else [sign_link(services, principal, table.snapshot_id, named, now)]
+            return tuple(SharedFile(file, *links[0]) for file in files)
+
+        revisions = []
+        for before, table in pairwise([None, *tables] if first == 1 else tables):
+            added, removed = _difference(table, before), _difference(before, table)
+            if table is not None and (added or removed):
+                at = resource_at(resource.name, table.columns)
+                revisions.append(Revision(at, table, shared(added, table), shared(removed, before)))
+        files = sum(len(each.added) + len(each.removed) for each in revisions)
+        details |= {"table": resource.name, "from_version": first, "files": files}
+        columns = next((table.columns for table in tables[first > 1 :] if table is not None), None)
+    return History(resource_at(resource.name, columns), first, tuple(revisions))
+
+
+async def _kept_tables(
+    services: DownloadServices, client_id: str, table: str, wanted: NumberRange
+) -> tuple[int, list[TableFiles | None]]:
+    """Return the first version of a range, and the files of all its versions and of the one before.
+
+    Versions begin at 1. Raises InvalidRequest, NotFound.
+    """
+
+    def read(stores: Stores) -> tuple[set[int], dict[int, TableFiles | None]]:
+        snapshots = stores.snapshots
+        kept = {snapshot.version for snapshot in snapshots.served() if snapshot.version is not None}
+        needed = [number for number in kept if number >= wanted.first - 1]
+        return kept, {number: snapshots.table(client_id, table, TableVersion(number)) for number in needed}
+
+    kept, tables = await services.state.aread(read)
+    current = max(kept, default=0)
+    if not kept or (current in tables and tables[current] is None):
+        raise await not_ready(services, client_id, services.clock())
+    first, last = _range(max(wanted.first, 1), wanted.last, current)
+    oldest = current
+    while oldest - 1 in kept:
+        oldest -= 1
+    if oldest > max(first - 1, 1):
+        # The files that a version removed are those of the version before.
+        raise InvalidRequest(
+            f"The files from version {first} are not kept. The oldest version to start from is {oldest + 1}, the "
+            f"current one is {current}. Query the table at version {oldest}, and continue after it.",
+            code="version_not_kept",
+        )
+    return first, [tables[number] for number in range(max(first - 1, 1), last + 1)]
+
+
+def _difference(left: TableFiles | None, right: TableFiles | None) -> list[StoredFormat]:
+    """Return the files with rows of the left side that the right side does not have."""
+    others = set() if right is None else {file.sha256 for file in right.files}
+    return [] if left is None else [file for file in files_with_rows(left) if file.sha256 not in others]
+
+
 async def _read(
     services: DownloadServices, client_id: str, wanted: VersionRange
 ) -> tuple[int, int, Chain, RecordedColumns | None]:
@@ -82,15 +179,23 @@ async def _read(
     first, last, chain, columns = await services.state.aread(read)
     if chain is None:
         raise await not_ready(services, client_id, services.clock())
-    current = chain.current.version
-    if first is None or first > current:
-        raise InvalidRequest(f"The changes begin after the current version, which is {current}.")
     if last is None and wanted.last is not None:
         raise InvalidRequest("endingTimestamp is before the first version.")
+    first, last = _range(first, last, chain.current.version)
+    return first, last, chain, columns
+
+
+def _range(first: int | None, last: int | None, current: int) -> tuple[int, int]:
+    """Return the first and the last version of a range that ends with the current version at most.
+
+    Raises InvalidRequest.
+    """
+    if first is None or first > current:
+        raise InvalidRequest(f"The changes begin after the current version, which is {current}.")
     last = current if last is None else min(last, current)
     if last < first:
         raise InvalidRequest(f"The changes end at version {last}, before they begin at version {first}.")
-    return first, last, chain, columns
+    return first, last
 
 
 def _changed(chain: Chain, resource: Resource, first: int, last: int) -> list[tuple[Publication, ResourceDelta]]:

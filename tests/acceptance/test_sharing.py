@@ -122,6 +122,8 @@ def rows_of(content: bytes) -> list[list[str]]:
     return rows
 
 
+# The client leaves the folder of an empty table in delta format to the garbage collector.
+@pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
 @pytest.mark.parametrize(("email", "client_id"), [(MAYA, NORTH), (MAYA, SOUTH), (FREYA, FOREIGN)])
 def test_python_client_reads_every_table(service: Service, tmp_path: Path, email: str, client_id: str) -> None:
     recipient = recipient_of(service, email, client_id)
@@ -279,10 +281,11 @@ def test_errors_have_the_form_of_the_protocol(service: Service, north: Recipient
         (north.call(query, "POST", json={"limitHint": -1}), 400, "invalid_request"),
         (north.call(query, "POST", json={"version": 1, "timestamp": "2026-11-24T00:00:00Z"}), 400, "invalid_request"),
         (north.call(query, "POST", json={"timestamp": "yesterday"}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"startingVersion": 1}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"version": 1, "startingVersion": 1}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"startingVersion": 9}), 400, "invalid_request"),
         (north.call(query, "POST", json={"version": 99}), 400, "version_not_kept"),
         (
-            north.call(query, "POST", json={}, headers={"delta-sharing-capabilities": "responseformat=delta"}),
+            north.call(query, "POST", json={}, headers={"delta-sharing-capabilities": "responseformat=csv"}),
             400,
             "invalid_request",
         ),

@@ -5,19 +5,24 @@ https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import sqlite3
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import delta_sharing
 import pytest
 import requests
 
 from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.credentials import refresh_token
+from daybreak.credentials.keyring import KeyringFile
 from daybreak.state.database import sqlite_path
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import FOREIGN, LEADERS, MAYA, NORTH, VIC, Installation
@@ -47,6 +52,10 @@ FILE: Fields = {
 CHANGE: Fields = {
     "url": (str, True), "id": (str, True), "partitionValues": (dict, True), "size": (int, True),
     "timestamp": (int, True), "version": (int, True), "expirationTimestamp": (int, False),
+}  # fmt: skip
+DELTA_FILE: Fields = {
+    "id": (str, True), "deltaSingleAction": (dict, True), "version": (int, False), "timestamp": (int, False),
+    "expirationTimestamp": (int, False),
 }  # fmt: skip
 STATISTICS: Fields = {"numRecords": (int, True), "nullCount": (dict, False)}
 STRUCT_FIELD: Fields = {"name": (str, True), "type": (str, True), "nullable": (bool, True), "metadata": (dict, True)}
@@ -167,6 +176,146 @@ def test_read_data_from_a_table(north: Recipient) -> None:
             statistics = check(json.loads(file["stats"]), STATISTICS)
             assert {type(count) for count in statistics["nullCount"].values()} == {int}
             assert len(requests.get(file["url"], timeout=PATIENCE_SECONDS).content) == file["size"]
+
+
+def delta_lines(found: requests.Response, version: int) -> list[dict[str, Any]]:
+    """Return the lines of a response in delta format after checking the first two."""
+    assert (found.status_code, found.headers["delta-sharing-capabilities"]) == (200, "responseformat=delta"), found.text
+    assert found.headers["Delta-Table-Version"] == str(version)
+    protocol, metadata, *rest = [json.loads(line) for line in found.text.splitlines()]
+    assert protocol == {"protocol": {"deltaProtocol": {"minReaderVersion": 1, "minWriterVersion": 4}}}
+    delta = metadata["metaData"]["deltaMetadata"]
+    assert delta["format"] == {"provider": "parquet", "options": {}}
+    assert delta["configuration"] == {"delta.enableChangeDataFeed": "true"}
+    assert delta.keys() == METADATA.keys() - {"version", "size", "numFiles"}
+    return [metadata["metaData"], *(check(line["file"], DELTA_FILE) for line in rest)]
+
+
+@pytest.mark.parametrize(
+    "accepted", ["responseformat=delta", "ResponseFormat=delta,parquet;readerfeatures=columnMapping"]
+)
+def test_delta_format(north: Recipient, accepted: str) -> None:
+    headers, table = {"delta-sharing-capabilities": accepted}, north.table(TABLE)
+    (metadata,) = delta_lines(north.call(table + "/metadata", headers=headers), 4)
+    assert metadata.keys() == {"deltaMetadata", "size", "numFiles"}
+    for body, version in (({}, 4), ({"version": 3}, 3)):
+        metadata, file = delta_lines(north.call(table + "/query", "POST", json=body, headers=headers), version)
+        assert (metadata.get("version"), file.get("version")) == (body.get("version"), body.get("version"))
+        action = file["deltaSingleAction"]["add"]
+        assert (action["dataChange"], action["partitionValues"]) == (True, {})
+        assert action["modificationTime"] <= time.time() * 1000
+        assert json.loads(action["stats"])["numRecords"] > 0
+        content = requests.get(action["path"], timeout=PATIENCE_SECONDS).content
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (action["size"], file["id"])
+    changes = north.call(table + "/changes?startingVersion=3", headers=headers)
+    metadata, change = delta_lines(changes, 3)
+    assert (metadata["version"], change["version"]) == (3, 4)
+    assert change["deltaSingleAction"]["cdc"].keys() == {"path", "partitionValues", "size", "dataChange"}
+    assert change["deltaSingleAction"]["cdc"]["dataChange"] is False
+    for other in ("responseformat=parquet,delta", "responseformat=avro,parquet", "x", ""):
+        found = north.call(table + "/metadata", headers={"delta-sharing-capabilities": other})
+        assert found.headers["delta-sharing-capabilities"] == "responseformat=parquet"
+        lines_of(found, 4)
+    refused(north.call(table + "/metadata", headers={"delta-sharing-capabilities": "responseformat=avro"}), 400,
+            "invalid_request")  # fmt: skip
+
+
+def test_marker_of_links_in_delta_format(north: Recipient) -> None:
+    """The marker is not signed. It may be in a link once, with one value."""
+    url = north.query(TABLE)[2]["file"]["url"]
+    for sent, status in (
+        ("&sp=r&name=", 200), ("&name=", 200), ("&sp=w&name=", 403), ("&sp=r&sp=r&name=", 403), ("&sp=&name=", 403),
+    ):  # fmt: skip
+        assert north.service.get(url.replace("&name=", sent)).status_code == status, sent
+
+
+def test_files_of_a_range_of_versions(north: Recipient) -> None:
+    path = north.table(TABLE) + "/query"
+    # Members did not change in version 3.
+    expected = [("add", 1), ("remove", 2), ("add", 2), ("remove", 4), ("add", 4)]
+    for first, last, found in ((0, None, expected), (1, 3, expected[:3]), (3, 9, expected[3:]), (3, 3, [])):
+        _, metadata, *files = lines_of(
+            north.call(path, "POST", json={"startingVersion": first, "endingVersion": last}), max(first, 1)
+        )
+        assert metadata["metaData"]["version"] == max(first, 1)
+        assert [(kind, file["version"]) for line in files for kind, file in line.items()] == found
+        for line in files:
+            ((kind, file),) = line.items()
+            check(file, {**CHANGE, "stats": (str, kind == "add")})
+            content = requests.get(file["url"], timeout=PATIENCE_SECONDS).content
+            assert (len(content), hashlib.sha256(content).hexdigest()) == (file["size"], file["id"])
+    headers = {"delta-sharing-capabilities": "responseformat=delta"}
+    _, *files = delta_lines(north.call(path, "POST", json={"startingVersion": 4}, headers=headers), 4)
+    removed, added = (file["deltaSingleAction"] for file in files)
+    assert removed["remove"].keys() == {
+        "path", "partitionValues", "size", "dataChange", "deletionTimestamp", "extendedFileMetadata",
+    }  # fmt: skip
+    assert added["add"]["dataChange"] is True
+    refused(north.call(path, "POST", json={"startingVersion": 5}), 400, "invalid_request")
+    refused(north.call(path, "POST", json={"startingVersion": 4, "endingVersion": 3}), 400, "invalid_request")
+
+
+def test_refresh_tokens_keep_the_version(north: Recipient) -> None:
+    path = north.table(TABLE) + "/query"
+
+    def query(**body: object) -> requests.Response:
+        return north.call(path, "POST", json=body)
+
+    def end_of(found: requests.Response) -> dict[str, Any]:
+        line = json.loads(found.text.splitlines()[-1])
+        return check(line["endStreamAction"], {"refreshToken": (str, False), "minUrlExpirationTimestamp": (int, False)})
+
+    first = query(includeRefreshToken=True)
+    token = end_of(first)["refreshToken"]
+    again = query(refreshToken=token, includeRefreshToken=True)
+    assert end_of(again)["refreshToken"] == token
+    files = [json.loads(found.text.splitlines()[2])["file"] for found in (first, again)]
+    assert (files[0]["id"], files[0]["url"]) != (files[1]["id"], files[1]["url"])
+    assert files[0]["id"] == files[1]["id"]
+    keyring = KeyringFile(north.service.installation.folder / "keyring.json").current()
+    earlier = query(refreshToken=refresh_token.sign(NORTH, TABLE, 2, keyring=keyring))
+    assert earlier.headers["Delta-Table-Version"] == "2"
+    assert json.loads(earlier.text.splitlines()[2])["file"]["id"] == north.query(TABLE, version=2)[2]["file"]["id"]
+    refused(query(refreshToken=refresh_token.sign(NORTH, TABLE, 9, keyring=keyring)), 400, "version_not_kept")
+    others = [refresh_token.sign(*of, 4, keyring=keyring) for of in ((NORTH, "campaigns"), (FOREIGN, TABLE))]
+    for text in (*others, token[:-1], token.replace(".4.", ".3."), "x", ""):
+        refused(query(refreshToken=text), 400, "invalid_request")
+    for selected in ({"version": 4}, {"timestamp": "2999-01-01T00:00:00Z"}, {"startingVersion": 4}):
+        refused(query(refreshToken=token, **selected), 400, "invalid_request")
+        refused(query(includeRefreshToken=True, **selected), 400, "invalid_request")
+
+
+def test_last_line_and_hash_of_ids_are_confirmed(north: Recipient) -> None:
+    headers = {
+        "delta-sharing-capabilities": "responseformat=parquet;includeEndStreamAction=true",
+        "fileidhash": "Delta",
+    }
+    for found in (
+        north.call(north.table(TABLE) + "/query", "POST", json={}, headers=headers),
+        north.call(north.table(TABLE) + "/query", "POST", json={"startingVersion": 1}, headers=headers),
+        north.call(north.table(TABLE) + "/changes?startingVersion=3", headers=headers),
+    ):
+        confirmed = found.headers["delta-sharing-capabilities"]
+        assert (confirmed, found.headers["fileidhash"]) == (
+            "responseformat=parquet;includeendstreamaction=true",
+            "delta",
+        )
+        assert json.loads(found.text.splitlines()[-1])["endStreamAction"]["minUrlExpirationTimestamp"] > 0
+    assert len(north.call(north.table(TABLE) + "/metadata", headers=headers).text.splitlines()) == 2
+    refused(north.call(north.table(TABLE) + "/metadata", headers={"fileidhash": "md4"}), 400, "invalid_request")
+
+
+# The client leaves the folder of an empty table in delta format to the garbage collector.
+@pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
+def test_tables_without_rows_have_no_files(north: Recipient, tmp_path: Path) -> None:
+    """The Python client fails if the files of a response in delta format have no rows."""
+    empty = [resource for resource in RESOURCES if len(north.query(resource.name)) == 2]
+    assert 0 < len(empty) < len(RESOURCES)
+    for resource in empty:
+        url = f"{north.profile(tmp_path)}#{NORTH}.daybreak.{resource.name}"
+        for in_delta_format in (True, False):
+            frame = delta_sharing.load_as_pandas(url, use_delta_format=in_delta_format)
+            assert (len(frame), tuple(frame.columns)) == (0, resource.column_names)
 
 
 def test_read_change_data_feed(north: Recipient) -> None:

@@ -40,6 +40,7 @@ Purpose = Literal[
     "webhook-secret",
     "unsubscribe",
     "s3-secret",
+    "table-version",
 ]
 SECRET_BYTES = 32
 _STORED_PURPOSES = frozenset({"totp-seed", "webhook-secret"})

@@ -12,7 +12,7 @@ from msgspec import Meta
 from daybreak.catalogue.download_paths import link_names
 from daybreak.catalogue.formats import format_named
 from daybreak.credentials.signed_link import PARAMETERS
-from daybreak.downloads import LINK_FILE_NAME
+from daybreak.downloads import LINK_FILE_NAME, LINK_MARKER
 from daybreak.settings import Settings
 from daybreak.web.api import examples
 from daybreak.web.api.files import CLIENT_ID
@@ -99,6 +99,7 @@ def link_operation(settings: Settings) -> AnyOperation:
             Parameter("snapshot_id", "path", "The snapshot.", examples.SNAPSHOT_ID, UUID),
             Parameter("file", "path", "File name.", "campaigns.csv.gz", file_name),
             *(Parameter(name, "query", *_LINK_FIELDS[name], required=True) for name in PARAMETERS),
+            Parameter(LINK_MARKER[0], "query", "Marks links for readers of Delta tables.", LINK_MARKER[1], str),
             Parameter(
                 LINK_FILE_NAME, "query", "Repeats the file name. May be left out.", "campaigns.csv.gz", file_name
             ),

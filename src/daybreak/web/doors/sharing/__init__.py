@@ -1,1 +1,1 @@
-"""The Delta Sharing protocol, version 1, with `responseformat=parquet`."""
+"""The Delta Sharing protocol, version 1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -16,14 +16,16 @@ from daybreak.domain.errors import FieldFault, InvalidRequest, Unauthenticated
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import Query, TableName
-from daybreak.table_changes import VersionRange
+from daybreak.table_changes import NumberRange, VersionRange
 from daybreak.web.api.authentication import bearer
+from daybreak.web.doors.sharing.lines import ResponseFormat
 from daybreak.web.http.bodies import read_json
 from daybreak.web.request_state import caller_of, record_subject
 from daybreak.web.services import Services
 
 T = TypeVar("T")
 CAPABILITIES = "delta-sharing-capabilities"
+FILE_ID_HASH = "fileidhash"
 _MAX_INT32 = 2**31 - 1
 _MAX_INT64 = 2**63 - 1
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -43,6 +45,22 @@ class QueryBody(msgspec.Struct, frozen=True, rename="camel"):
     version: Version | None = None
     timestamp: str | None = None
     starting_version: Version | None = None
+    ending_version: Version | None = None
+    include_refresh_token: bool = False
+    refresh_token: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """What a client accepts: the format of the response, and whether a last line follows. `file_id_hash` is echoed."""
+
+    format: ResponseFormat
+    end_line: bool
+    file_id_hash: str | None
+
+    def headers(self) -> dict[str, str]:
+        """Return the response headers that confirm them."""
+        confirmed = f"responseformat={self.format}" + (";includeendstreamaction=true" if self.end_line else "")
+        return {CAPABILITIES: confirmed} | ({FILE_ID_HASH: self.file_id_hash} if self.file_id_hash else {})
 
 
 async def token_principal(request: Request, services: Services) -> Principal:
@@ -90,23 +108,30 @@ def starting_version(request: Request) -> TableVersion:
     return TableVersion() if text is None else TableVersion(not_before=_timestamp(text, "startingTimestamp"))
 
 
-async def query_of(request: Request) -> Query:
-    """Read the body of a query.
+async def query_of(request: Request) -> tuple[Query | NumberRange, bool]:
+    """Read the body of a query: the files of one version or the changes of a range, and whether to return a token.
 
     Raises:
         InvalidRequest, RequestError: the body is invalid, or selects more than one version.
     """
     body = await read_json(request, QueryBody)
+    selected = [each for each in (body.version, body.timestamp, body.starting_version) if each is not None]
+    if len(selected) > 1:
+        raise InvalidRequest("Send only one of version, timestamp and startingVersion.")
+    if selected and (body.refresh_token is not None or body.include_refresh_token):
+        raise InvalidRequest(
+            "Refresh tokens are for the current version. Send no version, timestamp or startingVersion."
+        )
     if body.starting_version is not None:
-        raise InvalidRequest("A query cannot return changes. Use the changes of the table instead.")
-    if body.version is not None and body.timestamp is not None:
-        raise InvalidRequest("Send either version or timestamp.")
+        return NumberRange(body.starting_version, body.ending_version), False
     not_after = None if body.timestamp is None else _end(_timestamp(body.timestamp, "timestamp"))
-    return Query(
+    query = Query(
         at=TableVersion(number=body.version, not_after=not_after),
         limit=body.limit_hint,
         filtered=bool(body.predicate_hints or body.json_predicate_hints),
+        refresh_token=body.refresh_token,
     )
+    return query, body.include_refresh_token
 
 
 def versions_of(request: Request) -> VersionRange:
@@ -121,21 +146,22 @@ def versions_of(request: Request) -> VersionRange:
     return VersionRange(first, _end(last) if isinstance(last, datetime) else last)
 
 
-def wants_historical_metadata(request: Request) -> bool:
-    """Return whether a client requests the metadata of each version. Names of booleans are compared without case."""
-    return request.query_params.get("includeHistoricalMetadata", "").lower() == "true"
-
-
-def require_parquet_response(request: Request) -> None:
-    """Check the formats that the client accepts.
+def capabilities_of(request: Request) -> Capabilities:
+    """Return what the client accepts. Names are compared without case, and the first known format is preferred.
 
     Raises:
-        InvalidRequest: the client accepts other formats only.
+        InvalidRequest: the client accepts other formats only, or the hash is unknown.
     """
-    for capability in request.headers.get(CAPABILITIES, "").lower().split(";"):
-        name, _, values = capability.partition("=")
-        if name.strip() == "responseformat" and "parquet" not in [value.strip() for value in values.split(",")]:
-            raise InvalidRequest("Daybreak answers with responseformat=parquet. Add it to the capabilities header.")
+    pairs = [each.partition("=") for each in request.headers.get(CAPABILITIES, "").lower().split(";")]
+    capabilities = {name.strip(): [value.strip() for value in values.split(",")] for name, _, values in pairs}
+    formats = [each for each in capabilities.get("responseformat", ["parquet"]) if each in get_args(ResponseFormat)]
+    if not formats:
+        raise InvalidRequest("Unknown format. Send responseformat=delta or responseformat=parquet.")
+    file_id_hash = request.headers.get(FILE_ID_HASH, "").strip().lower()
+    if file_id_hash and file_id_hash not in get_args(ResponseFormat):
+        raise InvalidRequest("Unknown fileidhash. Send delta or parquet, or leave the header out.")
+    end_line = capabilities.get("includeendstreamaction") == ["true"]
+    return Capabilities("delta" if formats[0] == "delta" else "parquet", end_line, file_id_hash or None)
 
 
 def _bound(request: Request, version_name: str, timestamp_name: str) -> int | datetime | None:

@@ -6,26 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak import sharing, table_changes
-from daybreak.catalogue.resources import Resource
 from daybreak.domain.identity import Principal
-from daybreak.domain.snapshot import TableFiles, TableVersion
-from daybreak.sharing import SHARING_PATH
+from daybreak.domain.snapshot import TableVersion
+from daybreak.sharing import SHARING_PATH, SharedFile
+from daybreak.table_changes import NumberRange
 from daybreak.web.doors.sharing import objects
+from daybreak.web.doors.sharing.lines import LineWriter, end_line
 from daybreak.web.doors.sharing.requests import (
-    CAPABILITIES,
+    Capabilities,
+    capabilities_of,
     page_of,
     query_of,
-    require_parquet_response,
     starting_version,
     table_name,
     token_principal,
     versions_of,
-    wants_historical_metadata,
 )
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
@@ -96,41 +97,39 @@ class _SharingEndpoints:
 
     async def metadata(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        require_parquet_response(request)
+        # This response has two lines in any case.
+        accepted = replace(capabilities_of(request), end_line=False)
         resource, table = await sharing.table_files(self._services.downloads, principal, table_name(request))
-        return _lines(table.version, objects.table_lines(self._metadata(principal, resource, table)))
+        return _lines(table.version, accepted, self._writer(principal, accepted).table(resource, table))
 
     async def query(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        require_parquet_response(request)
-        wanted = await query_of(request)
-        caller = caller_of(request)
-        result = await sharing.query(self._services.downloads, principal, table_name(request), wanted, caller)
+        accepted = capabilities_of(request)
+        wanted, with_token = await query_of(request)
+        services, name, caller = self._services.downloads, table_name(request), caller_of(request)
+        writer = self._writer(principal, accepted)
+        if isinstance(wanted, NumberRange):
+            history = await table_changes.history(services, principal, name, wanted, caller)
+            count_event("table_queried")
+            changed = [file for each in history.revisions for file in (*each.removed, *each.added)]
+            return _lines(history.first_version, accepted, writer.history(history), changed)
+        result = await sharing.query(services, principal, name, wanted, caller)
         count_event("table_queried")
-        versioned = wanted.at != TableVersion()
-        metadata = self._metadata(principal, result.resource, result.table, versioned=versioned)
-        return _lines(result.table.version, objects.query_lines(metadata, result, versioned=versioned))
+        lines = writer.query(result, versioned=wanted.at != TableVersion())
+        token = sharing.refresh_token_of(services, principal, result) if with_token else None
+        return _lines(result.table.version, accepted, lines, result.files, token)
 
     async def changes(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        require_parquet_response(request)
+        accepted = capabilities_of(request)
         wanted, caller = versions_of(request), caller_of(request)
         result = await table_changes.changes(self._services.downloads, principal, table_name(request), wanted, caller)
         count_event("table_queried")
-        client_id, version = principal.account.client_id, result.first_version
-        metadata = objects.metadata(client_id, result.resource, has_changes=True)
-        if wants_historical_metadata(request):
-            metadata["version"] = version
-        return _lines(version, objects.change_lines(metadata, result))
+        lines = self._writer(principal, accepted).changes(result)
+        return _lines(result.first_version, accepted, lines, [file for _, file in result.files])
 
-    def _metadata(
-        self, principal: Principal, resource: Resource, table: TableFiles, *, versioned: bool = False
-    ) -> dict[str, Any]:
-        """Return the metadata of a table at a version. `versioned`: the request selected it."""
-        client_id, has_changes = principal.account.client_id, self._services.settings.snapshot.deltas
-        size = {"size": sum(file.bytes for file in table.files), "numFiles": len(table.files)}
-        version = {"version": table.version} if versioned else {}
-        return {**objects.metadata(client_id, resource, has_changes=has_changes), **size, **version}
+    def _writer(self, principal: Principal, accepted: Capabilities) -> LineWriter:
+        return LineWriter(accepted.format, principal.account.client_id, self._services.settings.snapshot.deltas)
 
     def _page(self, request: Request, items: list[Any]) -> Response:
         page, next_token = page_of(request, items)
@@ -141,6 +140,13 @@ def _json(body: object) -> Response:
     return Response(msgspec.json.encode(body), headers={"Content-Type": _JSON})
 
 
-def _lines(version: int, lines: Sequence[Any]) -> Response:
-    headers = {"Content-Type": _NDJSON, VERSION: str(version), CAPABILITIES: "responseformat=parquet"}
-    return Response(objects.ndjson(lines), headers=headers)
+def _lines(
+    version: int,
+    accepted: Capabilities,
+    lines: Sequence[Any],
+    files: Sequence[SharedFile] = (),
+    refresh_token: str | None = None,
+) -> Response:
+    last = [end_line(files, refresh_token)] if accepted.end_line or refresh_token is not None else []
+    headers = {"Content-Type": _NDJSON, VERSION: str(version), **accepted.headers()}
+    return Response(msgspec.json.Encoder().encode_lines([*lines, *last]), headers=headers)

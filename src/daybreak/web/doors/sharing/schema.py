@@ -21,12 +21,15 @@ _TYPES: dict[ColumnType, str] = {
 
 @cache
 def schema_string(resource: Resource) -> str:
-    """Return the schema of a resource as JSON text."""
+    """Return the schema of a resource as JSON text.
+
+    Columns outside of the key are nullable, because deleted rows of changes have no values there.
+    """
     fields = [
         {
             "name": column.name,
             "type": _TYPES[column.type],
-            "nullable": column.nullable,
+            "nullable": column.name not in resource.key,
             "metadata": {"comment": column.description},
         }
         for column in resource.columns
