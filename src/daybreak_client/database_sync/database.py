@@ -1,18 +1,29 @@
-"""The database of a sync, as the engine sees it. Each engine of databases has one implementation."""
+"""The database of a sync: SQL that all databases share, and what each of them does in its way."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from daybreak_client.database_sync.plan import AccountState
+from daybreak_client.database_sync.sql import (
+    STATE_TABLE,
+    account_columns,
+    identifier,
+    kinds_of,
+    lacking_columns,
+    names_recorded,
+    recorded,
+    resource_state,
+    update_constants,
+)
 from daybreak_client.tables import Table
 
-STATE_TABLE = "_daybreak_sync"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEY_PROBLEM = "its rows repeat the key, or have no value in it"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -47,35 +58,115 @@ class Database(Protocol):
     """Tables of the nine resources and the state of the sync. Must be closed.
 
     `max_row_bytes` is the size of the largest row of a file that the database can read, None without a limit.
+    `as_of_microseconds` is SQL for the microseconds from 1970 to `as_of`. `types` are the types of each kind in CREATE
+    TABLE, `accepted` those that existing columns may have.
 
     Methods raise DatabaseFailed when the database reports an error, and WrongUse for tables of another shape.
     """
 
     max_row_bytes: int | None
+    placeholder: ClassVar[str]
+    as_of_microseconds: ClassVar[str]
+    types: ClassVar[Mapping[str, str]]
+    accepted: ClassVar[Mapping[str, Collection[str]]]
 
-    def close(self) -> None:
-        """Close the connection."""
+    # --- State and accounts, in SQL that the databases share -----------------------------------------
 
     def state(self, client_id: str) -> AccountState | None:
         """Return what the database contains of an account, None if it was never synced."""
+        tables = self._columns()
+        if STATE_TABLE not in tables:
+            return None
+        columns = "columns" if "columns" in tables[STATE_TABLE] else "NULL"
+        rows = self._rows(
+            f"SELECT resource, version, chain_id, snapshot_id, {self.as_of_microseconds}, feed_etag, rows, "
+            f"content_sha256, replaced_characters, {columns} FROM {self._name(STATE_TABLE)} "
+            f"WHERE client_id = {self.placeholder} ORDER BY resource",
+            [client_id],
+        )
+        if not rows:
+            return None
+        resources = {row[0]: resource_state(row[0], *row[6:]) for row in rows if row[0] in tables}
+        version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
+        return AccountState(version, chain_id, snapshot_id, _EPOCH + timedelta(microseconds=as_of), etag, resources)
+
+    def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
+        """Replace the state of an account."""
+        name, place = self._name(STATE_TABLE), self.placeholder
+        instant = f"CAST({place} AS timestamptz)"
+        values = ", ".join([*[place] * 5, instant, *[place] * 4, instant, place])
+        self._execute(f"DELETE FROM {name} WHERE client_id = {place}", [client_id])
+        for each in state.resources.values():
+            self._execute(
+                f"INSERT INTO {name} VALUES ({values})",
+                [client_id, each.resource, state.chain_id, state.version, state.snapshot_id, state.as_of.isoformat(),
+                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now.isoformat(),
+                 recorded(each)],
+            )  # fmt: skip
+
+    def save_etag(self, client_id: str, etag: str) -> None:
+        """Save the entity tag of a feed without news."""
+        place = self.placeholder
+        name = self._name(STATE_TABLE)
+        self._execute(f"UPDATE {name} SET feed_etag = {place} WHERE client_id = {place}", [etag, client_id])
 
     def accounts(self) -> Sequence[str]:
         """Return the client_ids of the accounts that were synced."""
+        if STATE_TABLE not in self._columns():
+            return ()
+        rows = self._rows(f"SELECT DISTINCT client_id FROM {self._name(STATE_TABLE)} ORDER BY client_id")
+        return [str(row[0]) for row in rows]
 
     def delete_account(self, client_id: str) -> None:
         """Delete the rows and the state of an account."""
+        for name, column in account_columns(self._columns()):
+            self._execute(
+                f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = {self.placeholder}", [client_id]
+            )
 
     def columns(self, table: str) -> Mapping[str, str]:
         """Return the columns of a table with their kinds, none if it does not exist. Other types are text."""
+        return kinds_of(self._columns().get(table, {}), self.accepted)
 
     def added_columns(self, table: str) -> frozenset[str]:
         """Return the names of columns that syncs have added to a table, none if those of earlier versions have."""
+        if "columns" not in self._columns().get(STATE_TABLE, {}):
+            return frozenset()
+        recorded_for = f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = {self.placeholder}"
+        return names_recorded(self._rows(recorded_for, [table]))
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         """Return the names of tables that do not exist, or lack a column.
 
         Raises WrongUse for a column of another type, and for a table that the sync did not create.
         """
+        return lacking_columns(tables, self._columns(), self.accepted)
+
+    def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
+        """Set columns of all rows of an account."""
+        if constants:
+            update = update_constants(
+                self._name(table.name), table, constants, self.types, placeholder=self.placeholder
+            )
+            self._execute(update, [*constants.values(), client_id])
+
+    def count(self, table: Table, client_id: str) -> int:
+        """Return the number of rows of an account."""
+        counted = f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = {self.placeholder}'
+        return int(self._rows(counted, [client_id])[0][0])
+
+    def content_sha256(self, table: Table, client_id: str) -> str:
+        """Export the rows of an account as a CSV file in the order of the files, and return its SHA-256.
+
+        The order of rows with equal keys may differ from the file.
+        """
+        order = table.key if self._has_key(table) else table.total_order
+        return self._export(table, self._name(table.name), client_id, order)
+
+    # --- What each database does in its way ----------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the connection."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Begin a transaction that excludes other syncs; commit at the end, roll back on an error."""
@@ -113,26 +204,26 @@ class Database(Protocol):
         Returns the deleted and inserted rows, where an updated row is both. Raises KeyViolation.
         """
 
-    def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
-        """Set columns of all rows of an account."""
-
-    def count(self, table: Table, client_id: str) -> int:
-        """Return the number of rows of an account."""
-
     def count_replaced(self, table: Table, client_id: str) -> int:
         """Return the number of characters U+FFFD in the rows of an account. Called if some of them replace NUL."""
 
-    def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
-        """Replace the state of an account."""
-
-    def save_etag(self, client_id: str, etag: str) -> None:
-        """Save the entity tag of a feed without news."""
-
-    def content_sha256(self, table: Table, client_id: str) -> str:
-        """Export the rows of an account as a CSV file in the order of the files, and return its SHA-256.
-
-        The order of rows with equal keys may differ from the file.
-        """
-
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         """Return whether the rows of an account are those of a full file in any order."""
+
+    def _columns(self) -> dict[str, dict[str, str]]:
+        """Return the types of the columns of all tables of the schema."""
+
+    def _has_key(self, table: Table) -> bool:
+        """Return whether a table has the primary key that the sync adds."""
+
+    def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
+        """Return the digest of the rows of an account in `source`, ordered by `columns`."""
+
+    def _name(self, table: str) -> str:
+        """Return a qualified name in quotes."""
+
+    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+
+    def _execute(self, query: str, parameters: Sequence[object] = ()) -> Any:
+        """Run a statement."""

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from daybreak_client.database_sync.csv_files import csv_header
-from daybreak_client.database_sync.database import STATE_TABLE, Applied, KeyViolation, WrongContent
+from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
 from daybreak_client.database_sync.duckdb_csv import MAX_ROW_BYTES, read_csv
 from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
-from daybreak_client.database_sync.plan import AccountState
 from daybreak_client.database_sync.sql import (
     STAGE,
     STATE_COLUMNS,
-    account_columns,
+    STATE_TABLE,
     columns_with_types,
     identifier,
     identifiers,
-    kinds_of,
-    lacking_columns,
-    names_recorded,
-    recorded,
-    resource_state,
     types_by_table,
-    update_constants,
 )
 from daybreak_client.errors import WrongUse
 from daybreak_client.lock_wait import LockWait
@@ -41,7 +33,6 @@ _TYPES = {
 }  # fmt: skip
 _DIALECT = Dialect(_TYPES, "?", "ROW({})", "{}.rowid", "BIGINT")
 _ACCEPTED = {**{kind: {name.lower()} for kind, name in _TYPES.items()}, TIMESTAMP: {"timestamp with time zone"}}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEMPORARY_STAGE = f"temp.main.{STAGE}"
 _LINES_PER_FETCH = 20_000
 # https://duckdb.org/docs/stable/internals/storage
@@ -50,9 +41,13 @@ _MAGIC = slice(8, 12)
 _STORAGE_VERSION = "v1.4.0"
 
 
-class DuckDBDatabase:
+class DuckDBDatabase(Database):
     """Tables in a DuckDB file, which is created if necessary, with mode 0600."""
 
+    placeholder = "?"
+    as_of_microseconds = "epoch_us(as_of)"
+    types = _TYPES
+    accepted = _ACCEPTED
     max_row_bytes: int | None = MAX_ROW_BYTES
 
     def __init__(self, path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
@@ -74,44 +69,6 @@ class DuckDBDatabase:
 
     def close(self) -> None:
         self._connection.close()
-
-    def state(self, client_id: str) -> AccountState | None:
-        tables = self._columns()
-        if STATE_TABLE not in tables:
-            return None
-        columns = "columns" if "columns" in tables[STATE_TABLE] else "NULL"
-        rows = self._execute(
-            "SELECT resource, version, chain_id, snapshot_id, epoch_us(as_of), feed_etag, rows, content_sha256, "
-            f"replaced_characters, {columns} FROM {self._name(STATE_TABLE)} WHERE client_id = ? ORDER BY resource",
-            [client_id],
-        ).fetchall()
-        if not rows:
-            return None
-        resources = {row[0]: resource_state(row[0], *row[6:]) for row in rows if row[0] in tables}
-        version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
-        return AccountState(version, chain_id, snapshot_id, _EPOCH + timedelta(microseconds=as_of), etag, resources)
-
-    def accounts(self) -> Sequence[str]:
-        if STATE_TABLE not in self._columns():
-            return ()
-        rows = self._execute(f"SELECT DISTINCT client_id FROM {self._name(STATE_TABLE)} ORDER BY client_id").fetchall()
-        return [str(row[0]) for row in rows]
-
-    def delete_account(self, client_id: str) -> None:
-        for name, column in account_columns(self._columns()):
-            self._execute(f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = ?", [client_id])
-
-    def columns(self, table: str) -> Mapping[str, str]:
-        return kinds_of(self._columns().get(table, {}), _ACCEPTED)
-
-    def added_columns(self, table: str) -> frozenset[str]:
-        if "columns" not in self._columns().get(STATE_TABLE, {}):
-            return frozenset()
-        rows = self._execute(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = ?", [table]).fetchall()
-        return names_recorded(rows)
-
-    def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
-        return lacking_columns(tables, self._columns(), _ACCEPTED)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -209,36 +166,8 @@ class DuckDBDatabase:
         target, stage = self._name(table.name), f"temp.main.{identifier(stage_name(table))}"
         return Merge(table, target, stage, client_id, _DIALECT, self._has_key(table), full, self._number)
 
-    def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
-        if not constants:
-            return
-        update = update_constants(self._name(table.name), table, constants, _TYPES, placeholder="?")
-        self._execute(update, [*constants.values(), client_id])
-
-    def count(self, table: Table, client_id: str) -> int:
-        return self._number(f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = ?', [client_id])
-
     def count_replaced(self, table: Table, client_id: str) -> int:  # noqa: ARG002 - DuckDB stores every character
         return 0
-
-    def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
-        name = self._name(STATE_TABLE)
-        self._execute(f"DELETE FROM {name} WHERE client_id = ?", [client_id])
-        for each in state.resources.values():
-            self._execute(
-                f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, CAST(? AS TIMESTAMPTZ), ?, ?, ?, ?, "
-                "CAST(? AS TIMESTAMPTZ), ?)",
-                [client_id, each.resource, state.chain_id, state.version, state.snapshot_id, state.as_of.isoformat(),
-                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now.isoformat(),
-                 recorded(each)],
-            )  # fmt: skip
-
-    def save_etag(self, client_id: str, etag: str) -> None:
-        self._execute(f"UPDATE {self._name(STATE_TABLE)} SET feed_etag = ? WHERE client_id = ?", [etag, client_id])
-
-    def content_sha256(self, table: Table, client_id: str) -> str:
-        order = table.key if self._has_key(table) else table.total_order
-        return self._export(table, self._name(table.name), client_id, order)
 
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         columns = {column.name: _TYPES[column.kind] for column in table.columns}
@@ -249,7 +178,6 @@ class DuckDBDatabase:
         return stored == published
 
     def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
-        """Return the digest of the rows of an account in `source`, ordered by `columns`."""
         digest = hashlib.sha256(csv_header(table.column_names))
         cells = " || ',' || ".join(map(_csv_cell, table.columns))
         order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in columns)
@@ -283,16 +211,15 @@ class DuckDBDatabase:
         return f"{identifier(self._catalog)}.{identifier(self._schema)}.{identifier(table)}"
 
     def _columns(self) -> dict[str, dict[str, str]]:
-        """Return the types of the columns of all tables of the schema."""
-        rows = self._execute(
-            "SELECT table_name, column_name, data_type FROM duckdb_columns() "
-            "WHERE database_name = ? AND schema_name = ? AND NOT internal",
-            [self._catalog, self._schema],
-        ).fetchall()
-        return types_by_table(rows)
+        return types_by_table(
+            self._rows(
+                "SELECT table_name, column_name, data_type FROM duckdb_columns() "
+                "WHERE database_name = ? AND schema_name = ? AND NOT internal",
+                [self._catalog, self._schema],
+            )
+        )
 
     def _has_key(self, table: Table) -> bool:
-        """Return whether a table has the primary key that the sync adds."""
         return set(self._primary_key(table)) == set(table.primary_key) != set()
 
     def _primary_key(self, table: Table) -> Sequence[str]:
@@ -311,11 +238,11 @@ class DuckDBDatabase:
         key = {*self._primary_key(table)} if self._has_key(table) else set()
         constraints = self._listed("constraint_type, constraint_column_names, constraint_name",
                                    "duckdb_constraints()", table)  # fmt: skip
-        referring = self._execute(
+        referring = self._rows(
             "SELECT DISTINCT table_name FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY' "
             "AND database_name = ? AND schema_name = ? AND referenced_table = ?",
             [self._catalog, self._schema, table.name],
-        ).fetchall()
+        )
         listed = [
             ("default of", "column_name", "duckdb_columns()", "AND column_default IS NOT NULL"),
             ("comment on", "column_name", "duckdb_columns()", "AND comment IS NOT NULL"),
@@ -340,17 +267,18 @@ class DuckDBDatabase:
 
     def _listed(self, values: str, catalog: str, table: Table, condition: str = "") -> list[tuple[Any, ...]]:
         """Return values of the rows of a table in a table function of DuckDB's catalog."""
-        rows: list[tuple[Any, ...]] = self._execute(
+        return self._rows(
             f"SELECT {values} FROM {catalog} WHERE database_name = ? AND schema_name = ? AND table_name = ? "
             f"{condition}",
             [self._catalog, self._schema, table.name],
-        ).fetchall()
-        return rows
+        )
 
     def _number(self, query: str, parameters: Sequence[object] = ()) -> int:
-        row = self._execute(query, parameters).fetchone()
-        assert row is not None
-        return int(row[0])
+        return int(self._rows(query, parameters)[0][0])
+
+    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._execute(query, parameters).fetchall()
+        return rows
 
     def _execute(self, query: str, parameters: Sequence[object] = ()) -> Any:
         with errors_of_duckdb():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,17 @@ import psycopg
 from psycopg import errors
 
 from daybreak_client.database_sync.csv_files import chunks, csv_header
-from daybreak_client.database_sync.database import REPLACEMENT, STATE_TABLE, Applied, WrongContent
+from daybreak_client.database_sync.database import REPLACEMENT, Applied, Database, WrongContent
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, stage_name
-from daybreak_client.database_sync.plan import AccountState
 from daybreak_client.database_sync.postgresql_errors import errors_of_postgresql, failure_of, key_violations
 from daybreak_client.database_sync.sql import (
     STAGE,
     STATE_COLUMNS,
-    account_columns,
+    STATE_TABLE,
     columns_with_types,
     identifier,
     identifiers,
-    kinds_of,
-    lacking_columns,
-    names_recorded,
-    recorded,
-    resource_state,
     types_by_table,
-    update_constants,
 )
 from daybreak_client.errors import WrongUse
 from daybreak_client.lock_wait import LockWait
@@ -68,9 +60,13 @@ _UNIQUE_COLUMNS = (
 )
 
 
-class PostgreSQLDatabase:
+class PostgreSQLDatabase(Database):
     """Tables in a schema of a PostgreSQL database. PostgreSQL cannot store NUL, which is replaced by U+FFFD."""
 
+    placeholder = "%s"
+    as_of_microseconds = "(extract(epoch FROM as_of) * 1000000)::bigint"
+    types = _TYPES
+    accepted = _ACCEPTED
     max_row_bytes: int | None = None
 
     def __init__(self, url: str, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
@@ -92,43 +88,6 @@ class PostgreSQLDatabase:
 
     def close(self) -> None:
         self._connection.close()
-
-    def state(self, client_id: str) -> AccountState | None:
-        tables = self._columns()
-        if STATE_TABLE not in tables:
-            return None
-        columns = "columns" if "columns" in tables[STATE_TABLE] else "NULL"
-        rows = self._rows(
-            "SELECT resource, version, chain_id, snapshot_id, as_of, feed_etag, rows, content_sha256, "
-            f"replaced_characters, {columns} FROM {self._name(STATE_TABLE)} WHERE client_id = %s ORDER BY resource",
-            [client_id],
-        )
-        if not rows:
-            return None
-        resources = {row[0]: resource_state(row[0], *row[6:]) for row in rows if row[0] in tables}
-        version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
-        return AccountState(version, chain_id, snapshot_id, as_of.astimezone(UTC), etag, resources)
-
-    def accounts(self) -> Sequence[str]:
-        if STATE_TABLE not in self._columns():
-            return ()
-        rows = self._rows(f"SELECT DISTINCT client_id FROM {self._name(STATE_TABLE)} ORDER BY client_id")
-        return [str(row[0]) for row in rows]
-
-    def delete_account(self, client_id: str) -> None:
-        for name, column in account_columns(self._columns()):
-            self._execute(f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = %s", [client_id])
-
-    def columns(self, table: str) -> Mapping[str, str]:
-        return kinds_of(self._columns().get(table, {}), _ACCEPTED)
-
-    def added_columns(self, table: str) -> frozenset[str]:
-        if "columns" not in self._columns().get(STATE_TABLE, {}):
-            return frozenset()
-        return names_recorded(self._rows(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = %s", [table]))
-
-    def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
-        return lacking_columns(tables, self._columns(), _ACCEPTED)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -224,24 +183,13 @@ class PostgreSQLDatabase:
 
     def _merge(self, table: Table, client_id: str, *, full: bool) -> Merge:
         target, stage = self._name(table.name), f"pg_temp.{identifier(stage_name(table))}"
-        keyed = self._key_name(table) is not None
-        return Merge(table, target, stage, client_id, _DIALECT, keyed, full, self._run)
+        return Merge(table, target, stage, client_id, _DIALECT, self._has_key(table), full, self._run)
 
     def _run(self, query: str, parameters: Sequence[object]) -> int:
         """Return the number that a query returns, or the number of rows of a statement."""
         cursor = self._execute(query, parameters)
         row = cursor.fetchone() if cursor.description else None
         return cursor.rowcount if row is None else int(row[0])
-
-    def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
-        if not constants:
-            return
-        update = update_constants(self._name(table.name), table, constants, _TYPES, placeholder="%s")
-        self._execute(update, [*constants.values(), client_id])
-
-    def count(self, table: Table, client_id: str) -> int:
-        rows = self._rows(f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = %s', [client_id])
-        return int(rows[0][0])
 
     def count_replaced(self, table: Table, client_id: str) -> int:
         texts = [identifier(column.name) for column in table.columns if column.kind == TEXT]
@@ -252,24 +200,6 @@ class PostgreSQLDatabase:
         )
         return int(rows[0][0])
 
-    def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
-        name = self._name(STATE_TABLE)
-        self._execute(f"DELETE FROM {name} WHERE client_id = %s", [client_id])
-        for each in state.resources.values():
-            self._execute(
-                f"INSERT INTO {name} VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-                [client_id, each.resource, state.chain_id, state.version, state.snapshot_id, state.as_of,
-                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now,
-                 recorded(each)],
-            )  # fmt: skip
-
-    def save_etag(self, client_id: str, etag: str) -> None:
-        self._execute(f"UPDATE {self._name(STATE_TABLE)} SET feed_etag = %s WHERE client_id = %s", [etag, client_id])
-
-    def content_sha256(self, table: Table, client_id: str) -> str:
-        order = table.key if self._key_name(table) else table.total_order
-        return self._export(table, self._name(table.name), client_id, order)
-
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         with self._in_transaction():
             self._execute(f"CREATE TEMP TABLE {STAGE} ({columns_with_types(table, _TYPES)}) ON COMMIT DROP")
@@ -279,7 +209,6 @@ class PostgreSQLDatabase:
         return stored == published
 
     def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
-        """Return the digest of the rows of an account in `source`, ordered by `columns`."""
         digest = hashlib.sha256(csv_header(table.column_names))
         cells = ", ".join(_csv_cell(column) for column in table.columns)
         kinds = {column.name: column.kind for column in table.columns}
@@ -320,7 +249,6 @@ class PostgreSQLDatabase:
         return f"{identifier(self._schema)}.{identifier(table)}"
 
     def _columns(self) -> dict[str, dict[str, str]]:
-        """Return the types of the columns of all tables of the schema."""
         rows = self._rows(
             "SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_attribute a "
             "JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -328,6 +256,9 @@ class PostgreSQLDatabase:
             [self._schema],
         )
         return types_by_table(rows)
+
+    def _has_key(self, table: Table) -> bool:
+        return self._key_name(table) is not None
 
     def _key_name(self, table: Table) -> str | None:
         """Return the name of the primary key that the sync has added, None without one."""

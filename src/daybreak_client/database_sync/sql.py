@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from daybreak_client.database_sync.database import STATE_TABLE
 from daybreak_client.database_sync.plan import ResourceState
 from daybreak_client.errors import WrongUse
 from daybreak_client.tables import LEADER_COLUMN, TEXT, Column, Table
 from daybreak_client.wire import RESOURCES
 
+STATE_TABLE = "_daybreak_sync"
 STATE_COLUMNS = (
     "client_id text, resource text, chain_id text, version bigint, snapshot_id text, as_of timestamptz, rows bigint, "
     "content_sha256 text, replaced_characters bigint, feed_etag text, synced_at timestamptz, "
