@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ from daybreak.cli.options import (
     parse_client_id,
     parse_instant,
     parse_instant_or_age,
-    settings_of,
+    state_of,
 )
 from daybreak.cli.output import format_instant, is_terminal, print_json, print_note, print_table
 
@@ -56,11 +55,10 @@ def audit(
     from msgspec.structs import replace
 
     from daybreak.access.operators import find_seat
-    from daybreak.bootstrap import open_state
     from daybreak.domain.audit import AuditQuery
 
     query, email = _query_of(event_filter), event_filter.seat
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         if email is not None:
             query = replace(query, seat_id=state.read(lambda stores: find_seat(stores, email).seat_id))
 

@@ -2,14 +2,13 @@
 
 import os
 import threading
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.migrate import prepare_state
-from daybreak.cli.options import Config, settings_of
+from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -41,10 +40,10 @@ def builder(
 
 
 def _run(settings: "Settings", parent: int | None) -> None:
-    from daybreak.bootstrap import delivery_context, open_state, run_context, this_node
+    from daybreak.bootstrap import delivery_context, run_context, this_node
     from daybreak.snapshots.builder import run_builder
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         context = run_context(settings, state)
         deliverer = threading.Thread(
             target=_deliver, args=(delivery_context(settings, context.stop),), name="deliverer"

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from daybreak.cli.options import state_of
 from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -88,10 +89,10 @@ def demo(
 
 def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDemo:
     from daybreak.access.directory.file_import import import_document
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.cli.init import make_folder
     from daybreak.cli.logs import configure_logging
-    from daybreak.cli.options import DEFAULT_FILE
+    from daybreak.cli.options import DEFAULT_FILE, state_of
     from daybreak.demo.directory import make_directory
     from daybreak.settings import load_settings
 
@@ -116,7 +117,7 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDem
     configure_logging(settings, folder / _LOG)
     directory = make_directory(platform, wanted["seed"])
     print_note("Importing accounts and seats.")
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         import_document(state, directory.document, now_utc())
     token = saved.get("token") or _set_up_seats(settings, directory)
     _save(saved_path, saved | {"token": token})
@@ -149,7 +150,7 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
 def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     """Set up the operator role, a second factor and an API token. Returns the secret of the token."""
     from daybreak.access import api_tokens, operators
-    from daybreak.bootstrap import now_utc, open_state, read_keyring
+    from daybreak.bootstrap import now_utc, read_keyring
     from daybreak.credentials import totp
     from daybreak.demo.emails import OWNER_EMAIL
     from daybreak.state.stores import Stores
@@ -175,16 +176,15 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
         api_tokens.add_by_operator(stores, created.token, now, actor="demo")
         return created.secret
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         return state.write(work)
 
 
 def _snapshot(settings: "Settings", as_of: datetime) -> None:
-    from daybreak.bootstrap import open_state
     from daybreak.cli.snapshot import run_once
     from daybreak.snapshots.report import count, figure
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         served = state.read(lambda stores: stores.snapshots.current())
     if served is not None:
         print_note(f"Using the existing snapshot {served.snapshot_id}.")
@@ -229,9 +229,8 @@ def _running_service(prepared: _PreparedDemo, verb: str) -> "Iterator[subprocess
 
 
 def _served_as_of(prepared: _PreparedDemo) -> datetime:
-    from daybreak.bootstrap import open_state
 
-    with closing(open_state(prepared.settings)) as state:
+    with state_of(prepared.settings) as state:
         served = state.read(lambda stores: stores.snapshots.current())
     return served.as_of if served is not None else prepared.as_of
 

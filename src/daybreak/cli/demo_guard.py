@@ -1,11 +1,11 @@
 """Refusal to serve the seats of the demo, whose passwords are published, to other machines."""
 
-from contextlib import closing
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from daybreak.cli.options import state_of
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -26,12 +26,10 @@ def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:
     Raises:
         OperatorError: `listen` or `base_url` is not a loopback address. Names the setting.
     """
-    from daybreak.bootstrap import open_state
-
     exposed = list(_exposed_settings(settings, address))
     if not exposed:
         return
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         seats = state.read(_enabled_demo_seats)
     if seats:
         raise OperatorError(

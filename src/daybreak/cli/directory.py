@@ -1,14 +1,13 @@
 """`daybreakd directory`: accounts, seats and grants."""
 
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import Config, settings_of
+from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import one_line, print_note, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -29,7 +28,7 @@ def import_(
 ) -> None:
     """Add and change the accounts and seats in a document. Others stay as they are. Importing twice changes nothing."""
     from daybreak.access.directory.file_import import import_document
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
@@ -40,7 +39,7 @@ def import_(
     try:
         settings = settings_of(config)
         breached = settings.access.breached_passwords
-        with closing(open_state(settings)) as state:
+        with state_of(settings) as state:
             changes = import_document(state, text, now_utc(), dry_run=dry_run, breached_passwords=breached)
     except OperatorError as fault:
         if fault.code != "directory_faults":
@@ -53,9 +52,8 @@ def import_(
 def export(*, config: Config = None) -> None:
     """Print the directory as a document for `import`, without passwords."""
     from daybreak.access.directory.document import write_directory
-    from daybreak.bootstrap import open_state
 
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         sys.stdout.write(write_directory(state.read(lambda stores: stores.directory.load())))
 
 
@@ -72,10 +70,10 @@ def sync(
     rows were left out, which are then listed.
     """
     from daybreak.access.directory.fields import format_faults
-    from daybreak.bootstrap import directory_sync, open_state
+    from daybreak.bootstrap import directory_sync
 
     settings = settings_of(config)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         sync = directory_sync(settings, state)
         changes, faults = sync.run(actor="operator", dry_run=dry_run, accept_removals=accept_removals)
     _print_changes(changes, dry_run=dry_run)

@@ -4,14 +4,13 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daybreak.cli.errors import describe_error
-from daybreak.cli.options import AsJson, Config, settings_of
+from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import format_bytes, format_instant, print_json, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
@@ -117,19 +116,18 @@ def _leads_elsewhere(settings: "Settings") -> bool:
 
 
 def _keyring(settings: "Settings") -> str:
-    from daybreak.bootstrap import open_state, read_keyring
+    from daybreak.bootstrap import read_keyring
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         ring = state.read(lambda stores: read_keyring(settings, stores))
     return f"{settings.keys.file}, signing key {ring.signing_kid}"
 
 
 def _signing(settings: "Settings") -> str:
-    from daybreak.bootstrap import open_state
     from daybreak.credentials.signing_folder import RECOVERY_FILE
     from daybreak.snapshots.trust import signing_state
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         found = signing_state(state, settings)
     recovery = settings.signing.folder / RECOVERY_FILE
     return f"{found}; move {recovery} to a safe place" if recovery.exists() else found
@@ -173,9 +171,8 @@ def _webhooks(settings: "Settings") -> str:
 
 
 def _tasks(settings: "Settings") -> str:
-    from daybreak.bootstrap import open_state
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         faults = state.read(lambda stores: stores.task_faults.list_all())
     if faults:
         raise OperatorError(
@@ -197,9 +194,8 @@ def _encoder(settings: "Settings") -> str:
 
 
 def _state(settings: "Settings") -> str:
-    from daybreak.bootstrap import open_state
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         accounts, seats = state.read(
             lambda stores: (len(stores.directory.load().accounts), len(stores.seats.list_all()))
         )
@@ -239,12 +235,11 @@ def _space(settings: "Settings", free: "FreeSpace | None") -> str:
 
 def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
     """Return a hint about snapshots that are in the store and not in the state database, "" if there are none."""
-    from daybreak.bootstrap import open_state
     from daybreak.snapshots.retention import unknown_snapshots
 
     in_store = store.snapshot_ids()
     try:
-        with closing(open_state(settings)) as state:
+        with state_of(settings) as state:
             unknown = state.read(lambda stores: unknown_snapshots(stores, in_store))
     except (OperatorError, Unavailable):
         return ""  # The check of the state database reports it.
@@ -272,11 +267,11 @@ def _source(settings: "Settings") -> str:
 
 def _directory(settings: "Settings") -> str:
     """Run the queries without applying changes, and check the age of the latest sync."""
-    from daybreak.bootstrap import directory_sync, now_utc, open_state
+    from daybreak.bootstrap import directory_sync, now_utc
 
     if not settings.directory.accounts:
         return "not synchronized with the platform"
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         changes, faults = directory_sync(settings, state).run(actor="operator", dry_run=True)
         status = state.read(lambda stores: stores.directory.sync_status())
     if faults:
@@ -311,12 +306,12 @@ def _disk(settings: "Settings") -> str:
 
 
 def _clock(settings: "Settings") -> str:
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
     now = now_utc()
     if now < _EARLIEST:
         raise OperatorError(f"The clock shows {format_instant(now)} UTC. Set it and run an NTP service.")
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         newest = state.read(lambda stores: stores.snapshots.recent(1))
     if newest and newest[0].started_at > now + timedelta(minutes=1):
         started = format_instant(newest[0].started_at)
@@ -327,11 +322,11 @@ def _clock(settings: "Settings") -> str:
 
 
 def _freshness(settings: "Settings") -> str:
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.proof.newest import stale_tables
     from daybreak.snapshots.freshness import freshness
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         fresh = state.read(lambda stores: freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at))
     due = f"files expected {format_instant(fresh.next_expected_at)} UTC"
     if fresh.snapshot is None:
@@ -345,9 +340,9 @@ def _freshness(settings: "Settings") -> str:
 
 def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
     """Read the start of one published file: an unmounted disk looks like an empty folder. Raises OperatorError."""
-    from daybreak.bootstrap import open_files, open_state
+    from daybreak.bootstrap import open_files
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         entry = state.read(lambda stores: next(stores.snapshots.entries(snapshot_id), None))
     if entry is None:
         return
@@ -363,9 +358,7 @@ def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
 
 def _lost_files(settings: "Settings") -> str:
     """Report what the latest run or verification found."""
-    from daybreak.bootstrap import open_state
-
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         faults = state.read(lambda stores: stores.file_faults.list_all())
     if faults:
         raise OperatorError("\n".join(fault.describe() for fault in faults))

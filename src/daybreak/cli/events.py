@@ -1,13 +1,12 @@
 """`daybreakd events`: deliveries of webhooks and mails."""
 
 import os
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, settings_of
+from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
 
@@ -30,13 +29,12 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List deliveries, newest first."""
-    from daybreak.bootstrap import open_state
     from daybreak.domain.events import DeliveryState
     from daybreak.state.deliveries import DeliveryFilter
 
     client_id = parse_client_id(account, "--account") if account is not None else None
     selected = DeliveryFilter(client_id=client_id, state=DeliveryState(state) if state is not None else None)
-    with closing(open_state(settings_of(config))) as database:
+    with state_of(config) as database:
 
         def read(stores: "Stores") -> "list[tuple[Delivery, str]]":
             found = stores.deliveries.list_recent(selected, limit)
@@ -57,10 +55,10 @@ def retry(
     delivery_id: Annotated[str, Parameter(help="Id of the delivery, as in `events list`.")], *, config: Config = None
 ) -> None:
     """Attempt a failed or skipped delivery again, as soon as the builder runs."""
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.events.webhooks import retry_by_operator
 
-    with closing(open_state(settings_of(config))) as database:
+    with state_of(config) as database:
         delivery = database.read(lambda stores: stores.deliveries.get(delivery_id))
         if delivery is None:
             raise OperatorError(f"There is no delivery {delivery_id}. See `daybreakd events list`.")
@@ -72,13 +70,13 @@ def retry(
 @app.command(name="test")
 def send_test(account: Annotated[str, Parameter(help="client_id of the account.")], *, config: Config = None) -> None:
     """Send a test event to every enabled webhook of an account, as soon as the builder runs."""
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.events.webhooks import send_test_by_operator
 
     settings, client_id, now = settings_of(config), parse_client_id(account, "ACCOUNT"), now_utc()
     if not settings.events.webhooks:
         raise OperatorError("events.webhooks is false. Set it to true to send webhooks.")
-    with closing(open_state(settings)) as database:
+    with state_of(settings) as database:
         webhooks = database.write(
             lambda stores: send_test_by_operator(stores, client_id, now, os.urandom, actor="operator")
         )

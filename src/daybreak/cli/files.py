@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import Config, settings_of
+from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import format_bytes, print_note, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -38,7 +37,7 @@ def copy(
     Other files in the target are never replaced. After an interruption, run it again: it continues. The service may run
     meanwhile; stop it for the last copy, then set files.url to the target.
     """
-    from daybreak.bootstrap import open_files, open_state
+    from daybreak.bootstrap import open_files
     from daybreak.snapshots.copy_files import copy_files
 
     settings = settings_of(config)
@@ -47,7 +46,7 @@ def copy(
         raise OperatorError(f"{to.files.url} is the store of files.url. Name another one.", code="wrong_use")
     source_store, target_store = open_files(settings), open_files(to)
     target_store.probe()
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         copied = copy_files(state, source_store, target_store, _MAX_THREADS, _print_progress())
     for fault in copied.faults[:_MAX_NAMED]:
         print_text(f"fault: {fault}")

@@ -2,13 +2,12 @@
 
 import secrets
 import sys
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, settings_of
+from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -47,12 +46,12 @@ def rotate(*, config: Config = None) -> None:
     node has the new signing key since the previous rotation, so no request fails in the meantime.
     """
     from daybreak.access import keys
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.credentials import keyring
 
     settings = settings_of(config)
     ring = keyring.load(settings.keys.file)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         state.read(lambda stores: keys.require_no_revoked_key(ring, stores))
         rotated = ring.rotate(
             now_utc(),
@@ -80,7 +79,7 @@ def revoke(
     API tokens and links that set a password do not depend on keys. The command can be repeated after a failure.
     """
     from daybreak.access import keys
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.credentials import keyring
 
     settings = settings_of(config)
@@ -88,7 +87,7 @@ def revoke(
     found = next((key for key in ring.keys if key.kid == kid), None)
     if found is None:
         raise OperatorError(f"The keyring has no key {kid}. `daybreakd keys list` prints the keys.")
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         if not yes:
             _confirm(found)
         revoked = ring.revoke(kid, now_utc(), secrets.token_bytes)

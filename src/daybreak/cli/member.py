@@ -3,14 +3,13 @@
 import os
 import pwd
 import socket
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, parse_member_id, settings_of
+from daybreak.cli.options import AsJson, Config, parse_member_id, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import SourceError
@@ -36,7 +35,7 @@ def erase(
     """Remove a Member's rows from the files of all kept snapshots, and delete the old files. Delete the Member on the
     platform first. Run the command again after an interruption. Exit code 1 if the platform still has the Member.
     """
-    from daybreak.bootstrap import open_state, run_context
+    from daybreak.bootstrap import run_context
     from daybreak.cli.logs import configure_logging
     from daybreak.snapshots.builder import stop_on_signals
     from daybreak.snapshots.erase import erase_member, find_member
@@ -44,7 +43,7 @@ def erase(
     settings = settings_of(config)
     wanted = parse_member_id(member_id, settings.source.key_namespace)
     configure_logging(settings)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         context = run_context(settings, state)
         if dry_run:
             found = find_member(context, wanted)
@@ -60,9 +59,7 @@ def erase(
 @app.command
 def receipts(*, json: AsJson = False, config: Config = None) -> None:
     """List erasures, oldest first. A receipt has the SHA-256 of the MEMBER_ID, and no other data of the Member."""
-    from daybreak.bootstrap import open_state
-
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         found = state.read(lambda stores: stores.erasures.list_all())
         signed = [state.read(partial(_signed_receipts, each.erasure_id)) for each in found] if json else []
     if json:

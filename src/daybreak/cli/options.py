@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,10 @@ from cyclopts.validators import Number
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from daybreak.settings import Settings
+    from daybreak.state.database import Database
 
 DEFAULT_FILE = "daybreak.toml"
 
@@ -36,6 +40,15 @@ def settings_of(config: Path | None) -> "Settings":
     if file is None and (Path(DEFAULT_FILE).exists() or "DAYBREAK_SOURCE__LOCATION" not in os.environ):
         file = Path(DEFAULT_FILE)
     return load_settings(file, os.environ)
+
+
+@contextmanager
+def state_of(settings: "Settings | Path | None") -> "Iterator[Database]":
+    """Open the state database of settings, or of those in a configuration file, and close it at the end."""
+    from daybreak.bootstrap import open_state
+
+    with closing(open_state(settings if not isinstance(settings, Path | None) else settings_of(settings))) as state:
+        yield state
 
 
 def parse_instant(text: str, option: str) -> datetime:

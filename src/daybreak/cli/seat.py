@@ -3,7 +3,6 @@
 import secrets
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, settings_of
+from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -33,9 +32,7 @@ ACTOR = "operator"
 @app.command(name="list")
 def list_seats(*, json: AsJson = False, config: Config = None) -> None:
     """List seats by email with their state, password, second factor, operator role and single sign-on."""
-    from daybreak.bootstrap import open_state
-
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         seats, bound = state.read(lambda stores: (stores.seats.list_all(), stores.identities.list_all()))
     identities = {seat.seat_id: [each for each in bound if each.seat_id == seat.seat_id] for seat in seats}
     if json:
@@ -133,7 +130,7 @@ def sign_out(
 ) -> None:
     """End all sessions of a seat and its links that set a password. Its API tokens stay valid."""
     from daybreak.access import operators
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
     if every == (email is not None):
         raise OperatorError("Specify the email of a seat, or --all.", code="wrong_use")
@@ -141,7 +138,7 @@ def sign_out(
         ended = _write(config, email, lambda stores, seat, now: operators.sign_out(stores, seat, now, actor=ACTOR))
         print_text(f"{email} is signed out. {format_count(ended, 'session')} ended.")
         return
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         by_seat = state.write(lambda stores: operators.sign_out_all(stores, now_utc(), actor=ACTOR))
     sessions = sum(by_seat.values())
     print_text(f"{format_count(len(by_seat), 'seat')} signed out. {format_count(sessions, 'session')} ended.")
@@ -254,9 +251,9 @@ def revoke_operator(email: Email, *, config: Config = None) -> None:
 def _write(config: Path | None, email: str, work: "Callable[[Stores, Seat, datetime], T]") -> T:
     """Run `work` on the seat of an email in one transaction. Raises OperatorError for an unknown email."""
     from daybreak.access.operators import find_seat
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         return state.write(lambda stores: work(stores, find_seat(stores, email), now_utc()))
 
 

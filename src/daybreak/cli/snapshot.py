@@ -3,14 +3,13 @@
 import signal
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, Limit, parse_instant, settings_of
+from daybreak.cli.options import AsJson, Config, Limit, parse_instant, settings_of, state_of
 from daybreak.cli.output import (
     format_bytes,
     format_instant,
@@ -80,14 +79,14 @@ def run_once(
     settings: "Settings", *, as_of: "datetime | None" = None, full: bool = False, logged: bool = False
 ) -> "Snapshot":
     """Run once, show progress as `run_progress` does, and return the snapshot. Logging must be configured before."""
-    from daybreak.bootstrap import open_state, run_context
+    from daybreak.bootstrap import run_context
     from daybreak.cli.progress import run_progress
     from daybreak.snapshots.builder import stop_on_signals
     from daybreak.snapshots.run import run_manually
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with closing(open_state(settings)) as state, run_progress(logged=logged) as watch:
+        with state_of(settings) as state, run_progress(logged=logged) as watch:
             context = run_context(settings, state, watch)
             # Ctrl-C stops the run after its current file and deletes its files. A second Ctrl-C ends the process.
             stop_on_signals(context.stop)
@@ -105,12 +104,12 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List runs, newest first, and the freshness of the files."""
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.freshness import freshness
 
     settings = settings_of(config)
     now = now_utc()
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         runs, fresh = state.read(
             lambda stores: (
                 stores.snapshots.recent(limit),
@@ -133,9 +132,7 @@ def list_(
 @app.command
 def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False) -> None:
     """Show one run: its figures by resource, unexpected source data, and the findings of the guard."""
-    from daybreak.bootstrap import open_state
-
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         snapshot = _find_snapshot(state, snapshot_id)
     if json:
         print_json(_as_json(snapshot))
@@ -172,7 +169,7 @@ def verify(
     config: Config = None,
 ) -> int:
     """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged or lost."""
-    from daybreak.bootstrap import now_utc, open_files, open_state
+    from daybreak.bootstrap import now_utc, open_files
     from daybreak.snapshots.verify import verify_snapshot
 
     settings = settings_of(config)
@@ -182,7 +179,7 @@ def verify(
                 "--deltas proves the chain of the current snapshot. Leave out the snapshot id.", code="wrong_use"
             )
         return _verify_deltas(settings)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         if snapshot_id is None:
             served = state.read(lambda stores: stores.snapshots.current())
             if served is None:
@@ -220,10 +217,10 @@ def _record_damage(
 
 
 def _verify_deltas(settings: "Settings") -> int:
-    from daybreak.bootstrap import open_files, open_state
+    from daybreak.bootstrap import open_files
     from daybreak.snapshots.verify_deltas import described, verify_deltas
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         result = verify_deltas(state, open_files(settings))
     for line in described(result.faults):
         print_text(f"fault: {line}")
@@ -243,10 +240,10 @@ def _verify_deltas(settings: "Settings") -> int:
 @app.command
 def watch(*, config: Config = None) -> int:
     """Show the progress of the current run until it ends. The run can be in any process."""
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.cli.progress import run_progress
 
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         runs = state.read(lambda stores: stores.snapshots.recent(50))
         current = next((each for each in runs if each.is_running(now_utc())), None)
         if current is None:
@@ -284,10 +281,10 @@ def discard(
     config: Config = None,
 ) -> None:
     """Discard a complete or held snapshot. Published files stay unchanged."""
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.publish import discard as discard_snapshot
 
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         found = _find_snapshot(state, snapshot_id)
         discard_snapshot(state, found.snapshot_id, reason, now_utc())
     print_text(f"{found.snapshot_id} is discarded.")
@@ -304,11 +301,11 @@ def forget(
 
     Its downloads and links, and Delta Sharing queries of its version, end immediately. The published one is refused.
     """
-    from daybreak.bootstrap import now_utc, open_files, open_state
+    from daybreak.bootstrap import now_utc, open_files
     from daybreak.snapshots.retention import forget as forget_snapshot
 
     settings = settings_of(config)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         found = _find_snapshot(state, snapshot_id)
         files = forget_snapshot(state, open_files(settings), found.snapshot_id, reason, now_utc())
     print_text(
@@ -322,10 +319,10 @@ def _reload(state: "State", snapshot: "Snapshot") -> "Snapshot":
 
 
 def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
-    from daybreak.bootstrap import now_utc, open_files, open_state
+    from daybreak.bootstrap import now_utc, open_files
     from daybreak.snapshots.publish import accept
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         found = _find_snapshot(state, snapshot_id)
         return accept(state, open_files(settings), settings, found.snapshot_id, reason, now_utc())
 

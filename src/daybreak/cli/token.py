@@ -1,14 +1,13 @@
 """`daybreakd token`: API tokens."""
 
 import os
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, parse_client_id, parse_expiry, settings_of
+from daybreak.cli.options import AsJson, Config, parse_client_id, parse_expiry, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
 
@@ -49,13 +48,13 @@ def create(
     from daybreak.access import api_tokens
     from daybreak.access.allowed_networks import parse_networks
     from daybreak.access.operators import find_seat
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
     settings = settings_of(config)
     now = now_utc()
     expires_at = parse_expiry(expires, "--expires", now) if expires is not None else None
     networks = parse_networks(allow)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         owner = state.read(lambda stores: find_seat(stores, seat))
         accounts = {
             each.account.client_id: each
@@ -91,12 +90,12 @@ def change(
     """Rename a token, or replace the addresses that its requests must come from. Its secret stays valid."""
     from daybreak.access import api_tokens
     from daybreak.access.allowed_networks import parse_networks
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
     if (allow and allow_any) or not (allow or allow_any or name is not None):
         raise OperatorError("Specify --name, and either --allow or --allow-any.", code="wrong_use")
     networks = parse_networks(allow)
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower()))
         if resolved is None:
             raise _unknown(token_id)
@@ -127,12 +126,12 @@ def list_(
 ) -> None:
     """List API tokens, newest first. Secrets are not stored and cannot be shown."""
     from daybreak.access.operators import find_seat
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
     now = now_utc()
     until = parse_expiry(expiring, "--expiring", now) if expiring is not None else None
     client_id = parse_client_id(account, "--account") if account is not None else None
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         tokens = state.read(
             lambda stores: stores.api_tokens.list_for(
                 client_id=client_id,
@@ -162,11 +161,11 @@ def revoke(
 ) -> None:
     """Revoke a token, or all leaked ones. Links issued with it stop working."""
     from daybreak.access import api_tokens
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
 
     if (token_id is None) == (leaked is None):
         raise OperatorError("Specify the id of a token, or --leaked FILE.", code="wrong_use")
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         if leaked is not None:
             try:
                 report = leaked.read_text("utf-8", "replace")

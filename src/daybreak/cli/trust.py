@@ -1,13 +1,12 @@
 """`daybreakd trust`: the keys whose signatures consumers accept."""
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import Config, settings_of
+from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import print_note, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -20,10 +19,9 @@ RecoveryKey = Annotated[Path, Parameter(help="File of the recovery key, such as 
 @app.command
 def show(*, config: Config = None) -> None:
     """Print the trust file, and the revoked keys as comments."""
-    from daybreak.bootstrap import open_state
     from daybreak.snapshots.trust import current_trust
 
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         trust = current_trust(state)
         revoked = state.read(lambda stores: stores.signatures.revoked())
     print_text(trust.text().rstrip("\n"))
@@ -37,11 +35,11 @@ def rotate(*, recovery_key: RecoveryKey, config: Config = None) -> None:
 
     Statements that the previous CA certified stay valid. Run it on the node of the builder.
     """
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.trust import rotate_ca
 
     settings = settings_of(config)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         trust = rotate_ca(state, settings, recovery_key, now_utc())
     print_text(f"The trust file is version {trust.version}. The next publication uses the new CA.")
     print_note(f"Copy {settings.signing.folder / 'ca'} to every other node with a builder.")
@@ -59,11 +57,11 @@ def revoke(
 
     Publish a new snapshot afterwards, so that current files have valid signatures.
     """
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.trust import revoke_publication, rotate_ca
 
     settings = settings_of(config)
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         if ca and version is None:
             if recovery_key is None:
                 raise OperatorError("A new CA needs the signature of the recovery key. Add --recovery-key FILE.")
@@ -86,11 +84,11 @@ def resume_above(
 
     Consumers refuse versions that they have seen with other content.
     """
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.trust import resume_above as resume
 
     if version < 1:
         raise OperatorError("Use the highest version that consumers have seen, such as 48.")
-    with closing(open_state(settings_of(config))) as state:
+    with state_of(config) as state:
         last = resume(state, version, now_utc())
     print_text(f"The next publication is version {last + 1}. Run `daybreakd snapshot run` to publish it now.")

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from daybreak.cli.demo_guard import require_local_demo
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.migrate import prepare_state
-from daybreak.cli.options import Config, settings_of
+from daybreak.cli.options import Config, settings_of, state_of
 
 if TYPE_CHECKING:
     from daybreak.bootstrap import WebProcess
@@ -129,8 +129,8 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
 
 def _read_state(settings: "Settings") -> "ServiceState":
     """Return what the metrics show of the state database."""
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc
     from daybreak.web.metrics_state import service_state
 
-    with closing(open_state(settings)) as state:
+    with state_of(settings) as state:
         return state.read(lambda stores: service_state(stores, settings, now_utc()))
