@@ -190,10 +190,7 @@ async def _confirm(completion: LoginCompletion, code: str) -> Enrolled:
         started = completion.complete(stores, throttle_key)
         return started if isinstance(started, RequestError) else Enrolled(codes, started.session, started)
 
-    outcome = await services.state.awrite(write)
-    if isinstance(outcome, RequestError):
-        raise outcome
-    return outcome
+    return await services.commit(write)
 
 
 def _continued_session(completion: LoginCompletion, stores: Stores) -> Session | RequestError:

@@ -85,10 +85,7 @@ async def reauthenticate(
             return refused
         return mark_reauthenticated(services, stores, active, caller, now, details) or session_ended()
 
-    outcome = await services.state.awrite(write)
-    if isinstance(outcome, RequestError):
-        raise outcome
-    return outcome
+    return await services.commit(write)
 
 
 def _seat_of(

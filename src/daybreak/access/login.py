@@ -92,10 +92,7 @@ async def login(
     now = services.clock()
     start = SessionStart(services, seat, caller, device, kind, now, ("pwd",), proved_at=now, held_sid=held_sid)
     transaction = _PasswordLogin(start, rehashed, rules[0].key)
-    outcome = await services.state.awrite(transaction.write)
-    if not isinstance(outcome, Session):
-        raise outcome
-    return start.result(outcome)
+    return start.result(await services.commit(transaction.write))
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from daybreak.access import passkeys
 from daybreak.access.login import SessionStarted
-from daybreak.access.second_factor import LoginCompletion, count_attempt, run_completion
+from daybreak.access.second_factor import LoginCompletion, count_attempt
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import PendingLogin, pending_login
 from daybreak.credentials.passkeys import (
@@ -60,7 +60,7 @@ async def complete_login(
             return passkeys.invalid_passkey()
         return None if stores.passkeys.record_use(proof.passkey, proof.sign_count, now) else _cloned()
 
-    return await run_completion(services, lambda stores: completion.write(stores, accept, throttle_key))
+    return await services.commit(lambda stores: completion.write(stores, accept, throttle_key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,9 +87,7 @@ async def add(services: AccessServices, active: ActiveSession, *, name: str, res
             stores.outbox.add(second_factor_changed(active.seat, now, "passkey_added", address=caller.address))
         return fault
 
-    fault = await services.state.awrite(write)
-    if fault is not None:
-        raise fault
+    await services.commit(write)
     return passkey
 
 

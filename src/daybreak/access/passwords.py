@@ -57,10 +57,7 @@ async def change_own(
         end_credentials(stores, seat.seat_id, EndReason.PASSWORD_CHANGED, now, keep_sid=session.sid)
         return session
 
-    outcome = await services.state.awrite(write)
-    if isinstance(outcome, RequestError):
-        raise outcome
-    return outcome
+    return await services.commit(write)
 
 
 async def check_new_password(services: AccessServices, password: str, email: str) -> None:

@@ -51,7 +51,7 @@ async def complete_login(
         accepted = step is not None and stores.seats.use_step(login.seat.seat_id, step)
         return None if accepted else invalid_code()
 
-    return await run_completion(services, lambda stores: completion.write(stores, accept, throttle_key))
+    return await services.commit(lambda stores: completion.write(stores, accept, throttle_key))
 
 
 async def complete_login_with_recovery_code(
@@ -72,7 +72,7 @@ async def complete_login_with_recovery_code(
         accepted = stores.seats.use_recovery_code(login.seat.seat_id, digest, completion.now)
         return None if accepted else invalid_code()
 
-    return await run_completion(services, lambda stores: completion.write(stores, accept, throttle_key))
+    return await services.commit(lambda stores: completion.write(stores, accept, throttle_key))
 
 
 async def count_attempt(services: AccessServices, seat: Seat, now: datetime, device_id: str | None) -> str:
@@ -193,13 +193,3 @@ async def _matching_step(services: AccessServices, seat: Seat, code: str, now: d
     if sealed is None:
         return None
     return totp.matching_step(decrypt_seed(services, sealed, seat), code, now.timestamp())
-
-
-async def run_completion(
-    services: AccessServices, write: Callable[[Stores], SessionStarted | RequestError]
-) -> SessionStarted:
-    """Run the transaction of a completion. Raises the error that it returns."""
-    outcome = await services.state.awrite(write)
-    if isinstance(outcome, RequestError):
-        raise outcome
-    return outcome

@@ -6,12 +6,16 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from daybreak.access.hashing import PasswordHashing
 from daybreak.credentials.keyring import KeyringFile
+from daybreak.domain.errors import RequestError
 from daybreak.oidc.provider import Provider
 from daybreak.settings import Settings
-from daybreak.state.stores import State
+from daybreak.state.stores import State, Stores
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,16 @@ class AccessServices:
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
     provider: Provider | None = None
+
+    async def commit(self, work: Callable[[Stores], T | RequestError]) -> T:
+        """Run `work` in a transaction, and return its result. An error that it returns is raised after the commit.
+
+        What `work` has written, such as an audit event, is therefore kept.
+        """
+        outcome = await self.state.awrite(work)
+        if isinstance(outcome, RequestError):
+            raise outcome
+        return outcome
 
     def new_id(self) -> str:
         """Return a random UUID as lower-case text."""

@@ -214,9 +214,7 @@ async def switch(services: AccessServices, active: ActiveSession, client_id: str
         stores.audit.append(origin.event("context.switched", "ok" if fault is None else fault.code))
         return fault
 
-    fault = await services.state.awrite(write)
-    if fault is not None:
-        raise fault
+    await services.commit(write)
     token = issue_token(services, active.session, client_id=client_id, now=now)
     return SwitchedContext(client_id, active.seat.seat_id, token, active.session.expires_at)
 

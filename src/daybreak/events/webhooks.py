@@ -83,9 +83,7 @@ async def create(services: AccessServices, principal: Principal, *, url: str, ca
         _record(stores, principal, webhook, "webhook.created", now, caller)
         return None
 
-    fault = await services.state.awrite(write)
-    if fault is not None:
-        raise fault
+    await services.commit(write)
     return WebhookSecret(webhook, secret)
 
 
@@ -170,9 +168,7 @@ async def send_test(services: AccessServices, principal: Principal, endpoint_id:
         _record(stores, principal, webhook, "webhook.tested", now, caller)
         return None
 
-    fault = await services.state.awrite(write)
-    if fault is not None:
-        raise fault
+    await services.commit(write)
 
 
 async def delivery_log(services: AccessServices, principal: Principal, endpoint_id: str) -> list[LoggedDelivery]:
@@ -205,10 +201,7 @@ async def retry(
         _record(stores, principal, webhook, "webhook.retried", now, caller, {"delivery": delivery_id})
         return True
 
-    outcome = await services.state.awrite(write)
-    if isinstance(outcome, RequestError):
-        raise outcome
-    return outcome
+    return await services.commit(write)
 
 
 def send_test_by_operator(

@@ -9,8 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.identity import ApiToken, Grant, ResolvedToken
-from daybreak.state.credential_rows import CREDENTIAL_COLUMNS, credential_parts
-from daybreak.state.records import TOKEN_COLUMNS, token_of, values_of
+from daybreak.state.records import CREDENTIAL_COLUMNS, TOKEN_COLUMNS, credential_parts, token_of, values_of
 from daybreak.state.schema import accounts, api_tokens, grants, seats
 from daybreak.state.statements import PreparedRead, Store
 

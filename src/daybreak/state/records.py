@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from daybreak.domain.identity import (
     Account,
+    AccountStatus,
     ApiToken,
     BillingState,
     Device,
@@ -23,6 +24,7 @@ from daybreak.domain.identity import (
     Session,
 )
 from daybreak.state.columns import instant_of, instant_or_none, strings_of
+from daybreak.state.revoked_keys import revoked_keys
 from daybreak.state.schema import accounts, api_tokens, devices, grants, seats, sessions
 
 
@@ -51,6 +53,19 @@ SEAT_COLUMNS = (
 SESSION_COLUMNS = columns_of(Session, sessions)
 DEVICE_COLUMNS = columns_of(Device, devices)
 TOKEN_COLUMNS = columns_of(ApiToken, api_tokens)
+# Columns that the queries for sessions and API tokens share.
+CREDENTIAL_COLUMNS = (
+    *SEAT_COLUMNS,
+    grants.c.client_id,
+    grants.c.roles,
+    grants.c.data_export,
+    grants.c.async_rest_api,
+    accounts.c.active,
+    accounts.c.api_tokens_enabled,
+    accounts.c.second_factor_required,
+    sa.select(sa.func.count()).select_from(revoked_keys).scalar_subquery(),
+)
+_SEAT_END = len(SEAT_COLUMNS)
 
 
 def account_of(row: Sequence[Any]) -> Account:
@@ -115,3 +130,16 @@ def token_of(row: Sequence[Any]) -> ApiToken:
         serve_gzip_as=serve_gzip_as,
         allowed_networks=() if allowed_networks is None else strings_of(allowed_networks),
     )
+
+
+def credential_parts(row: Sequence[Any]) -> tuple[Seat, AccountStatus | None, Grant | None, int]:
+    """Return the seat, account, grant and number of revoked keys of a row of CREDENTIAL_COLUMNS.
+
+    Account and grant are None without a grant.
+    """
+    seat = seat_of(row[:_SEAT_END])
+    client_id, roles, data_export, async_rest_api, active, tokens, factor, revoked = row[_SEAT_END:]
+    if client_id is None:
+        return seat, None, None, int(revoked)
+    grant = Grant(seat.seat_id, client_id, strings_of(roles), bool(data_export), bool(async_rest_api))
+    return seat, AccountStatus(client_id, bool(active), bool(tokens), bool(factor)), grant, int(revoked)

@@ -8,8 +8,14 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.domain.identity import Device, ResolvedSession, Session
-from daybreak.state.credential_rows import CREDENTIAL_COLUMNS, credential_parts
-from daybreak.state.records import DEVICE_COLUMNS, SESSION_COLUMNS, session_of, values_of
+from daybreak.state.records import (
+    CREDENTIAL_COLUMNS,
+    DEVICE_COLUMNS,
+    SESSION_COLUMNS,
+    credential_parts,
+    session_of,
+    values_of,
+)
 from daybreak.state.schema import accounts, devices, grants, seats, sessions
 from daybreak.state.statements import PreparedRead, Store, upsert
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import duckdb
 
 from daybreak_client.database_sync.csv_files import csv_header
 from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
-from daybreak_client.database_sync.duckdb_csv import MAX_ROW_BYTES, read_csv
 from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
 from daybreak_client.database_sync.sql import (
@@ -35,6 +34,12 @@ _DIALECT = Dialect(_TYPES, "?", "ROW({})", "{}.rowid", "BIGINT")
 _ACCEPTED = {**{kind: {name.lower()} for kind, name in _TYPES.items()}, TIMESTAMP: {"timestamp with time zone"}}
 _TEMPORARY_STAGE = f"temp.main.{STAGE}"
 _LINES_PER_FETCH = 20_000
+# An empty cell is NULL and a quoted empty one is text. Values may contain any character, and be long.
+_MAX_ROW_BYTES = 16 << 20
+_CSV_OPTIONS = (
+    "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '', "
+    f"allow_quoted_nulls = false, max_line_size = {_MAX_ROW_BYTES}, buffer_size = 67108864, compression = 'gzip'"
+)
 # https://duckdb.org/docs/stable/internals/storage
 _MAGIC = slice(8, 12)
 # New files have the format of DuckDB 1.4, so that it can read them. Other files keep their format.
@@ -48,7 +53,7 @@ class DuckDBDatabase(Database):
     as_of_microseconds = "epoch_us(as_of)"
     types = _TYPES
     accepted = _ACCEPTED
-    max_row_bytes: int | None = MAX_ROW_BYTES
+    max_row_bytes: int | None = _MAX_ROW_BYTES
 
     def __init__(self, path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
         """Open the file. Raises Busy while another process uses it, and WrongUse for another kind of file."""
@@ -117,7 +122,7 @@ class DuckDBDatabase(Database):
         name, names = self._name(table.name), identifiers(table.column_names)
         columns = {column.name: _TYPES[column.kind] for column in table.columns}
         with constraint_violations(table):
-            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {read_csv(columns)}", [str(file)])
+            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(columns)}", [str(file)])
         if loaded != self.count(table, client_id):
             raise WrongContent(table.name, "the file contains rows of another account")
         return 0
@@ -144,7 +149,7 @@ class DuckDBDatabase(Database):
         for place, file in enumerate(files):
             self._execute(
                 f"INSERT INTO {merge.stage} ({identifier(SEQUENCE)}, {names}) "
-                f"SELECT {place}, {names} FROM {read_csv(columns)}",
+                f"SELECT {place}, {names} FROM {_read_csv(columns)}",
                 [str(file)],
             )
         with constraint_violations(table, None):
@@ -171,7 +176,7 @@ class DuckDBDatabase(Database):
 
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         columns = {column.name: _TYPES[column.kind] for column in table.columns}
-        self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {read_csv(columns)}", [str(file)])
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(file)])
         sources = (self._name(table.name), _TEMPORARY_STAGE)
         stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
         self._execute(f"DROP TABLE {_TEMPORARY_STAGE}")
@@ -312,3 +317,13 @@ def _csv_cell(column: Column) -> str:
     if column.kind in QUOTED_KINDS:
         text = f"""'"' || replace({text}, '"', '""') || '"'"""
     return f"coalesce({text}, '')"
+
+
+def _read_csv(columns: Mapping[str, str]) -> str:
+    """Return SQL that reads a gzip CSV file, whose path is a parameter."""
+    types = ", ".join(f"{_literal(name)}: {_literal(data_type)}" for name, data_type in columns.items())
+    return f"read_csv(?, {_CSV_OPTIONS}, columns = {{{types}}})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

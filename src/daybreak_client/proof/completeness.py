@@ -8,8 +8,10 @@ import hashlib
 import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO, cast
 
 from daybreak_client.errors import NotProved
@@ -34,6 +36,7 @@ PROVED = "proved"
 _UNEXPLAINED = "unexplained"
 _MAX_LINE_BYTES = 64 << 20
 _MAX_FIELD = 16 << 20
+_LIMIT_LOCK = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ def read_figures(path: Path, file: SignedFile) -> Figures:
     try:
         with gzip.open(path, "rb") as content:
             lines = _Lines(cast("BinaryIO", content))
-            rows, sums = _csv_figures(lines, columns) if file.format == "csv" else _json_figures(lines, columns)
+            with _large_fields():
+                rows, sums = _csv_figures(lines, columns) if file.format == "csv" else _json_figures(lines, columns)
     except (ValueError, LookupError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error):
         raise NotProved(f"{file.name} is not a valid file of its format.") from None
     return Figures(rows, dict(zip(columns, sums, strict=True)), lines.digest.hexdigest())
@@ -113,8 +117,18 @@ class _Lines:
             yield line.decode()
 
 
+@contextmanager
+def _large_fields() -> Iterator[None]:
+    """Let the module csv read fields of any published file. Its limit applies to the whole process."""
+    with _LIMIT_LOCK:
+        before = csv.field_size_limit(_MAX_FIELD)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
 def _csv_figures(lines: _Lines, columns: Sequence[str]) -> tuple[int, list[int]]:
-    csv.field_size_limit(_MAX_FIELD)
     reader = csv.reader(lines, strict=True)
     header = next(reader, [])
     if not header:

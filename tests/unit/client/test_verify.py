@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import hashlib
 import json
@@ -277,6 +278,13 @@ def test_figures_of_other_formats_are_read(name: str, template: str, tmp_path: P
     figures = read_figures(path, SignedFile(name, "", 0, 0, ""))
     assert (figures.rows, figures.sums) == (2, {"SEGMENT_COUNT": 5, "UNIT_COUNT": 7, "RESPONSE_COUNT": 6})
     assert figures.content_sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_long_fields_are_read_without_a_lasting_limit(tmp_path: Path) -> None:
+    path, limit = tmp_path / "members.csv.gz", csv.field_size_limit()
+    path.write_bytes(gzip.compress(b'"A"\n"' + b"x" * (2 * limit) + b'"\n'))
+    assert read_figures(path, SignedFile(path.name, "", 0, 0, "")).rows == 1
+    assert csv.field_size_limit() == limit
 
 
 @pytest.mark.parametrize(("name", "content"), [("members.json.gz", b"[]"), ("members.ndjson.gz", b"")])

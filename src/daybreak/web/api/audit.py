@@ -116,14 +116,10 @@ async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
 
         events = await services.state.aread(read)
         if events:
-            yield encoder.encode_lines([_line(event) for event in events])
+            yield encoder.encode_lines([view_of(AuditLine, event, id=event.event_id or 0) for event in events])
         if len(events) < _PAGE_SIZE:
             return
         query = replace(query, after_id=events[-1].event_id)
-
-
-def _line(event: AuditEvent) -> AuditLine:
-    return view_of(AuditLine, event, id=event.event_id or 0)
 
 
 def _instant(request: Request, parameter: Parameter) -> datetime | None:
@@ -134,8 +130,5 @@ def _instant(request: Request, parameter: Parameter) -> datetime | None:
         found = datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidRequest(f"{parameter.name} is not a valid time.", faults=(_fault(parameter),)) from None
-
-
-def _fault(parameter: Parameter) -> FieldFault:
-    return FieldFault(f"?{parameter.name}", f"Write it as {parameter.example}.")
+        fault = FieldFault(f"?{parameter.name}", f"Write it as {parameter.example}.")
+        raise InvalidRequest(f"{parameter.name} is not a valid time.", faults=(fault,)) from None
