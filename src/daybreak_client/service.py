@@ -14,14 +14,7 @@ from daybreak_client import wire
 from daybreak_client.connection import Connection
 from daybreak_client.errors import NotProved, Refused, Unreachable, WrongUse
 from daybreak_client.feed import Feed, parse_feed
-from daybreak_client.folder import (
-    ProgressCallback,
-    errors_named,
-    expanded,
-    locked,
-    missing_files,
-    update_folder,
-)
+from daybreak_client.folder import ProgressCallback, errors_named, expanded, locked, missing_files, update_folder
 from daybreak_client.lock_wait import NO_WAIT, LockWait
 from daybreak_client.proof.files import save_statement
 from daybreak_client.proof.verifier import (

@@ -142,11 +142,7 @@ def _pandas(table: Any, _kinds: _Kinds) -> Any:
     pandas = _library("pandas", "pandas")
     import pyarrow as pa
 
-    types = {
-        pa.string(): pandas.StringDtype(),
-        pa.int64(): pandas.Int64Dtype(),
-        pa.bool_(): pandas.BooleanDtype(),
-    }
+    types = {pa.string(): pandas.StringDtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
     return table.to_pandas(types_mapper=types.get, date_as_object=False)
 
 

@@ -16,14 +16,7 @@ from daybreak.access.throttle import address_group
 from daybreak.credentials import api_token
 from daybreak.credentials.redaction import redact
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.errors import (
-    Conflict,
-    FieldFault,
-    InvalidRequest,
-    NotFound,
-    Unauthenticated,
-    Unavailable,
-)
+from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, NotFound, Unauthenticated, Unavailable
 from daybreak.domain.identity import ApiToken, Caller, Principal, ResolvedToken, Seat, ServeGzipAs, is_id
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
@@ -201,8 +194,7 @@ def new_token(
     normalized_name = normalize_name(name, subject=_NAME_SUBJECT)
     if expires_at is not None and expires_at <= now:
         raise InvalidRequest(
-            "The expiry is in the past.",
-            faults=(FieldFault("/expires_at", "Use a time in the future."),),
+            "The expiry is in the past.", faults=(FieldFault("/expires_at", "Use a time in the future."),)
         )
     secret = api_token.generate(random)
     token = ApiToken(
@@ -246,13 +238,7 @@ def add_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: st
 
 
 def change_by_operator(
-    stores: Stores,
-    token: ApiToken,
-    now: datetime,
-    *,
-    name: str,
-    allowed_networks: tuple[str, ...],
-    actor: str,
+    stores: Stores, token: ApiToken, now: datetime, *, name: str, allowed_networks: tuple[str, ...], actor: str
 ) -> None:
     """Set the name and the allowed networks of a token. Raises InvalidRequest."""
     normalized_name = normalize_name(name, subject=_NAME_SUBJECT)
@@ -363,6 +349,5 @@ def _unknown_token() -> NotFound:
 
 def _too_many() -> Conflict:
     return Conflict(
-        f"You have {MAX_LIVE_TOKENS} live tokens on this account. Revoke one first.",
-        code="too_many_tokens",
+        f"You have {MAX_LIVE_TOKENS} live tokens on this account. Revoke one first.", code="too_many_tokens"
     )

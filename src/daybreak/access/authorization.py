@@ -45,10 +45,7 @@ REQUIREMENTS: dict[Action, Requirement] = {
     "see_files": Requirement(data_export=True),
     "read_audit": Requirement(),
     "manage_api_tokens": Requirement(
-        kinds=frozenset({"session"}),
-        data_export=True,
-        async_rest_api=True,
-        api_tokens_enabled=True,
+        kinds=frozenset({"session"}), data_export=True, async_rest_api=True, api_tokens_enabled=True
     ),
     # Events contain numbers of rows.
     "manage_webhooks": Requirement(kinds=frozenset({"session"}), data_export=True, manages_account=True),
@@ -136,8 +133,7 @@ def account_fault(
     required = account.second_factor_required or policy == "always"
     if session is not None and required and not has_second_factor(session):
         return Forbidden(
-            "This account requires a second factor. Sign in again with one.",
-            code="second_factor_required",
+            "This account requires a second factor. Sign in again with one.", code="second_factor_required"
         )
     return _permission_fault(account, grant, requirement)
 
@@ -181,13 +177,11 @@ def _permission_fault(account: AccountStatus, grant: Grant, requirement: Require
     """Return the error of a missing permission, None if the requirement is met."""
     if requirement.api_tokens_enabled and not account.api_tokens_enabled:
         return Forbidden(
-            "API tokens are disabled for this account. Ask your operator to enable them.",
-            code="api_tokens_disabled",
+            "API tokens are disabled for this account. Ask your operator to enable them.", code="api_tokens_disabled"
         )
     if requirement.data_export and not grant.data_export:
         return Forbidden(
-            "You can't download this account's files. Ask your operator for Data Export.",
-            code="data_export_required",
+            "You can't download this account's files. Ask your operator for Data Export.", code="data_export_required"
         )
     if requirement.async_rest_api and not grant.async_rest_api:
         return Forbidden(

@@ -11,13 +11,7 @@ from daybreak.access.second_factor import LoginCompletion, count_attempt, decryp
 from daybreak.access.security_events import second_factor_changed
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
-from daybreak.access.sessions import (
-    ActiveSession,
-    PendingLogin,
-    pending_login,
-    require_recent_password,
-    session_ended,
-)
+from daybreak.access.sessions import ActiveSession, PendingLogin, pending_login, require_recent_password, session_ended
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, Forbidden, RequestError
 from daybreak.domain.identity import Caller, Seat, Session
@@ -77,12 +71,7 @@ async def confirm(services: AccessServices, active: ActiveSession, code: str, ca
 
 
 async def confirm_required(
-    services: AccessServices,
-    token: str,
-    code: str,
-    caller: Caller,
-    *,
-    device_id: str | None = None,
+    services: AccessServices, token: str, code: str, caller: Caller, *, device_id: str | None = None
 ) -> Enrolled:
     """Activate the new seed of a pending dashboard login, which completes the login. Raises as `confirm` does."""
     login = await _login_that_may_enrol(services, token)
@@ -120,15 +109,7 @@ def enrolment_of(seed: bytes, *, email: str) -> Enrolment:
     uri = totp.otpauth_uri(seed, issuer=_PRODUCT, email=email)
     svg = io.BytesIO()
     segno.make(uri, error="m", micro=False).save(
-        svg,
-        kind="svg",
-        xmldecl=False,
-        svgns=True,
-        scale=4,
-        border=4,
-        omitsize=False,
-        dark="#000",
-        light="#fff",
+        svg, kind="svg", xmldecl=False, svgns=True, scale=4, border=4, omitsize=False, dark="#000", light="#fff"
     )
     return Enrolment(totp.manual_key(seed), uri, svg.getvalue().decode().strip())
 

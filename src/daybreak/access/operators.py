@@ -149,12 +149,7 @@ def unbind_identities(stores: Stores, seat: Seat, now: datetime, *, actor: str) 
 
 
 def begin_enrolment(
-    stores: Stores,
-    seat: Seat,
-    now: datetime,
-    *,
-    keyring: Keyring,
-    random: Callable[[int], bytes],
+    stores: Stores, seat: Seat, now: datetime, *, keyring: Keyring, random: Callable[[int], bytes]
 ) -> Enrolment:
     """Create a new seed for a seat. The current second factor stays valid until the seed is confirmed."""
     seed = random(totp.SEED_BYTES)
@@ -189,20 +184,7 @@ def confirm_enrolment(
     return codes
 
 
-def _record(
-    stores: Stores,
-    seat: Seat,
-    action: str,
-    now: datetime,
-    actor: str,
-) -> None:
+def _record(stores: Stores, seat: Seat, action: str, now: datetime, actor: str) -> None:
     stores.audit.append(
-        AuditEvent(
-            at=now,
-            action=action,
-            result="ok",
-            actor=actor,
-            seat_id=seat.seat_id,
-            details={"seat": seat.email},
-        )
+        AuditEvent(at=now, action=action, result="ok", actor=actor, seat_id=seat.seat_id, details={"seat": seat.email})
     )

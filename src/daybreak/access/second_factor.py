@@ -30,12 +30,7 @@ Proof = Literal["otp", "recovery", "pop"]
 
 
 async def complete_login(
-    services: AccessServices,
-    token: str,
-    code: str,
-    caller: Caller,
-    *,
-    device_id: str | None = None,
+    services: AccessServices, token: str, code: str, caller: Caller, *, device_id: str | None = None
 ) -> SessionStarted:
     """Complete a pending login with a six-digit code.
 
@@ -55,12 +50,7 @@ async def complete_login(
 
 
 async def complete_login_with_recovery_code(
-    services: AccessServices,
-    token: str,
-    code: str,
-    caller: Caller,
-    *,
-    device_id: str | None = None,
+    services: AccessServices, token: str, code: str, caller: Caller, *, device_id: str | None = None
 ) -> SessionStarted:
     """Complete a pending login with a recovery code, which is used up. Raises as `complete_login` does."""
     login = await _enrolled_login(services, token)

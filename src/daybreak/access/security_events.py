@@ -36,12 +36,7 @@ def token_expiring(token: ApiToken, expires_at: datetime, days: int, now: dateti
 
 
 def _token(token: ApiToken) -> dict[str, object]:
-    return {
-        "token_id": token.token_id,
-        "client_id": token.client_id,
-        "name": token.name,
-        "last_four": token.last_four,
-    }
+    return {"token_id": token.token_id, "client_id": token.client_id, "name": token.name, "last_four": token.last_four}
 
 
 def _event(type_: EventType, seat: Seat, now: datetime, change: str, address: str) -> Event:

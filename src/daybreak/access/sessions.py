@@ -151,12 +151,7 @@ def principal_of(active: ActiveSession, policy: SecondFactorPolicy) -> Principal
     assert account is not None
     assert grant is not None
     return Principal(
-        kind="session",
-        subject=active.subject,
-        seat=active.seat,
-        account=account,
-        grant=grant,
-        session=active.session,
+        kind="session", subject=active.subject, seat=active.seat, account=account, grant=grant, session=active.session
     )
 
 
@@ -332,14 +327,7 @@ def login_ended() -> Unauthenticated:
     return Unauthenticated("This login has ended. Sign in again.", code="session_ended")
 
 
-def _encode(
-    services: AccessServices,
-    session: Session,
-    *,
-    typ: TokenType,
-    client_id: str | None,
-    now: datetime,
-) -> str:
+def _encode(services: AccessServices, session: Session, *, typ: TokenType, client_id: str | None, now: datetime) -> str:
     claims = Claims(
         seat_id=session.seat_id,
         sid=session.sid,
@@ -351,12 +339,7 @@ def _encode(
         client_id=client_id,
         device_id=session.device_id if typ == "session+jwt" else None,
     )
-    return session_jwt.encode(
-        claims,
-        typ=typ,
-        keyring=services.keyring.current(),
-        issuer=services.settings.base_url,
-    )
+    return session_jwt.encode(claims, typ=typ, keyring=services.keyring.current(), issuer=services.settings.base_url)
 
 
 def _decode(services: AccessServices, token: str, now: datetime, *types: TokenType) -> Claims:

@@ -89,10 +89,7 @@ async def begin(services: AccessServices, *, next_path: str, active: ActiveSessi
         pending = msgspec.structs.replace(pending, next_path="")
     url = await provider.authorization_url(_authorization_request(pending))
     cookie = sealed_text.seal(
-        msgspec.json.encode(pending),
-        purpose="oidc-request",
-        keyring=services.keyring.current(),
-        random=services.random,
+        msgspec.json.encode(pending), purpose="oidc-request", keyring=services.keyring.current(), random=services.random
     )
     return Redirection(url, cookie)
 

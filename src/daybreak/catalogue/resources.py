@@ -91,9 +91,7 @@ class Resource:
         return self.download_path.replace(".csv.gz", format.ending)
 
 
-def _columns(
-    *rows: tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]],
-) -> tuple[Column, ...]:
+def _columns(*rows: tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]]) -> tuple[Column, ...]:
     """Return columns from (name, type, description[, allowed values]). A type with `?` is nullable."""
     columns = []
     for row in rows:
@@ -225,11 +223,7 @@ RESOURCES: tuple[Resource, ...] = (
             ("ACCEPTED_AT", "timestamp", "When the terms were accepted."),
             ("LEADER_NAME", "text?", "Name of the Leader."),
             ("PARENT_LEADER_NAME", "text?", "Name of the parent Leader. NULL at the top."),
-            (
-                "ULTIMATE_PARENT_LEADER_NAME",
-                "text?",
-                "Name of the topmost Leader. Its own name at the top.",
-            ),
+            ("ULTIMATE_PARENT_LEADER_NAME", "text?", "Name of the topmost Leader. Its own name at the top."),
             ("TERM_LANGUAGE", "text?", "Text of the terms."),
             ("CUSTOM_SIGNUP_LANGUAGE", "text?", "The Leader's own text on the sign-up page."),
             ("ADDITIONAL_CHECKBOX_LANGUAGE", "text?", "Text of the additional checkbox."),

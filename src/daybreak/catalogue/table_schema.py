@@ -153,8 +153,7 @@ def _field(column: Column, resource: Resource) -> Field:
     field_type, field_format = _FIELD_TYPES[column.type]
     boolean = column.type is ColumnType.BOOLEAN
     constraints = Constraints(
-        required=not column.nullable,
-        unique=resource.key_is_unique and resource.key == (column.name,),
+        required=not column.nullable, unique=resource.key_is_unique and resource.key == (column.name,)
     )
     return Field(
         name=column.name,

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from daybreak.cli.options import (
-    AsJson,
-    Config,
-    Limit,
-    parse_client_id,
-    parse_instant,
-    parse_instant_or_age,
-    state_of,
-)
+from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, parse_instant, parse_instant_or_age, state_of
 from daybreak.cli.output import format_instant, is_terminal, print_json, print_note, print_table
 
 if TYPE_CHECKING:

@@ -66,15 +66,7 @@ def receipts(*, json: AsJson = False, config: Config = None) -> None:
         print_json([_as_json(each, own) for each, own in zip(found, signed, strict=True)])
         return
     print_table(
-        (
-            "ERASURE",
-            "MEMBER SHA-256",
-            "REQUESTED BY",
-            "STARTED (UTC)",
-            "FINISHED (UTC)",
-            "SNAPSHOTS",
-            "ROWS",
-        ),
+        ("ERASURE", "MEMBER SHA-256", "REQUESTED BY", "STARTED (UTC)", "FINISHED (UTC)", "SNAPSHOTS", "ROWS"),
         [
             (
                 each.erasure_id,

@@ -53,8 +53,7 @@ def run(
         bool, Parameter(help="Write all files, including those of unchanged Leaders.", negative="")
     ] = False,
     force: Annotated[
-        str | None,
-        Parameter(help="Publish even if the guard blocks the snapshot. The text is the reason."),
+        str | None, Parameter(help="Publish even if the guard blocks the snapshot. The text is the reason.")
     ] = None,
     config: Config = None,
 ) -> int:
@@ -97,12 +96,7 @@ def run_once(
 
 
 @app.command(name="list")
-def list_(
-    *,
-    limit: Limit = 20,
-    config: Config = None,
-    json: AsJson = False,
-) -> None:
+def list_(*, limit: Limit = 20, config: Config = None, json: AsJson = False) -> None:
     """List runs, newest first, and the freshness of the files."""
     from daybreak.bootstrap import now_utc
     from daybreak.snapshots.freshness import freshness

@@ -134,8 +134,7 @@ def list_(
     with state_of(config) as state:
         tokens = state.read(
             lambda stores: stores.api_tokens.list_for(
-                client_id=client_id,
-                seat_id=find_seat(stores, seat).seat_id if seat is not None else None,
+                client_id=client_id, seat_id=find_seat(stores, seat).seat_id if seat is not None else None
             )
         )
     if until is not None:

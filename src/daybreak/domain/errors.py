@@ -118,14 +118,7 @@ class RateLimited(RequestError):
     code = "rate_limited"
     transient = True
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        retry_after_seconds: int,
-        limit: int = 0,
-        window_seconds: int = 0,
-    ) -> None:
+    def __init__(self, message: str, *, retry_after_seconds: int, limit: int = 0, window_seconds: int = 0) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
         self.limit = limit

@@ -8,13 +8,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Self
 
 DEFAULT_RANGE = "30d"
-RANGES: Mapping[str, str] = {
-    "7d": "7 days",
-    "30d": "30 days",
-    "90d": "90 days",
-    "12m": "12 months",
-    "all": "All",
-}
+RANGES: Mapping[str, str] = {"7d": "7 days", "30d": "30 days", "90d": "90 days", "12m": "12 months", "all": "All"}
 """Label of each range by its name in URLs."""
 
 _EN_DASH = "\N{EN DASH}"

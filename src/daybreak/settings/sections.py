@@ -8,14 +8,7 @@ from datetime import time, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS
 from daybreak.domain.identity import SecondFactorPolicy, ServeGzipAs

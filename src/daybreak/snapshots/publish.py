@@ -36,12 +36,7 @@ def publish(state: State, store: FileStore, settings: Settings, snapshot: Snapsh
 
 
 def publish_signed(
-    state: State,
-    store: FileStore,
-    settings: Settings,
-    snapshot: Snapshot,
-    now: datetime,
-    transaction: Callable[[], T],
+    state: State, store: FileStore, settings: Settings, snapshot: Snapshot, now: datetime, transaction: Callable[[], T]
 ) -> T:
     """Sign and publish a snapshot with `transaction`, which is repeated if another publication came between.
 

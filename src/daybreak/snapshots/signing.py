@@ -20,12 +20,7 @@ from msgspec import structs
 
 from daybreak.catalogue.formats import STATEMENTS
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.credentials.signing_folder import (
-    RECOVERY_FILE,
-    load_ca,
-    load_recovery,
-    recovery_public,
-)
+from daybreak.credentials.signing_folder import RECOVERY_FILE, load_ca, load_recovery, recovery_public
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated

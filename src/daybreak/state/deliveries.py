@@ -88,9 +88,7 @@ class DeliveryStore(Store):
         return self._all(
             sa.select(*_COLUMNS)
             .where(
-                deliveries.c.channel == "mail",
-                deliveries.c.next_attempt_at <= now,
-                deliveries.c.type.in_(_KNOWN_TYPES),
+                deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now, deliveries.c.type.in_(_KNOWN_TYPES)
             )
             .order_by(turn, deliveries.c.next_attempt_at, deliveries.c.delivery_id)
             .limit(limit),

@@ -77,12 +77,7 @@ class DirectoryStore(Store):
         return status
 
     def put_accounts(self, *new: Account) -> None:
-        upsert(
-            self._connection,
-            accounts,
-            [account_values(account) for account in new],
-            keys=("client_id",),
-        )
+        upsert(self._connection, accounts, [account_values(account) for account in new], keys=("client_id",))
 
     def release_emails(self, *seats_to_change: Seat) -> None:
         """Free the present email of each seat that gets another one, so that another seat can have it."""
@@ -118,12 +113,7 @@ class DirectoryStore(Store):
 
     def put_grants(self, *new: Grant) -> None:
         """Insert or update grants. Raises Conflict if a seat or an account does not exist."""
-        upsert(
-            self._connection,
-            grants,
-            [values_of(grant) for grant in new],
-            keys=("seat_id", "client_id"),
-        )
+        upsert(self._connection, grants, [values_of(grant) for grant in new], keys=("seat_id", "client_id"))
 
     def remove_grants(self, *old: Grant) -> None:
         """Delete grants by seat_id and client_id."""

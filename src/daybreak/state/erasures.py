@@ -48,9 +48,7 @@ class ErasureStore(Store):
             raise Conflict("Another erasure has deleted the new files.")
         kept = [key for key in found.obsolete_keys if key not in set(new_keys)]
         self._change(
-            erasure_id,
-            replaced=msgspec.to_builtins([*found.replaced, *replaced]),
-            obsolete_keys=[*kept, *old_keys],
+            erasure_id, replaced=msgspec.to_builtins([*found.replaced, *replaced]), obsolete_keys=[*kept, *old_keys]
         )
 
     def take_obsolete(self, erasure_id: str) -> list[str]:

@@ -13,16 +13,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from daybreak.domain.identity import (
-    Account,
-    AccountStatus,
-    ApiToken,
-    BillingState,
-    Device,
-    Grant,
-    Seat,
-    Session,
-)
+from daybreak.domain.identity import Account, AccountStatus, ApiToken, BillingState, Device, Grant, Seat, Session
 from daybreak.state.columns import instant_of, instant_or_none, strings_of
 from daybreak.state.revoked_keys import revoked_keys
 from daybreak.state.schema import accounts, api_tokens, devices, grants, seats, sessions

@@ -11,10 +11,7 @@ from daybreak.state.schema import metadata
 from daybreak.state.statements import PreparedRead, Store, upsert
 
 revoked_keys = sa.Table(
-    "revoked_keys",
-    metadata,
-    sa.Column("kid", KEY, primary_key=True),
-    sa.Column("revoked_at", Instant, nullable=False),
+    "revoked_keys", metadata, sa.Column("kid", KEY, primary_key=True), sa.Column("revoked_at", Instant, nullable=False)
 )
 _COUNT = PreparedRead(revoked_keys, [sa.func.count()])
 

@@ -189,10 +189,7 @@ audit_retention = sa.Table(
 # --- Snapshots -----------------------------------------------------------------------------------
 
 counters = sa.Table(
-    "counters",
-    metadata,
-    sa.Column("name", KEY, primary_key=True),
-    sa.Column("value", sa.BigInteger, nullable=False),
+    "counters", metadata, sa.Column("name", KEY, primary_key=True), sa.Column("value", sa.BigInteger, nullable=False)
 )
 
 snapshots = sa.Table(

@@ -10,14 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.identity import GrantedAccount, InitialAccount, Seat, folded_email
-from daybreak.state.records import (
-    ACCOUNT_COLUMNS,
-    GRANT_COLUMNS,
-    SEAT_COLUMNS,
-    account_of,
-    grant_of,
-    seat_of,
-)
+from daybreak.state.records import ACCOUNT_COLUMNS, GRANT_COLUMNS, SEAT_COLUMNS, account_of, grant_of, seat_of
 from daybreak.state.schema import accounts, grants, passkeys, recovery_codes, seats
 from daybreak.state.statements import PreparedRead, Store
 
@@ -160,11 +153,7 @@ class SeatStore(Store):
             sa.update(seats)
             .where(seats.c.seat_id == seat_id, seats.c.pending_seed.is_not(None))
             .values(
-                sealed_seed=seats.c.pending_seed,
-                enrolled_at=now,
-                last_step=step,
-                pending_seed=None,
-                pending_since=None,
+                sealed_seed=seats.c.pending_seed, enrolled_at=now, last_step=step, pending_seed=None, pending_since=None
             )
         )
         if confirmed.rowcount != 1:

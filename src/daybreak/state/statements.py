@@ -126,9 +126,7 @@ def _upsert_statement(
     insert = insert_into(table, dialect)
     guard = sa.and_(*(table.c[name] == insert.excluded[name] for name in only_if)) if only_if else None
     return insert.on_conflict_do_update(
-        index_elements=list(keys),
-        set_={name: insert.excluded[name] for name in changed},
-        where=guard,
+        index_elements=list(keys), set_={name: insert.excluded[name] for name in changed}, where=guard
     )
 
 

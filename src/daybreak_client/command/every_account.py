@@ -49,10 +49,7 @@ def signed_in(accounts: Accounts, wait: Wait | None = None) -> Iterator[tuple[Da
 
 
 def for_each_account(
-    service: Daybreak,
-    selection: Selection,
-    work: Callable[[AccountFiles], dict[str, object]],
-    wait: Wait | None = None,
+    service: Daybreak, selection: Selection, work: Callable[[AccountFiles], dict[str, object]], wait: Wait | None = None
 ) -> Outcome:
     """Do the work for each account. If one account was selected, its error is raised."""
     wait = wait or Wait()

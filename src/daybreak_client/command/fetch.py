@@ -21,8 +21,7 @@ def fetch(
     wanted: Wanted = Wanted(),
     accounts: Accounts = Accounts(),
     wait: Annotated[
-        str | None,
-        Parameter(help="Maximum wait for late files or an unavailable service, such as 2h."),
+        str | None, Parameter(help="Maximum wait for late files or an unavailable service, such as 2h.")
     ] = None,
     force: Annotated[bool, Parameter(negative="", help="Replace the files of another account.")] = False,
     proof: Proof = Proof(),

@@ -14,8 +14,7 @@ from daybreak_client.lock_wait import LockWait
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 ProfileName = Annotated[
-    str | None,
-    Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`."),
+    str | None, Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`.")
 ]
 LockTimeout = Annotated[str, Parameter(help="Maximum wait for another fetch or sync of the same folder or database.")]
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
@@ -29,8 +28,7 @@ class Credential:
 
     profile: ProfileName = None
     token_file: Annotated[
-        Path | None,
-        Parameter(help="File with the token, readable by you only, in place of DAYBREAK_TOKEN."),
+        Path | None, Parameter(help="File with the token, readable by you only, in place of DAYBREAK_TOKEN.")
     ] = None
 
 
@@ -40,8 +38,7 @@ class Access(Credential):
     """Options that select the service, the token and the account."""
 
     account: Annotated[
-        str | None,
-        Parameter(help="client_id of an account. Default: DAYBREAK_ACCOUNT, else the selected one."),
+        str | None, Parameter(help="client_id of an account. Default: DAYBREAK_ACCOUNT, else the selected one.")
     ] = None
 
 
@@ -51,8 +48,7 @@ class Accounts(Access):
     """Options that select the service, the token, and one account or all accounts."""
 
     all_accounts: Annotated[
-        bool,
-        Parameter(negative="", help="All your accounts. An error of one does not stop the others."),
+        bool, Parameter(negative="", help="All your accounts. An error of one does not stop the others.")
     ] = False
     prune: Annotated[
         bool,
@@ -66,13 +62,9 @@ class Wanted:
     """Options that select files."""
 
     only: Annotated[
-        list[str] | None,
-        Parameter(negative="", help="Only these resources, such as members,campaigns. Repeatable."),
+        list[str] | None, Parameter(negative="", help="Only these resources, such as members,campaigns. Repeatable.")
     ] = None
-    format: Annotated[
-        list[str] | None,
-        Parameter(negative="", help="Formats, such as csv,json. Repeatable."),
-    ] = None
+    format: Annotated[list[str] | None, Parameter(negative="", help="Formats, such as csv,json. Repeatable.")] = None
 
     @property
     def resources(self) -> tuple[str, ...]:

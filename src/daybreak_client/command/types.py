@@ -30,12 +30,7 @@ def types(
     """
     chosen = [
         recipe
-        for wanted, recipe in (
-            (pandas, pandas_recipe),
-            (polars, polars_recipe),
-            (duckdb, duckdb_recipe),
-            (r, r_recipe),
-        )
+        for wanted, recipe in ((pandas, pandas_recipe), (polars, polars_recipe), (duckdb, duckdb_recipe), (r, r_recipe))
         if wanted
     ]
     if len(chosen) != 1:

@@ -41,8 +41,7 @@ class Checks:
         bool, Parameter(negative="", help="Send no request. Uses the trust file of --trust or of an earlier run.")
     ] = False
     at: Annotated[
-        str | None,
-        Parameter(help="Check an archive, as of a time at which it was current, such as 2026-11-20T06:00Z."),
+        str | None, Parameter(help="Check an archive, as of a time at which it was current, such as 2026-11-20T06:00Z.")
     ] = None
     trust: TrustFile = None
     lock_timeout: LockTimeout = "5m"

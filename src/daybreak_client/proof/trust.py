@@ -11,13 +11,7 @@ from datetime import datetime
 
 from daybreak_client import wire
 from daybreak_client.errors import Expired, NotProved
-from daybreak_client.proof.signature import (
-    PublicKey,
-    check_certificate,
-    parse_certificate,
-    parse_key,
-    parse_signature,
-)
+from daybreak_client.proof.signature import PublicKey, check_certificate, parse_certificate, parse_key, parse_signature
 
 TRUST_NAMESPACE = "daybreak-trust"
 _MAX_BYTES = 256 << 10

@@ -72,11 +72,7 @@ class DirectoryChanges:
             yield f"~ seat {seat.email}"
         for seat in self.disabled_seats:
             yield f"- seat {seat.email} (disabled)"
-        for sign, grants in (
-            ("+", self.added_grants),
-            ("~", self.changed_grants),
-            ("-", self.removed_grants),
-        ):
+        for sign, grants in (("+", self.added_grants), ("~", self.changed_grants), ("-", self.removed_grants)):
             for grant in grants:
                 yield f"{sign} access of seat {grant.seat_id} to account {grant.client_id}"
 

@@ -16,12 +16,7 @@ from daybreak.state.stores import State
 
 
 def import_document(
-    state: State,
-    text: str | bytes,
-    now: datetime,
-    *,
-    dry_run: bool = False,
-    breached_passwords: Path | None = None,
+    state: State, text: str | bytes, now: datetime, *, dry_run: bool = False, breached_passwords: Path | None = None
 ) -> DirectoryChanges:
     """Apply the differences in one transaction and return them. Raises OperatorError that lists every fault."""
     # Hashed and compared before the write transaction: a hundred passwords take seconds, and a writer blocks logins.

@@ -9,12 +9,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from daybreak.access.directory.changes import (
-    DirectoryChanges,
-    apply_changes,
-    check_removals,
-    compare_directories,
-)
+from daybreak.access.directory.changes import DirectoryChanges, apply_changes, check_removals, compare_directories
 from daybreak.access.directory.fields import format_faults
 from daybreak.access.directory.platform_rows import directory_from_rows
 from daybreak.domain.errors import DaybreakError, OperatorError, SourceError

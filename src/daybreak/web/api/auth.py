@@ -158,10 +158,7 @@ def auth_routes(services: Services) -> list[ApiRoute]:
         ApiRoute("/download/v2/auth/reauthenticate", endpoints.reauthenticate, REAUTHENTICATE, methods=["POST"]),
         ApiRoute("/download/v2/auth/second-factor", endpoints.begin_enrolment, BEGIN_ENROLMENT, methods=["POST"]),
         ApiRoute(
-            "/download/v2/auth/second-factor/confirm",
-            endpoints.confirm_enrolment,
-            CONFIRM_ENROLMENT,
-            methods=["POST"],
+            "/download/v2/auth/second-factor/confirm", endpoints.confirm_enrolment, CONFIRM_ENROLMENT, methods=["POST"]
         ),
     ]
 
@@ -186,11 +183,7 @@ class _AuthEndpoints:
         await pending_login_of(request, self._services)
         sent = await SEND_CODE.body.read(request)
         outcome = await second_factor.complete_login(
-            self._services.access,
-            bearer(request),
-            sent.totp,
-            caller_of(request),
-            device_id=_device_id(request),
+            self._services.access, bearer(request), sent.totp, caller_of(request), device_id=_device_id(request)
         )
         return SEND_CODE.response.create(_login_result(outcome))
 

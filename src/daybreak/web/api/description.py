@@ -56,10 +56,7 @@ GET_SCHEMA = Operation(
     ),
     other_responses=(
         ResponseType(
-            "The statements.",
-            str,
-            (_TEXT,),
-            examples={"One of the nine tables, with dialect": _EXAMPLE_TABLE},
+            "The statements.", str, (_TEXT,), examples={"One of the nine tables, with dialect": _EXAMPLE_TABLE}
         ),
     ),
 )

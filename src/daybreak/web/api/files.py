@@ -72,11 +72,7 @@ class _FileEndpoints:
         require_plain_path(request)
         named = downloads.file_at(request.path_params["file"], self._services.settings.snapshot.formats)
         issued = await downloads.issue_link(
-            self._services.downloads,
-            principal,
-            request.path_params["client_id"].lower(),
-            named,
-            caller_of(request),
+            self._services.downloads, principal, request.path_params["client_id"].lower(), named, caller_of(request)
         )
         count_event("link_issued")
         return REQUEST_FILE.response.create(link_result(issued), {"Location": issued.url})

@@ -51,7 +51,4 @@ def health_routes(probe: ReadinessProbe) -> list[ApiRoute]:
             return _READY.create(ReadinessView("ready", found.parts, found.failing_tasks))
         return _NOT_READY.create(ReadinessView("not ready", found.parts, found.failing_tasks), {"Retry-After": "5"})
 
-    return [
-        ApiRoute("/healthz", health, GET_HEALTH),
-        ApiRoute("/readyz", readiness, GET_READINESS),
-    ]
+    return [ApiRoute("/healthz", health, GET_HEALTH), ApiRoute("/readyz", readiness, GET_READINESS)]

@@ -66,10 +66,7 @@ def _check_media_type(request: Request) -> None:
     content_type = request.headers.get("content-type", "")
     media_type, *parameters = content_type.split(";")
     if media_type.strip().lower() != "application/json":
-        raise RequestError(
-            "Send JSON with the header Content-Type: application/json.",
-            code="unsupported_media_type",
-        )
+        raise RequestError("Send JSON with the header Content-Type: application/json.", code="unsupported_media_type")
     for parameter in parameters:
         name, _, charset = parameter.partition("=")
         if name.strip().lower() == "charset" and charset.strip('" ').lower() not in {"utf-8", "utf8"}:

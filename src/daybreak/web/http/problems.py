@@ -224,11 +224,7 @@ def problem_headers(error: DaybreakError) -> dict[str, str]:
 
 
 def problem_response(
-    error: DaybreakError,
-    *,
-    request_id: str,
-    base_url: str,
-    headers: Mapping[str, str] | None = None,
+    error: DaybreakError, *, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return the response to an error."""
     problem = problem_of(error, request_id=request_id, base_url=base_url)

@@ -32,9 +32,7 @@ def upgrade() -> None:
         sa.Column("error", sa.Text, nullable=False),
     )
     op.create_table(
-        "revoked_keys",
-        sa.Column("kid", _KEY, primary_key=True),
-        sa.Column("revoked_at", _INSTANT, nullable=False),
+        "revoked_keys", sa.Column("kid", _KEY, primary_key=True), sa.Column("revoked_at", _INSTANT, nullable=False)
     )
     op.create_table(
         "file_faults",

@@ -11,11 +11,7 @@ from daybreak.web.api.openapi import REQUEST_ID, VARIANT_EXTENSION
 from daybreak.web.http.problems import PROBLEM_TYPE
 
 JsonObject = Mapping[str, Any]
-_TOKENS = {
-    "session": "session token",
-    "api_token": "API token",
-    "pending_login": "token of a pending login",
-}
+_TOKENS = {"session": "session token", "api_token": "API token", "pending_login": "token of a pending login"}
 
 
 @dataclass(frozen=True, slots=True)
