@@ -27,8 +27,6 @@ _PIECE_BYTES = 1 << 20
 _MAXIMUM_CELL_CHARACTERS = 64 << 20
 _PIECE_CHARACTERS = 256 * 1024
 
-csv.field_size_limit(_MAXIMUM_CELL_CHARACTERS)
-
 
 def decompress(pieces: Iterable[bytes], *, maximum_bytes: int | None = None) -> Iterator[bytes]:
     """Yield the content of a gzip stream in pieces of at most 1 MiB, up to `maximum_bytes` in total.
@@ -73,6 +71,8 @@ def split_lines(content: Iterable[bytes]) -> Iterator[str]:
 
 def csv_rows(store: FileStore, key: str, *, maximum_bytes: int | None = None) -> Iterator[list[str]]:
     """Yield the rows of a stored CSV file without its header. NULL and the empty string are both ``."""
+    # The limit of the process. No other module of the service reads CSV.
+    csv.field_size_limit(_MAXIMUM_CELL_CHARACTERS)
     reader = csv.reader(split_lines(decompress(store.read(key), maximum_bytes=maximum_bytes)))
     next(reader, None)
     yield from reader
