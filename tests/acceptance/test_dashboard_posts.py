@@ -307,7 +307,7 @@ def test_changing_secrets_requires_the_password(browser: Browser, service_with_s
     browser.sign_in(OLGA)
     settings = f"/dashboard/{NORTH}/settings"
     page = browser.get(f"{settings}/security")
-    token, form_id = form_token(page), "0" * 32
+    token = form_token(page)
     factor = f"{settings}/security/second-factor"
     assert browser.post(factor, {"csrf": token}).headers["Location"] == factor
     assert browser.get(factor).status_code == 200
@@ -317,8 +317,8 @@ def test_changing_secrets_requires_the_password(browser: Browser, service_with_s
         browser.get(f"{settings}/tokens/new"),
         browser.post(factor, {"csrf": token}),
         browser.post(f"{factor}/confirm", {"csrf": token, "code": "000000"}),
-        browser.post(f"{settings}/security/recovery-codes", {"csrf": token, "form_id": form_id}),
-        browser.post(f"{settings}/tokens/new", {"csrf": token, "form_id": form_id, "name": "unseen", "expiry": "30"}),
+        browser.post(f"{settings}/security/recovery-codes", {"csrf": token}),
+        browser.post(f"{settings}/tokens/new", {"csrf": token, "name": "unseen", "expiry": "30"}),
     ]
     for found in responses:
         assert found.status_code == 303, found.url
@@ -374,7 +374,7 @@ def test_operators_enter_the_password_before_every_change(browser: Browser, serv
     assert len(paths) > 8
     for path in [re.sub(r"^(\w+)/[0-9a-f-]{36}", lambda part: f"{part[1]}/{known[part[1]]}", each) for each in paths]:
         token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
-        found = browser.post(f"/dashboard/operator/{path}", {"csrf": token, "reason": "x", "decision": "accept"})
+        found = browser.post(f"/dashboard/operator/{path}", {"csrf": token, "reason": "x"})
         assert found.headers.get("Location", "").startswith("/dashboard/operator/confirm?"), path
 
 

@@ -12,6 +12,7 @@ from daybreak.access.names import normalize_name
 from daybreak.access.revocations import apply_counted
 from daybreak.access.security_events import token_leaked
 from daybreak.access.services import AccessServices, new_id
+from daybreak.access.sessions import require_recent_password
 from daybreak.access.throttle import address_group
 from daybreak.credentials import api_token
 from daybreak.credentials.redaction import redact
@@ -160,16 +161,20 @@ async def change(
 ) -> None:
     """Set the name and the allowed networks of a token that `list_of_account` returns.
 
-    The caller must have verified the password recently if the networks change. Raises InvalidRequest, and NotFound for
-    other tokens.
+    Raises InvalidRequest, NotFound for other tokens, and Forbidden(reauthentication_required) when the networks change
+    and the password was not entered recently.
     """
     require(principal, "manage_api_tokens", principal.account.client_id)
+    assert principal.session is not None
+    session = principal.session
     now, normalized_name = services.clock(), normalize_name(name, subject=_NAME_SUBJECT)
 
     def write(stores: Stores) -> bool:
         token = _managed_token(stores, principal, token_id)
         if token is None:
             return False
+        if allowed_networks != token.allowed_networks:
+            require_recent_password(services, session)
         events = _changed(stores, token, normalized_name, allowed_networks)
         origin = EventOrigin.of(principal, now, caller)
         for action, details in events:

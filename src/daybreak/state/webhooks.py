@@ -50,6 +50,12 @@ class WebhookStore(Store):
             Webhook,
         )
 
+    def list_owned(self, owner_id: str) -> list[Webhook]:
+        """Return the enabled endpoints of a seat, on all accounts."""
+        conditions = (webhooks.c.created_by == owner_id, webhooks.c.disabled_at.is_(None))
+        statement = sa.select(*_COLUMNS).where(*conditions).order_by(webhooks.c.url, webhooks.c.endpoint_id)
+        return self._all(statement, Webhook)
+
     def list_ownerless(self, *, owner_id: str | None = None, endpoint_id: str | None = None) -> list[Webhook]:
         """Return enabled endpoints whose owner may no longer manage webhooks of the account.
 

@@ -44,6 +44,7 @@ def test_decision_on_held_snapshot_needs_a_reason(
         "37: the Leader is not in table leaders"
     )
     expect(page.get_by_text("members: 37 rows of members in no file")).to_be_visible()
+    page.get_by_role("region", name="Decision").get_by_role("link", name="Discard").click()
     reason = page.get_by_label("Reason")
     reason.fill("   ")
     page.get_by_role("button", name="Discard").click()
@@ -67,6 +68,8 @@ def test_large_drop_must_be_typed_to_publish(
     sign_in(page, own_service, directory.OPERATOR)
     page.wait_for_url("**/files")
     page.goto(own_service.operator(f"runs/{held}"))
+    page.get_by_role("link", name="Publish").click()
+    expect(page.get_by_role("main")).to_contain_text("220,961 rows in Member Subscription Status refer to members")
     page.get_by_label("Reason").fill("The agency moved its Members.")
     page.get_by_label("Type 81 % to publish").fill("yes")
     page.get_by_role("button", name="Publish").click()

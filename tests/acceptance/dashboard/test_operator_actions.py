@@ -97,7 +97,10 @@ def test_seat_is_created_and_receives_access(
     invited = open_page()
     sign_in(invited, own_service, email, password=password)
     invited.wait_for_url(f"**/{directory.NORTHLIGHT}/files")
-    operator.get_by_role("button", name=f"Remove {email}").click()
+    operator.get_by_role("link", name=f"Remove {email}").click()
+    expect(operator.get_by_text("API tokens that stop working")).to_be_visible()
+    assert axe_violations(operator, "confirmation") == []
+    operator.get_by_role("button", name="Remove access").click()
     expect(operator.get_by_text("Access removed.")).to_be_visible()
     events = own_service.state.read(lambda stores: stores.audit.read(AuditQuery(actor=directory.OPERATOR)))
     assert {"seat.added", "grant.changed", "grant.removed"} <= {event.action for event in events}
@@ -167,7 +170,8 @@ def test_unknown_seat_is_reported_at_the_field(
 
 def test_api_tokens_of_an_account_are_switched(operator: Page, own_service: Service) -> None:
     operator.goto(own_service.operator(f"accounts/{directory.KITA}"))
-    operator.get_by_role("button", name="Turn off API tokens").click()
+    operator.get_by_role("link", name="Turn off API tokens").click()
+    operator.get_by_role("button", name="Turn off").click()
     expect(operator.get_by_text("API tokens turned off.")).to_be_visible()
     operator.get_by_role("button", name="Turn on API tokens").click()
     expect(operator.get_by_text("API tokens turned on.")).to_be_visible()
@@ -180,21 +184,21 @@ def test_seat_is_reset_and_signed_out(operator: Page, own_service: Service, open
     operator.goto(own_service.operator(f"seats/{directory.id_of(directory.CHANGER)}"))
     expect(operator.get_by_role("region", name="Open sessions")).to_contain_text("Chrome on Linux")
     assert axe_violations(operator, "seat") == []
-    operator.get_by_role("button", name="End all sessions").click()
+    confirm(operator, "End all sessions")
     expect(operator.get_by_text("All sessions ended.")).to_be_visible()
     other.reload()
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
-    operator.get_by_role("button", name="Reset password").click()
+    confirm(operator, "Reset password")
     password = operator.locator("#seat-password").inner_text().strip()
     sign_in(other, own_service, directory.CHANGER, password=password)
     other.wait_for_url("**/files")
     operator.get_by_role("link", name="Done").click()
-    operator.get_by_role("button", name="Disable seat").click()
+    confirm(operator, "Disable seat", "Chrome on Linux")
     expect(operator.get_by_text("Seat disabled.")).to_be_visible()
     operator.get_by_role("button", name="Enable seat").click()
     expect(operator.get_by_text("Seat enabled.")).to_be_visible()
     operator.goto(own_service.operator(f"seats/{directory.id_of(directory.CAREFUL)}"))
-    operator.get_by_role("button", name="Reset second factor").click()
+    confirm(operator, "Reset second factor")
     expect(operator.get_by_text("Second factor reset.")).to_be_visible()
 
 
@@ -202,13 +206,20 @@ def test_changes_need_a_recent_password(operator: Page, own_service: Service) ->
     seat_id = directory.id_of(directory.OPERATOR)
     age_password(own_service, seat_id)
     operator.goto(own_service.operator(f"accounts/{directory.KITA}"))
-    operator.get_by_role("button", name="Turn off API tokens").click()
+    email = operator.get_by_label("Email")
+    email.fill(directory.CHANGER)
+    operator.get_by_label("Role").select_option("owner")
+    operator.get_by_label("Data Export").uncheck()
+    operator.get_by_role("button", name="Grant access").click()
     expect(operator.get_by_role("heading", name="Confirm your password")).to_be_visible()
     operator.get_by_label("Password").fill(directory.PASSWORD)
     operator.get_by_role("button", name="Continue").click()
     operator.wait_for_url(re.compile(f"operator/accounts/{directory.KITA}"))
-    # Nothing was changed before the password was entered.
-    expect(operator.get_by_role("button", name="Turn off API tokens")).to_be_visible()
+    # Nothing was changed before the password was entered, and the form is filled in.
+    expect(operator.get_by_text("Nothing was saved yet.")).to_be_visible()
+    expect(email).to_have_value(directory.CHANGER)
+    expect(operator.get_by_label("Role")).to_have_value("owner")
+    expect(operator.get_by_label("Data Export")).not_to_be_checked()
 
 
 def test_lists_have_pages_and_totals(operator: Page, own_service: Service) -> None:
@@ -232,6 +243,14 @@ def test_freshness_page_shows_thirty_days(operator: Page, own_service: Service) 
     expect(days.last).to_contain_text("not published, late by 8 h")
     expect(days.nth(28)).to_contain_text("on time")
     expect(days.first).to_contain_text("before the first publication")
+
+
+def confirm(page: Page, action: str, ends: str = "") -> None:
+    """Open the confirmation of an action, check that it names what ends, and confirm."""
+    page.get_by_role("link", name=action).click()
+    expect(page.get_by_role("heading", name=f"{action}?")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text(ends)
+    page.get_by_role("button", name=action).click()
 
 
 def age_password(service: Service, seat_id: str) -> None:

@@ -230,7 +230,9 @@ def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -> None
     created = create_token(instance, "omar@example.org")
 
     async def change(email: str, name: str, *networks: str) -> None:
-        user = await principal(instance, email)
+        await change_as(await principal(instance, email), name, *networks)
+
+    async def change_as(user: Principal, name: str, *networks: str) -> None:
         await api_tokens.change(
             instance.services, user, created.token.token_id, name=name, allowed_networks=networks, caller=CALLER
         )
@@ -253,6 +255,11 @@ def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -> None
     assert (changed.details["before"], changed.details["after"]) == ([], ["203.0.113.0/24"])
     instance.run(change("rosa@example.org", "archive"))
     assert stored(instance, created.token.token_id).allowed_networks == ()
+    user = instance.run(principal(instance, "rosa@example.org"))
+    instance.now[0] += timedelta(minutes=11)
+    with pytest.raises(Forbidden, match="password"):
+        instance.run(change_as(user, "archive", "203.0.113.0/24"))
+    instance.run(change_as(user, "old archive"))
 
 
 def test_token_is_refused_from_other_addresses(instance: Instance) -> None:

@@ -1,12 +1,11 @@
-"""Selection of accounts: search for the switcher, and the default account."""
+"""Search of accounts, for the switcher."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from daybreak.access.authorization import account_fault
-from daybreak.domain.identity import GrantedAccount, ResolvedSession, SecondFactorPolicy
+from daybreak.domain.identity import GrantedAccount
 from daybreak.web.dashboard.page_request import PageRequest
 
 SWITCHER_LENGTH = 8
@@ -59,24 +58,6 @@ def account_views(
         }
         for entry in entries
     ]
-
-
-def default_account_id(
-    resolved: ResolvedSession, accounts: tuple[GrantedAccount, ...], policy: SecondFactorPolicy
-) -> str | None:
-    """Return the account to open after sign-in: the one used last, else the first by name.
-
-    Return None if the session cannot open any of them.
-    """
-    session, last_id = resolved.session, resolved.seat.last_client_id
-    open_ids = [
-        entry.account.client_id
-        for entry in accounts
-        if account_fault(entry.account.status, entry.grant, session, policy) is None
-    ]
-    if last_id in open_ids:
-        return last_id
-    return open_ids[0] if open_ids else None
 
 
 def _matches(entry: GrantedAccount, words: list[str]) -> bool:

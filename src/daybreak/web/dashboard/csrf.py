@@ -37,6 +37,11 @@ def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> b
     return key is not None and mac.is_valid(sent, key, binding, salt)
 
 
+def salt_of(token: str) -> str:
+    """Return the part of a valid token that identifies its form."""
+    return token.split(".")[1]
+
+
 def is_same_origin(request: Request, base_url: str) -> bool:
     """Return whether the browser reports that the form was sent from our own origin.
 

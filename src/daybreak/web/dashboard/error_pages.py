@@ -13,7 +13,7 @@ from daybreak.domain.errors import DaybreakError, Forbidden, RateLimited
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.formatting import format_duration
 from daybreak.web.dashboard.outcome import PageOutcome, error_headers
-from daybreak.web.dashboard.page_layout import render_page, tab_account_id
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import local_path, render_template
 from daybreak.web.http.negotiation import weights
@@ -62,7 +62,7 @@ def error_page(
     }
     outcome = PageOutcome(problem.status, error_headers(error), code=error.code)
     if page is not None:
-        return render_page(page, "layout/error.html", "", context, outcome)
+        return render_page(page, "layout/error.html", context, outcome)
     return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)
 
 
@@ -105,7 +105,7 @@ def _actions(
     if error.code == "second_factor_required":
         return [sign_in, files]
     if error.code == "second_factor_not_enrolled" and page is not None:
-        settings = f"{dashboard.root}/dashboard/{tab_account_id(page)}/settings/security"
+        settings = f"{dashboard.root}/dashboard/{page.tab_account_id}/settings/security"
         return [{"url": settings, "text": "Set up second factor"}, files]
     if error.code == "no_active_account":
         return [sign_in]

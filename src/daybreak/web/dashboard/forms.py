@@ -55,7 +55,7 @@ async def read_verified_form(dashboard: DashboardContext, request: Request, bind
     if not csrf.is_same_origin(request, services.settings.base_url):
         raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
     form = await read_form(request)
-    if not csrf.verify_form_token(form.pop(csrf.FIELD, None), binding, keyring=services.keyring.current()):
+    if not csrf.verify_form_token(form.get(csrf.FIELD), binding, keyring=services.keyring.current()):
         raise Forbidden("This form has expired. Open the page again and resend it.", code="cross_site")
     return form
 

@@ -1,85 +1,71 @@
-"""Wrappers that turn page handlers into route handlers: sign-in, permissions and errors."""
+"""Route handlers of pages: they check the policy of the route, read the form, and turn errors into pages."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.access.authorization import require
 from daybreak.access.session_activity import is_recorded, record_activity
-from daybreak.domain.errors import DaybreakError, RequestError
+from daybreak.access.sessions import require_recent_password
+from daybreak.domain.errors import DaybreakError, Forbidden, RequestError
 from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import read_form
-from daybreak.web.dashboard.page_request import PageRequest, load_page_request, require_operator
+from daybreak.web.dashboard.once import process_once
+from daybreak.web.dashboard.outcome import PageOutcome
+from daybreak.web.dashboard.page_request import PageRequest, load_page_request, read_page_form, require_operator
+from daybreak.web.dashboard.policy import Policy
 from daybreak.web.dashboard.rendering import is_partial, local_path, redirect
 from daybreak.web.fair_queue import while_connected
 
 Handler = Callable[[Request], Awaitable[Response]]
-PageHandler = Callable[[PageRequest], Awaitable[Response]]
 PublicHandler = Callable[[DashboardContext, Request], Awaitable[Response]]
+PageHandler = Callable[[PageRequest], Awaitable[Response]]
+FormHandler = Callable[[PageRequest], Awaitable[Response | PageOutcome]]
+ShowForm = Callable[[PageRequest, PageOutcome], Awaitable[Response]]
+
+NOT_KEPT = frozenset({csrf.FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
+"""Fields of forms that are secret or belong to one page. No URL contains them."""
 
 _MAXIMUM_KEPT_LENGTH = 1000
 
 
-def account_page(
-    dashboard: DashboardContext,
-    handle: PageHandler,
-    *,
-    return_to: str = "files",
-    kept_fields: Sequence[str] = (),
-    is_activity: bool = True,
-    is_slow: bool = False,
-) -> Handler:
-    """Wrap a handler for a page on the account in the path. `is_activity` is that of `operator_page`.
-
-    The work for a slow page ends when its client leaves. A slow page is never a streamed response: Granian cuts off the
-    body of a response if the application waited for a disconnection before it.
-
-    A form posted after the session has ended is not processed: after signing in again, the user
-    returns to `return_to` with the form fields named in `kept_fields` filled in.
-    """
+def page_handler(dashboard: DashboardContext, handle: PageHandler, policy: Policy) -> Handler:
+    """Return the route handler of a page of a signed-in user."""
 
     async def handler(request: Request) -> Response:
-        client_id = request.path_params["client_id"]
-        path = f"/dashboard/{client_id}/{return_to}"
-        for name, value in request.path_params.items():
-            path = path.replace("{" + name + "}", str(value))
-        try:
-            work = _handle_page(dashboard, request, client_id, handle, is_activity=is_activity)
-            return await (while_connected(request, work) if is_slow else work)
-        except SignInRequired as required:
-            return await _redirect_to_sign_in(dashboard, request, required, path, kept_fields)
+        work = _respond(dashboard, request, handle, policy)
+        return await (while_connected(request, work) if policy.is_slow else work)
 
     return handler
 
 
-def operator_page(dashboard: DashboardContext, handle: PageHandler, *, is_activity: bool = True) -> Handler:
-    """Wrap a handler for an operator page, which belongs to no account.
+def form_handler(handle: FormHandler, show: ShowForm | None) -> PageHandler:
+    """Return the handler of a posted form. If the form is rejected, `show` shows its page again."""
 
-    `is_activity` is false for a partial that pages request at intervals, which must not keep an idle session open.
-    """
+    async def process(page: PageRequest) -> Response:
+        result = await handle(page)
+        if isinstance(result, Response):
+            return result
+        assert show is not None, "a form that is rejected with an outcome needs the page that shows it"
+        return await show(page, result)
 
-    async def handle_as_operator(page: PageRequest) -> Response:
-        require_operator(page)
-        return await handle(page)
-
-    async def handler(request: Request) -> Response:
-        try:
-            return await _handle_page(dashboard, request, "", handle_as_operator, is_activity=is_activity)
-        except SignInRequired as required:
-            return await _redirect_to_sign_in(dashboard, request, required, "/dashboard/operator/runs", ())
+    async def handler(page: PageRequest) -> Response:
+        return await (process_once(page, process) if page.policy.once else process(page))
 
     return handler
 
 
-def public_page(dashboard: DashboardContext, handle: PublicHandler) -> Handler:
-    """Wrap a handler for a page that needs no session."""
+def public_handler(dashboard: DashboardContext, handle: PublicHandler) -> Handler:
+    """Return the route handler of a page that needs no session."""
 
     async def handler(request: Request) -> Response:
         try:
@@ -97,49 +83,95 @@ def public_page(dashboard: DashboardContext, handle: PublicHandler) -> Handler:
     return handler
 
 
-async def _handle_page(
-    dashboard: DashboardContext, request: Request, client_id: str, handle: PageHandler, *, is_activity: bool = True
-) -> Response:
+async def _respond(dashboard: DashboardContext, request: Request, handle: PageHandler, policy: Policy) -> Response:
     page: PageRequest | None = None
     try:
-        page = await load_page_request(dashboard, request, client_id)
+        page = await load_page_request(dashboard, request, policy)
+        if policy.audience == "operator":
+            require_operator(page)
+        if request.method == "POST":
+            page = replace(page, form=await read_page_form(page))
+        page = _authorized(page)
+        if policy.recent_password:
+            require_recent_password(dashboard.services.access, page.session)
         response = await handle(page)
-        if is_activity and not is_recorded(page.session, page.now):
+        if policy.is_activity and not is_recorded(page.session, page.now):
             # Written after the response is sent, which must not wait for a busy state database.
             access = dashboard.services.access
             response.background = BackgroundTask(record_activity, access, page.session, page.now)
         return response
+    except SignInRequired as required:
+        form = await _posted_form(dashboard, request) if page is None else page.form
+        return _redirect_to_sign_in(dashboard, request, required, policy, form)
     except SecondFactorRequired:
         return redirect(dashboard, "/dashboard/second-factor", request)
     except DaybreakError as error:
+        if error.code == "reauthentication_required" and page is not None:
+            return _redirect_to_password_prompt(page)
         return error_page(dashboard, request, error, page)
 
 
-async def _redirect_to_sign_in(
+def _authorized(page: PageRequest) -> PageRequest:
+    """Return the page with the refusal of its permission, if it explains one. Raises Forbidden if it does not."""
+    if page.policy.permission is None:
+        return page
+    try:
+        require(page.principal, page.policy.permission, page.client_id)
+    except Forbidden as error:
+        if not page.policy.explains_refusal:
+            raise
+        return replace(page, refusal=error)
+    return page
+
+
+def _redirect_to_password_prompt(page: PageRequest) -> Response:
+    """Redirect to the password prompt, which continues to the page, or to the form with its fields."""
+    next_path = _requested_path(page.dashboard, page.request)
+    if page.request.method == "POST":
+        next_path = page.form_path(**{**_kept_fields(page.form), "done": "confirm-again"})
+    return redirect(page.dashboard, page.path("confirm", next=next_path), page.request)
+
+
+async def _posted_form(dashboard: DashboardContext, request: Request) -> Mapping[str, str]:
+    """Return the fields of a form that is not processed; none if another site sent it."""
+    if request.method != "POST" or not csrf.is_same_origin(request, dashboard.services.settings.base_url):
+        return {}
+    try:
+        return await read_form(request)
+    except RequestError:
+        return {}
+
+
+def _redirect_to_sign_in(
     dashboard: DashboardContext,
     request: Request,
     required: SignInRequired,
-    return_to: str,
-    kept_fields: Sequence[str],
+    policy: Policy,
+    form: Mapping[str, str],
 ) -> Response:
     if request.method in ("GET", "HEAD"):
-        url = local_path(dashboard, request) + (f"?{request.url.query}" if request.url.query else "")
         # A partial is not a page to return to.
-        query = {"next": url} if not is_partial(request) else {}
+        query = {"next": _requested_path(dashboard, request)} if not is_partial(request) else {}
         if required.had_session:
             query["ended"] = "idle" if required.idle else "yes"
         return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
-    kept = {"done": "nothing-saved"}
-    if kept_fields and csrf.is_same_origin(request, dashboard.services.settings.base_url):
-        try:
-            form = await read_form(request)
-        except RequestError:
-            form = {}
-        kept.update({name: _kept(form[name]) for name in kept_fields if form.get(name)})
-    query = {"next": f"{return_to}?{urlencode(kept)}", "ended": "idle-form" if required.idle else "form"}
+    path = local_path(dashboard, request)
+    if policy.return_to:
+        folder = "/".join(path.split("/", 3)[:3])
+        path = f"{folder}/{policy.return_to.format(**request.path_params)}"
+    kept = urlencode({**_kept_fields(form), "done": "nothing-saved"})
+    query = {"next": f"{path}?{kept}", "ended": "idle-form" if required.idle else "form"}
     return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
 
 
-def _kept(value: str) -> str:
-    """Shorten a form field for a URL. The ellipsis makes an incomplete list of values invalid instead of shorter."""
-    return value if len(value) <= _MAXIMUM_KEPT_LENGTH else value[:_MAXIMUM_KEPT_LENGTH] + "\N{HORIZONTAL ELLIPSIS}"
+def _requested_path(dashboard: DashboardContext, request: Request) -> str:
+    return local_path(dashboard, request) + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _kept_fields(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a form for a URL. The ellipsis makes an incomplete list of values invalid, not shorter."""
+    return {
+        name: value if len(value) <= _MAXIMUM_KEPT_LENGTH else value[:_MAXIMUM_KEPT_LENGTH] + "\N{HORIZONTAL ELLIPSIS}"
+        for name, value in form.items()
+        if value and name not in NOT_KEPT
+    }

@@ -7,11 +7,12 @@ the next click. The account is part of the URL: two browser tabs can show two ac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import urlencode
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
@@ -19,11 +20,22 @@ from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.errors import Forbidden, InvalidRequest
-from daybreak.domain.identity import Caller, GrantedAccount, Principal, ResolvedSession, Seat, Session, is_id
+from daybreak.domain.identity import (
+    Caller,
+    GrantedAccount,
+    Principal,
+    ResolvedSession,
+    Seat,
+    SecondFactorPolicy,
+    Session,
+    is_id,
+)
 from daybreak.downloads import record_download
 from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import read_verified_form
+from daybreak.web.dashboard.policy import Policy
+from daybreak.web.dashboard.rendering import local_path, redirect
 from daybreak.web.request_state import caller_of, record_subject
 
 
@@ -34,6 +46,8 @@ class PageRequest:
     Attributes:
         client_id: Account in the path; "" on operator pages.
         accounts: Accounts that the seat has a grant on, inactive ones included, by name.
+        form: The posted fields, with the form token; empty for other methods.
+        refusal: Why the user lacks the permission of a page that explains it.
     """
 
     dashboard: DashboardContext
@@ -43,6 +57,9 @@ class PageRequest:
     client_id: str
     resolved: ResolvedSession
     accounts: tuple[GrantedAccount, ...]
+    policy: Policy
+    form: Mapping[str, str] = field(default_factory=dict)
+    refusal: Forbidden | None = None
 
     @property
     def session(self) -> Session:
@@ -67,21 +84,53 @@ class PageRequest:
         origin = EventOrigin.of(self.principal, self.now, self.caller)
         await record_download(self.dashboard.services.downloads, origin, action, "ok", details)
 
-    def path(self, path: str) -> str:
-        """Return the path of a page on this account, or of an operator page, for redirects."""
-        return f"/dashboard/{self.client_id or 'operator'}/{path}"
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Values to show in a form: those that were sent, or those of the query parameters."""
+        return self.form or self.request.query_params
 
-    def url(self, path: str) -> str:
-        """Return the path of a page on this account below `base_url`, for links in pages."""
-        return self.dashboard.root + self.path(path)
+    @property
+    def tab_account_id(self) -> str:
+        """The account that this browser tab is on.
 
-    def url_with(self, path: str, /, **query: str) -> str:
-        """Return such a path with query parameters; empty ones are left out."""
-        text = urlencode({name: value for name, value in query.items() if value})
-        return f"{self.url(path)}?{text}" if text else self.url(path)
+        On operator pages, which have no account in the path, the query parameter `account` names it.
+        """
+        if self.client_id:
+            return self.client_id
+        requested = self.request.query_params.get("account", "")
+        if any(entry.account.client_id == requested for entry in self.accounts):
+            return requested
+        return default_account_id(self.resolved, self.accounts, self.dashboard.second_factor_policy) or ""
+
+    def path(self, path: str, /, **query: str) -> str:
+        """Return the path of a page on this account, or of an operator page, with its query parameters."""
+        if self.policy.audience == "operator":
+            return self._operator_path(path, query)
+        return f"/dashboard/{self.client_id}/{_with_query(path, query)}"
+
+    def operator_url(self, path: str) -> str:
+        """Return the path of an operator page below `base_url`, for links in pages."""
+        return self.dashboard.root + self._operator_path(path, {})
+
+    def _operator_path(self, path: str, query: Mapping[str, str]) -> str:
+        return f"/dashboard/operator/{_with_query(path, {**query, 'account': self.tab_account_id})}"
+
+    def url(self, path: str, /, **query: str) -> str:
+        """Return the same path below `base_url`, for links in pages."""
+        return self.dashboard.root + self.path(path, **query)
+
+    def redirect(self, path: str, /, **query: str) -> Response:
+        """Redirect to such a path. The parameter `done` names a message: see `rendering.redirect`."""
+        return redirect(self.dashboard, self.path(path, **query))
+
+    def form_path(self, /, **query: str) -> str:
+        """Return the path of the page whose form was sent."""
+        if self.policy.return_to:
+            return self.path(self.policy.return_to.format(**self.request.path_params), **query)
+        return self.path(local_path(self.dashboard, self.request).split("/", 3)[3], **query)
 
 
-async def load_page_request(dashboard: DashboardContext, request: Request, client_id: str) -> PageRequest:
+async def load_page_request(dashboard: DashboardContext, request: Request, policy: Policy) -> PageRequest:
     """Read the session of a request and check that it may open the account.
 
     Raises:
@@ -89,6 +138,7 @@ async def load_page_request(dashboard: DashboardContext, request: Request, clien
         SecondFactorRequired: The session waits for its second factor.
         Forbidden: The account is unknown or inactive, or the seat has no access to it.
     """
+    client_id = request.path_params["client_id"] if policy.audience == "account" else ""
     if client_id and not is_id(client_id):
         raise not_your_account()
     resolved = await load_session(dashboard, request, client_id or None)
@@ -97,12 +147,30 @@ async def load_page_request(dashboard: DashboardContext, request: Request, clien
     record_subject(request, f"session:{resolved.session.sid}", client_id)
     services = dashboard.services
     accounts = await granted_accounts(services.state, resolved.seat.seat_id)
-    page = PageRequest(dashboard, request, services.clock(), caller_of(request), client_id, resolved, accounts)
+    page = PageRequest(dashboard, request, services.clock(), caller_of(request), client_id, resolved, accounts, policy)
     if client_id:
         fault = account_fault(resolved.account, resolved.grant, resolved.session, dashboard.second_factor_policy)
         if fault is not None:
             raise fault
     return page
+
+
+def default_account_id(
+    resolved: ResolvedSession, accounts: tuple[GrantedAccount, ...], policy: SecondFactorPolicy
+) -> str | None:
+    """Return the account to open after sign-in: the one used last, else the first by name.
+
+    Return None if the session cannot open any of them.
+    """
+    session, last_id = resolved.session, resolved.seat.last_client_id
+    open_ids = [
+        entry.account.client_id
+        for entry in accounts
+        if account_fault(entry.account.status, entry.grant, session, policy) is None
+    ]
+    if last_id in open_ids:
+        return last_id
+    return open_ids[0] if open_ids else None
 
 
 async def read_page_form(page: PageRequest) -> dict[str, str]:
@@ -131,6 +199,11 @@ def require_operator(page: PageRequest) -> None:
             "Operator pages require a second factor. Set one up, then sign in again with it.",
             code="second_factor_not_enrolled",
         )
+
+
+def _with_query(path: str, query: Mapping[str, str]) -> str:
+    text = urlencode({name: value for name, value in query.items() if value})
+    return f"{path}?{text}" if text else path
 
 
 def parse_integer(text: str | None, *, minimum: int, maximum: int, default: int) -> int:

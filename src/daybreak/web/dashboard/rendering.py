@@ -40,7 +40,6 @@ def render_template(
             "publish_time": dashboard.publish_time,
             "flash": outcome.flash,
             "errors": outcome.errors,
-            # Replaces the URL of a page that answers a POST, so that reload and back do not send the form again.
             "history_url": dashboard.root + local_path(dashboard, request) if request.method == "POST" else "",
             **context,
         }

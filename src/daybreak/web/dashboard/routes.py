@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import chain
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,12 +21,14 @@ from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.empty_page import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import accounts as accounts_admin
-from daybreak.web.dashboard.operator import directory, freshness, nodes, runs
-from daybreak.web.dashboard.operator import seats as seats_admin
-from daybreak.web.dashboard.page_handlers import account_page, operator_page, public_page
+from daybreak.web.dashboard.operator import directory, freshness, nodes, runs, seat_actions, seats
+from daybreak.web.dashboard.page_handlers import PageHandler
+from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.page_routes import PageRoute, PageRoutes
 from daybreak.web.dashboard.passkeys import handlers as passkeys
 from daybreak.web.dashboard.password_prompt import handlers as password_prompt
 from daybreak.web.dashboard.password_reset import handlers as password_reset
+from daybreak.web.dashboard.policy import Policy
 from daybreak.web.dashboard.second_factor import handlers as second_factor
 from daybreak.web.dashboard.security import handlers as security
 from daybreak.web.dashboard.sign_in import handlers as sign_in
@@ -39,22 +43,24 @@ _TOKENS = f"{_ACCOUNT}/settings/tokens"
 _SECURITY = f"{_ACCOUNT}/settings/security"
 _PASSKEYS = f"{_SECURITY}/passkeys"
 _WEBHOOKS = f"{_ACCOUNT}/settings/webhooks"
-_NOTIFICATIONS = f"{_ACCOUNT}/settings/notifications"
 _UNSUBSCRIBE = "/dashboard/unsubscribe/{token}"
 _OPERATOR = "/dashboard/operator"
 
 
 def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
     """Return the routes below /dashboard, and the redirect from `/`."""
+    page = PageRoutes(dashboard)
     return [
         _asset_route(dashboard),
-        *_public_routes(dashboard),
-        *_operator_routes(dashboard),
-        *_token_routes(dashboard),
-        *_security_routes(dashboard),
-        *_passkey_routes(dashboard),
-        *_event_routes(dashboard),
-        *_account_routes(dashboard),
+        *_public_routes(page),
+        *_operator_routes(page),
+        *_people_routes(page),
+        *_token_routes(page),
+        *_security_routes(page),
+        *_passkey_routes(page),
+        *_notification_routes(page),
+        *_webhook_routes(page),
+        *_account_routes(page),
     ]
 
 
@@ -65,171 +71,219 @@ def _asset_route(dashboard: DashboardContext) -> Route:
     return Route("/dashboard/static/{digest}/{name}", asset)
 
 
-def _public_routes(dashboard: DashboardContext) -> list[Route]:
-    page = partial(public_page, dashboard)
+def _public_routes(page: PageRoutes) -> list[PageRoute]:
     return [
-        Route("/", page(sign_in.open_start_page)),
-        Route("/dashboard/status", page(status.show_status)),
-        Route("/dashboard", page(sign_in.open_start_page)),
-        Route("/dashboard/", page(sign_in.open_start_page)),
-        Route("/dashboard/sign-in", page(sign_in.show_sign_in_form)),
-        Route("/dashboard/sign-in", page(sign_in.sign_in), methods=["POST"]),
-        Route("/dashboard/sign-in/oidc", page(single_sign_on.start_sign_in)),
-        Route("/dashboard/sign-in/oidc/callback", page(single_sign_on.receive_response)),
-        Route("/dashboard/sign-out", page(sign_in.sign_out), methods=["POST"]),
-        Route("/dashboard/forgot-password", page(password_reset.show_request_form)),
-        Route("/dashboard/forgot-password", page(password_reset.request_reset), methods=["POST"]),
-        Route("/dashboard/reset-password", page(password_reset.show_password_form)),
-        Route("/dashboard/reset-password", page(password_reset.set_password), methods=["POST"]),
-        Route(_UNSUBSCRIBE, page(unsubscribe.show_unsubscribe_form)),
-        Route(_UNSUBSCRIBE, page(unsubscribe.stop_mails), methods=["POST"]),
-        Route("/dashboard/second-factor", page(second_factor.show_code_form)),
-        Route("/dashboard/second-factor", page(second_factor.check_code), methods=["POST"]),
-        Route("/dashboard/second-factor/passkey", page(second_factor.check_passkey), methods=["POST"]),
-        Route("/dashboard/second-factor/passkey/options", page(second_factor.issue_passkey_options), methods=["POST"]),
-        Route("/dashboard/enrol", page(second_factor.show_enrolment)),
-        Route("/dashboard/enrol", page(second_factor.confirm_enrolment), methods=["POST"]),
+        page.public("/", sign_in.open_start_page),
+        page.public("/dashboard/status", status.show_status),
+        page.public("/dashboard", sign_in.open_start_page),
+        page.public("/dashboard/", sign_in.open_start_page),
+        page.public("/dashboard/sign-in", sign_in.show_sign_in_form),
+        page.public("/dashboard/sign-in", sign_in.sign_in, "POST"),
+        page.public("/dashboard/sign-in/oidc", single_sign_on.start_sign_in),
+        page.public("/dashboard/sign-in/oidc/callback", single_sign_on.receive_response),
+        page.public("/dashboard/sign-out", sign_in.sign_out, "POST"),
+        page.public("/dashboard/forgot-password", password_reset.show_request_form),
+        page.public("/dashboard/forgot-password", password_reset.request_reset, "POST"),
+        page.public("/dashboard/reset-password", password_reset.show_password_form),
+        page.public("/dashboard/reset-password", password_reset.set_password, "POST"),
+        page.public(_UNSUBSCRIBE, unsubscribe.show_unsubscribe_form),
+        page.public(_UNSUBSCRIBE, unsubscribe.stop_mails, "POST"),
+        page.public("/dashboard/second-factor", second_factor.show_code_form),
+        page.public("/dashboard/second-factor", second_factor.check_code, "POST"),
+        page.public("/dashboard/second-factor/passkey", second_factor.check_passkey, "POST"),
+        page.public("/dashboard/second-factor/passkey/options", second_factor.issue_passkey_options, "POST"),
+        page.public("/dashboard/enrol", second_factor.show_enrolment),
+        page.public("/dashboard/enrol", second_factor.confirm_enrolment, "POST"),
     ]
 
 
-def _operator_routes(dashboard: DashboardContext) -> list[Route]:
-    page = partial(operator_page, dashboard)
+def _operator_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, audience="operator", section="runs")
+    change = partial(policy, recent_password=True)
+    run = f"{_OPERATOR}/runs/{{snapshot_id}}"
     return [
-        Route(_OPERATOR, page(runs.open_operator_start)),
-        Route(f"{_OPERATOR}/runs", page(runs.list_runs)),
-        Route(f"{_OPERATOR}/runs-progress", page(runs.show_progress, is_activity=False)),
-        Route(f"{_OPERATOR}/run-requests", page(runs.request_new_run), methods=["POST"]),
-        Route(f"{_OPERATOR}/runs/{{snapshot_id}}", page(runs.show_run)),
-        Route(f"{_OPERATOR}/runs/{{snapshot_id}}/decide", page(runs.decide_on_run), methods=["POST"]),
-        Route(f"{_OPERATOR}/freshness", page(freshness.show_freshness)),
-        Route(f"{_OPERATOR}/people", page(directory.list_accounts)),
-        Route(f"{_OPERATOR}/accounts/{{account_id}}", page(accounts_admin.show_account)),
-        Route(f"{_OPERATOR}/accounts/{{account_id}}/api-tokens", page(accounts_admin.set_api_tokens), methods=["POST"]),
-        Route(f"{_OPERATOR}/accounts/{{account_id}}/grants", page(accounts_admin.put_grant), methods=["POST"]),
-        Route(
-            f"{_OPERATOR}/accounts/{{account_id}}/grants/remove", page(accounts_admin.remove_grant), methods=["POST"]
-        ),
-        Route(f"{_OPERATOR}/seats", page(directory.list_seats)),
-        Route(f"{_OPERATOR}/seats/new", page(seats_admin.show_new_seat_form)),
-        Route(f"{_OPERATOR}/seats/new", page(seats_admin.create_seat), methods=["POST"]),
-        Route(f"{_OPERATOR}/seats/{{seat_id}}", page(seats_admin.show_seat)),
-        Route(f"{_OPERATOR}/seats/{{seat_id}}/reset-password", page(seats_admin.reset_password), methods=["POST"]),
-        Route(
-            f"{_OPERATOR}/seats/{{seat_id}}/sessions/{{reference}}/end", page(seats_admin.end_session), methods=["POST"]
-        ),
-        Route(f"{_OPERATOR}/seats/{{seat_id}}/{{action}}", page(seats_admin.act_on_seat), methods=["POST"]),
-        Route(f"{_OPERATOR}/confirm", page(password_prompt.show_password_prompt)),
-        Route(f"{_OPERATOR}/confirm", page(password_prompt.confirm_password), methods=["POST"]),
-        Route(f"{_OPERATOR}/confirm/oidc", page(single_sign_on.start_reauthentication)),
-        Route(f"{_OPERATOR}/nodes", page(nodes.list_nodes)),
+        page.get(_OPERATOR, runs.open_operator_start, policy()),
+        page.get(f"{_OPERATOR}/runs", runs.list_runs, policy()),
+        page.get(f"{_OPERATOR}/runs-progress", runs.show_progress, policy(is_activity=False)),
+        page.post(f"{_OPERATOR}/run-requests", runs.request_new_run, change(return_to="runs"), runs.list_runs),
+        page.get(run, runs.show_run, policy()),
+        *page.confirmation(f"{run}/publish", runs.confirm_publication, runs.publish_run, change()),
+        *page.confirmation(f"{run}/discard", runs.confirm_discard, runs.discard_run, change()),
+        page.get(f"{_OPERATOR}/freshness", freshness.show_freshness, policy(section="freshness")),
+        page.get(f"{_OPERATOR}/nodes", nodes.list_nodes, policy(section="nodes")),
+        *_password_prompt(page, _OPERATOR, policy(section="")),
     ]
 
 
-def _token_routes(dashboard: DashboardContext) -> list[Route]:
-    page = partial(account_page, dashboard)
-    create = page(tokens.create_token, return_to="settings/tokens/new", kept_fields=("name", "expiry", "networks"))
-    change = page(tokens.change_token, return_to="settings/tokens/{token_id}", kept_fields=("name", "networks"))
-    revoke = page(tokens.revoke_token, return_to="settings/tokens/{token_id}/revoke")
+def _people_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, audience="operator", section="people")
+    change = partial(policy, recent_password=True)
+    account, seat = f"{_OPERATOR}/accounts/{{account_id}}", f"{_OPERATOR}/seats/{{seat_id}}"
+    on_account, on_seat = change(return_to="accounts/{account_id}"), change(return_to="seats/{seat_id}")
+    grant = f"{account}/grants/{{seat_id}}/remove"
+    return [
+        page.get(f"{_OPERATOR}/people", directory.list_accounts, policy()),
+        page.get(account, accounts_admin.show_account, policy()),
+        *page.confirmation(
+            f"{account}/api-tokens/off",
+            accounts_admin.confirm_api_tokens_off,
+            accounts_admin.turn_api_tokens_off,
+            change(),
+        ),
+        page.post(f"{account}/api-tokens/on", accounts_admin.turn_api_tokens_on, on_account),
+        page.post(f"{account}/grants", accounts_admin.put_grant, on_account, accounts_admin.show_account),
+        *page.confirmation(grant, accounts_admin.confirm_grant_removal, accounts_admin.remove_grant, change()),
+        page.get(f"{_OPERATOR}/seats", directory.list_seats, policy()),
+        *page.form(
+            f"{_OPERATOR}/seats/new", seats.show_new_seat_form, seats.create_seat, change(once="seats?done=seat-exists")
+        ),
+        page.get(seat, seats.show_seat, policy()),
+        *page.confirmation(f"{seat}/reset-password", seats.confirm_password_reset, seats.reset_password, change()),
+        page.post(f"{seat}/sessions/{{reference}}/end", seats.end_session, on_seat),
+        *(
+            page.post(f"{seat}/{action.name}", partial(seat_actions.perform_action, action), on_seat, seats.show_seat)
+            for action in seat_actions.HARMLESS_ACTIONS
+        ),
+        *chain.from_iterable(
+            page.confirmation(
+                f"{seat}/{action.name}",
+                partial(seat_actions.confirm_action, action),
+                partial(seat_actions.perform_action, action),
+                change(),
+            )
+            for action in seat_actions.CONFIRMED_ACTIONS
+        ),
+    ]
+
+
+def _password_prompt(page: PageRoutes, parent: str, policy: Policy) -> list[PageRoute]:
+    return [
+        *page.form(f"{parent}/confirm", password_prompt.show_password_prompt, password_prompt.confirm_password, policy),
+        page.get(f"{parent}/confirm/oidc", single_sign_on.start_reauthentication, policy),
+    ]
+
+
+def _token_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, section="tokens", permission="manage_api_tokens")
+    new = policy(recent_password=True, once="settings/tokens?done=token-exists")
     token = f"{_TOKENS}/{{token_id}}"
     return [
-        Route(_TOKENS, page(tokens.list_tokens)),
-        Route(f"{_TOKENS}/new", page(tokens.show_new_token_form)),
-        Route(f"{_TOKENS}/new", create, methods=["POST"]),
-        Route(token, page(tokens.show_token)),
-        Route(token, change, methods=["POST"]),
-        Route(f"{token}/first-use", page(tokens.show_first_use, is_activity=False)),
-        Route(f"{token}/revoke", page(tokens.show_revoke_form)),
-        Route(f"{token}/revoke", revoke, methods=["POST"]),
+        page.get(_TOKENS, tokens.list_tokens, policy(explains_refusal=True)),
+        *page.form(f"{_TOKENS}/new", tokens.show_new_token_form, tokens.create_token, new),
+        *page.form(token, tokens.show_token, tokens.change_token, policy()),
+        page.get(f"{token}/first-use", tokens.show_first_use, policy(is_activity=False)),
+        *page.confirmation(f"{token}/revoke", tokens.confirm_revocation, tokens.revoke_token, policy()),
     ]
 
 
-def _security_routes(dashboard: DashboardContext) -> list[Route]:
-    page = partial(account_page, dashboard)
-    form = partial(account_page, dashboard, return_to="settings/security")
+def _security_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, section="security")
+    form = partial(policy, return_to="settings/security")
+    factor, sign_out = f"{_SECURITY}/second-factor", f"{_SECURITY}/sign-out-everywhere"
+    codes = form(recent_password=True, once="settings/security?done=codes-exist")
     return [
-        Route(f"{_ACCOUNT}/confirm", page(password_prompt.show_password_prompt)),
-        Route(f"{_ACCOUNT}/confirm", page(password_prompt.confirm_password), methods=["POST"]),
-        Route(f"{_ACCOUNT}/confirm/oidc", page(single_sign_on.start_reauthentication)),
-        Route(_SECURITY, page(security.show_security)),
-        Route(f"{_SECURITY}/password", form(security.change_password), methods=["POST"]),
-        Route(f"{_SECURITY}/second-factor", page(security.show_second_factor)),
-        Route(f"{_SECURITY}/second-factor", form(security.start_second_factor), methods=["POST"]),
-        Route(f"{_SECURITY}/second-factor/confirm", form(security.confirm_second_factor), methods=["POST"]),
-        Route(f"{_SECURITY}/recovery-codes", form(security.replace_recovery_codes), methods=["POST"]),
-        Route(f"{_SECURITY}/sessions/{{reference}}/end", form(security.end_session), methods=["POST"]),
-        Route(f"{_SECURITY}/sign-out-everywhere", page(security.show_sign_out_form)),
-        Route(f"{_SECURITY}/sign-out-everywhere", form(security.sign_out_everywhere), methods=["POST"]),
+        *_password_prompt(page, _ACCOUNT, Policy()),
+        page.get(_SECURITY, security.show_security, policy()),
+        page.post(f"{_SECURITY}/password", security.change_password, form(), security.show_security),
+        page.get(factor, security.show_second_factor, policy(recent_password=True)),
+        page.post(factor, security.start_second_factor, form(recent_password=True)),
+        page.post(
+            f"{factor}/confirm",
+            security.confirm_second_factor,
+            policy(recent_password=True, return_to="settings/security/second-factor"),
+            security.show_second_factor,
+        ),
+        page.post(f"{_SECURITY}/recovery-codes", security.replace_recovery_codes, codes),
+        page.post(f"{_SECURITY}/sessions/{{reference}}/end", security.end_session, form(recent_password=True)),
+        *page.confirmation(
+            sign_out, security.confirm_sign_out, security.sign_out_everywhere, policy(recent_password=True)
+        ),
     ]
 
 
-def _passkey_routes(dashboard: DashboardContext) -> list[Route]:
-    page = partial(account_page, dashboard)
-    form = partial(account_page, dashboard, return_to="settings/security")
-    add = page(passkeys.add_passkey, return_to="settings/security/passkeys/new", kept_fields=("name",))
+def _passkey_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, section="security")
+    change = partial(policy, recent_password=True)
+    passkey = f"{_PASSKEYS}/{{reference}}"
     return [
-        Route(f"{_PASSKEYS}/new", page(passkeys.show_new_passkey_form)),
-        Route(f"{_PASSKEYS}/new", add, methods=["POST"]),
-        Route(f"{_PASSKEYS}/options", form(passkeys.issue_options), methods=["POST"]),
-        Route(f"{_PASSKEYS}/{{reference}}/rename", page(passkeys.show_rename_form)),
-        Route(f"{_PASSKEYS}/{{reference}}/rename", form(passkeys.rename_passkey), methods=["POST"]),
-        Route(f"{_PASSKEYS}/{{reference}}/remove", page(passkeys.show_remove_form)),
-        Route(f"{_PASSKEYS}/{{reference}}/remove", form(passkeys.remove_passkey), methods=["POST"]),
+        *page.form(f"{_PASSKEYS}/new", passkeys.show_new_passkey_form, passkeys.add_passkey, change()),
+        page.post(f"{_PASSKEYS}/options", passkeys.issue_options, change(return_to="settings/security/passkeys/new")),
+        *page.form(f"{passkey}/rename", passkeys.show_rename_form, passkeys.rename_passkey, policy()),
+        *page.confirmation(f"{passkey}/remove", passkeys.confirm_removal, passkeys.remove_passkey, change()),
     ]
 
 
-def _event_routes(dashboard: DashboardContext) -> list[Route]:
-    page = partial(account_page, dashboard)
-    form = partial(account_page, dashboard, return_to="settings/webhooks/{endpoint_id}")
-    create = page(webhooks.create_webhook, return_to="settings/webhooks/new", kept_fields=("url",))
-    save = page(notifications.save_notifications, return_to="settings/notifications")
+def _notification_routes(page: PageRoutes) -> list[PageRoute]:
+    path, policy = f"{_ACCOUNT}/settings/notifications", Policy(section="notifications")
+    return page.form(path, notifications.show_notifications, notifications.save_notifications, policy)
+
+
+def _webhook_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, section="webhooks", permission="manage_webhooks")
+    secret = partial(policy, recent_password=True)
     webhook = f"{_WEBHOOKS}/{{endpoint_id}}"
+    form = policy(return_to="settings/webhooks/{endpoint_id}")
+    new = secret(once="settings/webhooks?done=webhook-exists")
+    rotate = secret(once="settings/webhooks/{endpoint_id}?done=secret-exists")
     return [
-        Route(_NOTIFICATIONS, page(notifications.show_notifications)),
-        Route(_NOTIFICATIONS, save, methods=["POST"]),
-        Route(_WEBHOOKS, page(webhooks.list_webhooks)),
-        Route(f"{_WEBHOOKS}/new", page(webhooks.show_new_webhook_form)),
-        Route(f"{_WEBHOOKS}/new", create, methods=["POST"]),
-        Route(webhook, page(webhooks.show_webhook)),
-        Route(f"{webhook}/deliveries", page(webhooks.show_deliveries)),
-        Route(f"{webhook}/deliveries/{{delivery_id}}/retry", form(webhooks.retry_delivery), methods=["POST"]),
-        Route(f"{webhook}/test", form(webhooks.send_test), methods=["POST"]),
-        Route(f"{webhook}/disable", form(webhooks.disable_webhook), methods=["POST"]),
-        Route(f"{webhook}/enable", form(webhooks.enable_webhook), methods=["POST"]),
-        Route(f"{webhook}/take-over", page(webhooks.show_take_over_form)),
-        Route(f"{webhook}/take-over", form(webhooks.take_over_webhook), methods=["POST"]),
-        Route(f"{webhook}/rotate", page(webhooks.show_rotate_form)),
-        Route(f"{webhook}/rotate", form(webhooks.rotate_secret), methods=["POST"]),
-        Route(f"{webhook}/remove", page(webhooks.show_remove_form)),
-        Route(f"{webhook}/remove", form(webhooks.remove_webhook), methods=["POST"]),
+        page.get(_WEBHOOKS, webhooks.list_webhooks, policy(explains_refusal=True)),
+        *page.form(f"{_WEBHOOKS}/new", webhooks.show_new_webhook_form, webhooks.create_webhook, new),
+        page.get(webhook, webhooks.show_webhook, policy()),
+        page.get(f"{webhook}/deliveries", webhooks.show_deliveries, policy()),
+        page.post(f"{webhook}/deliveries/{{delivery_id}}/retry", webhooks.retry_delivery, form),
+        page.post(f"{webhook}/test", webhooks.send_test, form),
+        page.post(f"{webhook}/disable", webhooks.disable_webhook, form),
+        page.post(f"{webhook}/enable", webhooks.enable_webhook, form),
+        *page.confirmation(f"{webhook}/take-over", webhooks.confirm_take_over, webhooks.take_over_webhook, secret()),
+        *page.confirmation(f"{webhook}/rotate", webhooks.confirm_rotation, webhooks.rotate_secret, rotate),
+        *page.confirmation(f"{webhook}/remove", webhooks.confirm_removal, webhooks.remove_webhook, secret()),
     ]
 
 
-def _account_routes(dashboard: DashboardContext) -> list[Route]:
-    page = partial(account_page, dashboard)
-    figures = FigureCache()
+def _account_routes(page: PageRoutes) -> list[PageRoute]:
     return [
-        Route(f"{_ACCOUNT}/accounts", page(accounts.list_accounts)),
-        Route(f"{_ACCOUNT}/commands.json", page(accounts.list_commands)),
-        *(
-            Route(f"{_ACCOUNT}/{path}", page(partial(show_when_counted, partial(show, figures)), is_slow=True))
-            for path, show in (
-                ("insight", insight.show_insight),
-                ("insight/campaigns", campaigns.list_campaigns),
-                ("insight/campaigns/{campaign_id}", campaigns.show_campaign),
-            )
-        ),
-        Route(
-            f"{_ACCOUNT}/insight/campaigns/{{campaign_id}}/{{block}}.csv",
-            page(partial(campaigns.download_campaign_block, figures), is_slow=True),
-        ),
-        Route(f"{_ACCOUNT}/insight/{{block}}.csv", page(partial(insight.download_block, figures), is_slow=True)),
-        Route(f"{_ACCOUNT}/activity", page(activity.show_activity, is_slow=True)),
-        Route(f"{_ACCOUNT}/activity.csv", page(activity.download_csv)),
-        Route(f"{_ACCOUNT}/activity.jsonl", page(activity.download_json_lines)),
-        Route(f"{_ACCOUNT}/files", page(files.show_files)),
-        Route(f"{_ACCOUNT}/files/all.zip", page(files.download_all)),
-        Route(f"{_ACCOUNT}/files/{{resource}}/preview", page(files.preview_file, is_slow=True)),
-        Route(f"{_ACCOUNT}/files/{{resource}}/changes", page(files.preview_changes, is_slow=True)),
-        Route(f"{_ACCOUNT}/files/{{resource}}/spreadsheet-safe.csv", page(files.download_spreadsheet_safe)),
-        Route(f"{_ACCOUNT}/files/{{resource}}/{{format}}", page(files.download_file)),
+        page.get(f"{_ACCOUNT}/accounts", accounts.list_accounts, Policy()),
+        page.get(f"{_ACCOUNT}/commands.json", accounts.list_commands, Policy()),
+        *_insight_routes(page),
+        *_activity_routes(page),
+        *_file_routes(page),
+    ]
+
+
+def _insight_routes(page: PageRoutes) -> list[PageRoute]:
+    figures, path = FigureCache(), f"{_ACCOUNT}/insight"
+    policy = partial(Policy, section="insight", permission="see_files", is_slow=True)
+
+    def show(handle: Callable[[FigureCache, PageRequest], Awaitable[Response]]) -> PageHandler:
+        return partial(show_when_counted, partial(handle, figures))
+
+    campaign = f"{path}/campaigns/{{campaign_id}}"
+    return [
+        page.get(path, show(insight.show_insight), policy(explains_refusal=True)),
+        page.get(f"{path}/campaigns", show(campaigns.list_campaigns), policy()),
+        page.get(campaign, show(campaigns.show_campaign), policy()),
+        page.get(f"{campaign}/{{block}}.csv", partial(campaigns.download_campaign_block, figures), policy()),
+        page.get(f"{path}/{{block}}.csv", partial(insight.download_block, figures), policy()),
+    ]
+
+
+def _activity_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, section="activity", permission="read_audit")
+    return [
+        page.get(f"{_ACCOUNT}/activity", activity.show_activity, policy(is_slow=True)),
+        page.get(f"{_ACCOUNT}/activity.csv", activity.download_csv, policy()),
+        page.get(f"{_ACCOUNT}/activity.jsonl", activity.download_json_lines, policy()),
+    ]
+
+
+def _file_routes(page: PageRoutes) -> list[PageRoute]:
+    policy = partial(Policy, section="files", permission="download")
+    resource = f"{_ACCOUNT}/files/{{resource}}"
+    return [
+        page.get(f"{_ACCOUNT}/files", files.show_files, policy(permission="see_files", explains_refusal=True)),
+        page.get(f"{_ACCOUNT}/files/all.zip", files.download_all, policy()),
+        page.get(f"{resource}/preview", files.preview_file, policy(is_slow=True)),
+        page.get(f"{resource}/changes", files.preview_changes, policy(is_slow=True)),
+        page.get(f"{resource}/spreadsheet-safe.csv", files.download_spreadsheet_safe, policy()),
+        page.get(f"{resource}/{{format}}", files.download_file, policy()),
     ]

@@ -26,15 +26,16 @@ async def list_accounts(page: PageRequest) -> Response:
         return render_template(page.dashboard, page.request, "accounts/list.html", context)
     matches = matching_accounts(page, query)
     search = {"q": query, "section": section}
-    shown = slice_of(page, matches, _PAGE_LENGTH, lambda number: page.url_with("accounts", **search, page=number))
+    shown = slice_of(page, matches, _PAGE_LENGTH, lambda number: page.url("accounts", **search, page=number))
     context = {
         "switcher_accounts": account_views(page, shown.items, page.client_id, section),
         "more_accounts": 0,
         "slice": shown,
         "query": query,
         "as_grid": True,
+        "section": section,
     }
-    return render_page(page, "accounts/page.html", section, context)
+    return render_page(page, "accounts/page.html", context)
 
 
 async def list_commands(page: PageRequest) -> Response:

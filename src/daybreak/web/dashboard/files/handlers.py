@@ -8,10 +8,9 @@ from itertools import chain
 from starlette.responses import Response
 
 from daybreak import downloads
-from daybreak.access.authorization import require
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, resource_named
-from daybreak.domain.errors import FileStoreError, Forbidden, NotFound
+from daybreak.domain.errors import FileStoreError, NotFound
 from daybreak.web.curl_commands import HEADER_FILE, save_token_command
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.files.archive import ArchivedFile, archive_pieces
@@ -46,12 +45,10 @@ _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this accou
 
 async def show_files(page: PageRequest) -> Response:
     """Show the freshness and the files of the account, from an earlier snapshot if the query specifies one."""
-    try:
-        require(page.principal, "see_files", page.client_id)
-    except Forbidden as error:
+    if page.refusal is not None:
         fresh = await load_freshness(page)
         context: dict[str, object] = {"fresh": freshness_view(fresh, page.now), "snapshots": [], "resources": []}
-        return render_page(page, "files/page.html", "files", {**context, "empty_state": error_state(error)})
+        return render_page(page, "files/page.html", {**context, "empty_state": error_state(page.refusal)})
     published = await load_published_files(page)
     snapshot = published.find_snapshot(page.request.query_params.get("snapshot", ""))
     empty_state = None
@@ -67,7 +64,7 @@ async def show_files(page: PageRequest) -> Response:
         "save_token": save_token_command('"$DAYBREAK_TOKEN"'),
         "empty_state": empty_state,
     }
-    return render_page(page, "files/page.html", "files", context)
+    return render_page(page, "files/page.html", context)
 
 
 async def download_file(page: PageRequest) -> Response:
@@ -90,7 +87,6 @@ async def download_file(page: PageRequest) -> Response:
 
 async def download_all(page: PageRequest) -> Response:
     """Stream all files of the account in one format as a zip archive. Each file is recorded in the audit trail."""
-    require(page.principal, "download", page.client_id)
     services = page.dashboard.services
     name = page.request.query_params.get("format", services.settings.snapshot.formats[0])
     if name not in services.settings.snapshot.formats:
@@ -137,7 +133,7 @@ async def preview_file(page: PageRequest) -> Response:
     if is_partial(page.request):
         context["account_url"] = page.url
         return render_template(page.dashboard, page.request, "files/preview_drawer.html", context)
-    return render_page(page, "files/preview.html", "files", context)
+    return render_page(page, "files/preview.html", context)
 
 
 async def preview_changes(page: PageRequest) -> Response:
@@ -152,7 +148,7 @@ async def preview_changes(page: PageRequest) -> Response:
         details = {"file": f"{resource.name}.delta", "snapshot_id": snapshot.snapshot_id, "rows": len(rows)}
         await page.record("file.previewed", details)
     context = changes_context(resource, snapshot, delta.lines, rows)
-    return render_page(page, "files/changes.html", "files", context)
+    return render_page(page, "files/changes.html", context)
 
 
 async def download_spreadsheet_safe(page: PageRequest) -> Response:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from daybreak.access.authorization import require
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import ResourceDelta
@@ -93,7 +92,6 @@ class RequestedEntry:
 
 async def load_requested_entry(page: PageRequest) -> RequestedEntry:
     """Read the manifest entry that a request names. Raises Forbidden or NotFound."""
-    require(page.principal, "download", page.client_id)
     name = page.request.path_params["resource"]
     if name not in RESOURCE_NAMES:
         raise unknown_file()

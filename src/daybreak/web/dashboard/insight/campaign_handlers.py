@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from daybreak.access.authorization import require
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
@@ -66,7 +65,7 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
 
     def page_url(other: int) -> str:
         query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order}
-        return page.url_with("insight/campaigns", **query, page=str(other))
+        return page.url("insight/campaigns", **query, page=str(other))
 
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight/campaigns"),
@@ -76,10 +75,10 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
         "order": order,
         "text": text,
         "ranges": RANGES,
-        "back_url": page.url_with("insight", **found.selection.query),
+        "back_url": page.url("insight", **found.selection.query),
         "status": await load_status(page),
     }
-    return render_page(page, "insight/campaigns.html", "insight", context)
+    return render_page(page, "insight/campaigns.html", context)
 
 
 async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
@@ -96,11 +95,11 @@ async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
         "links": campaign_links_block(details),
         "average_text": f"Average: campaigns from {period_text(found.selection)}",
         "block_url": lambda name: page.url(f"{path}/{name}.csv"),
-        "back_url": page.url_with("insight/campaigns", **found.selection.query),
+        "back_url": page.url("insight/campaigns", **found.selection.query),
         "as_of": found.snapshot.as_of,
         "status": await load_status(page),
     }
-    return render_page(page, "insight/campaign.html", "insight", context)
+    return render_page(page, "insight/campaign.html", context)
 
 
 async def download_campaign_block(cache: FigureCache, page: PageRequest) -> Response:
@@ -117,7 +116,6 @@ async def download_campaign_block(cache: FigureCache, page: PageRequest) -> Resp
 
 async def _load(cache: FigureCache, page: PageRequest) -> _Requested:
     """Read the published files. Raises Forbidden or NotFound."""
-    require(page.principal, "see_files", page.client_id)
     snapshot, entries = await load_published_entries(page)
     if snapshot is None or not entries:
         raise no_files()
@@ -137,4 +135,4 @@ async def _load_details(cache: FigureCache, page: PageRequest, found: _Requested
 
 
 def _campaign_url(page: PageRequest, selection: Selection, campaign_id: str) -> str:
-    return page.url_with(f"insight/campaigns/{campaign_id}", **selection.query)
+    return page.url(f"insight/campaigns/{campaign_id}", **selection.query)

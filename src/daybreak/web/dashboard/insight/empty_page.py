@@ -32,4 +32,4 @@ async def show_when_counted(show: Callable[[PageRequest], Awaitable[Response]], 
 async def show_empty_page(page: PageRequest, empty_state: EmptyState, outcome: PageOutcome = SUCCESS) -> Response:
     """Show why there are no figures."""
     context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
-    return render_page(page, "insight/page.html", "insight", context, outcome)
+    return render_page(page, "insight/page.html", context, outcome)

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from starlette.responses import Response
 
-from daybreak.access.authorization import require
-from daybreak.domain.errors import Forbidden, NotFound
+from daybreak.domain.errors import NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.queries import load_status
@@ -36,27 +35,24 @@ class _Insight:
 
 async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     """Show the figures of the published snapshot for the range that the query names."""
-    try:
-        require(page.principal, "see_files", page.client_id)
-    except Forbidden as error:
-        return await show_empty_page(page, error_state(error))
+    if page.refusal is not None:
+        return await show_empty_page(page, error_state(page.refusal))
     found = await _load(cache, page, complete=False)
     if found is None:
         return await show_empty_page(page, _NOT_PUBLISHED)
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight"),
         "view": found.view,
-        "campaigns_url": page.url_with("insight/campaigns", **found.selection.query),
+        "campaigns_url": page.url("insight/campaigns", **found.selection.query),
         "status": await load_status(page),
         "empty_state": None,
         "as_of": found.as_of,
     }
-    return render_page(page, "insight/page.html", "insight", context)
+    return render_page(page, "insight/page.html", context)
 
 
 async def download_block(cache: FigureCache, page: PageRequest) -> Response:
     """Download the table of one block as CSV, with all of its rows, and record it in the audit trail."""
-    require(page.principal, "see_files", page.client_id)
     name = page.request.path_params["block"]
     if name not in BLOCK_NAMES:
         raise NotFound("No such table.", code="unknown_file")
@@ -79,7 +75,7 @@ async def _load(cache: FigureCache, page: PageRequest, *, complete: bool) -> _In
     period = await load_period_figures(cache, page, entries, selection.period)
 
     def campaign_url(campaign_id: str) -> str:
-        return page.url_with(f"insight/campaigns/{campaign_id}", **selection.query)
+        return page.url(f"insight/campaigns/{campaign_id}", **selection.query)
 
     view = insight_view(account, period, selection, campaign_url, complete=complete)
     return _Insight(view, selection, snapshot.snapshot_id, snapshot.as_of)

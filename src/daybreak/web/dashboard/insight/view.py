@@ -81,7 +81,7 @@ def selection_context(page: PageRequest, selection: Selection, path: str) -> dic
     ranges = [
         {
             "label": label,
-            "url": page.url_with(path, **{**selection.query, "range": name}),
+            "url": page.url(path, **{**selection.query, "range": name}),
             "selected": name == selection.range_name,
         }
         for name, label in RANGES.items()
@@ -91,8 +91,8 @@ def selection_context(page: PageRequest, selection: Selection, path: str) -> dic
         "selection": selection,
         "period_text": period_text(selection),
         "comparison_text": _comparison_text(selection),
-        "comparison_url": page.url_with(path, range=selection.range_name, compare="none" if selection.compares else ""),
-        "block_url": lambda name: page.url_with(f"insight/{name}.csv", **selection.query),
+        "comparison_url": page.url(path, range=selection.range_name, compare="none" if selection.compares else ""),
+        "block_url": lambda name: page.url(f"insight/{name}.csv", **selection.query),
     }
 
 

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from daybreak.domain.errors import Forbidden
 from daybreak.domain.events import ACCOUNT_EVENTS, SECURITY_EVENTS, EventType
 from daybreak.events.notifications import choose_events, chosen_events, offered_events
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
-from daybreak.web.dashboard.page_request import PageRequest, read_page_form
-from daybreak.web.dashboard.password_prompt.handlers import prompt_or_raise
-from daybreak.web.dashboard.rendering import redirect
+from daybreak.web.dashboard.page_request import PageRequest
 
-_PATH = "settings/notifications"
 _LABELS: Mapping[EventType, tuple[str, str]] = {
     EventType.SNAPSHOT_PUBLISHED: ("New files", "New files were published."),
     EventType.SNAPSHOT_LATE: ("Late files", "The publication time passed without new files."),
@@ -30,9 +27,12 @@ _LABELS: Mapping[EventType, tuple[str, str]] = {
 """Label and explanation of each event that a seat can choose."""
 
 
-async def show_notifications(page: PageRequest) -> Response:
+async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show the events that the user receives by mail."""
-    chosen = await chosen_events(page.dashboard.services.access, page.seat)
+    if "sent" in page.fields:
+        chosen = frozenset(event for event in offered_events(page.seat) if event.value in page.fields)
+    else:
+        chosen = await chosen_events(page.dashboard.services.access, page.seat)
     groups: dict[str, list[dict[str, object]]] = {"Files": [], "Operator": [], "Security": []}
     for event in offered_events(page.seat):
         label, hint = _LABELS[event]
@@ -42,15 +42,11 @@ async def show_notifications(page: PageRequest) -> Response:
         "groups": {name: events for name, events in groups.items() if events},
         "mail_enabled": page.dashboard.services.settings.mail.enabled,
     }
-    return render_page(page, "notifications/page.html", "notifications", context)
+    return render_page(page, "notifications/page.html", context, outcome)
 
 
 async def save_notifications(page: PageRequest) -> Response:
     """Save the events that the user receives by mail."""
-    form = await read_page_form(page)
-    chosen = [event for event in offered_events(page.seat) if event.value in form]
-    try:
-        await choose_events(page.dashboard.services.access, page.active_session, chosen, page.caller)
-    except Forbidden as error:
-        return prompt_or_raise(page, error, f"{_PATH}?done=confirm-again")
-    return redirect(page.dashboard, page.path(f"{_PATH}?done=notifications-saved"))
+    chosen = [event for event in offered_events(page.seat) if event.value in page.form]
+    await choose_events(page.dashboard.services.access, page.active_session, chosen, page.caller)
+    return page.redirect("settings/notifications", done="notifications-saved")

@@ -3,47 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from starlette.responses import Response
 
 from daybreak.access.directory import edits
 from daybreak.access.operators import find_seat
+from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import NotFound, OperatorError
 from daybreak.domain.identity import ROLES, Account, Grant
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.operator.confirmation import prompt_if_needed
+from daybreak.web.dashboard.confirmation import Confirmation
+from daybreak.web.dashboard.formatting import format_name
 from daybreak.web.dashboard.operator.directory import load_directory
+from daybreak.web.dashboard.operator.endings import ending_tokens, ending_webhooks
+from daybreak.web.dashboard.operator.seats import requested_seat
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
-from daybreak.web.dashboard.page_layout import operator_path, render_page
-from daybreak.web.dashboard.page_request import PageRequest, read_page_form
-from daybreak.web.dashboard.rendering import redirect
+from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_request import PageRequest
 
-_MAXIMUM_EMAIL_LENGTH = 254
+_NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}
 
 
-async def show_account(page: PageRequest) -> Response:
+async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show an account."""
-    return await _account_page(page, await _requested_account(page))
+    account, directory = await _requested_account(page), await load_directory(page)
+    seats = {seat.seat_id: seat for seat in directory.seats}
+    context: dict[str, object] = {
+        "item": account,
+        "roles": ROLES,
+        "values": page.fields if "email" in page.fields else _NEW_GRANT,
+        "grants": [
+            (seats[grant.seat_id], grant)
+            for grant in directory.grants
+            if grant.client_id == account.client_id and grant.seat_id in seats
+        ],
+        "synced": bool(page.dashboard.services.settings.directory.accounts),
+    }
+    return render_page(page, "operator/account.html", context, outcome)
 
 
-async def set_api_tokens(page: PageRequest) -> Response:
-    """Allow or refuse API tokens on an account."""
-    form, account = await read_page_form(page), await _requested_account(page)
-    enabled = form.get("enabled") == "yes"
+async def confirm_api_tokens_off(page: PageRequest) -> Confirmation:
+    """Describe which tokens stop working."""
+    account = await _requested_account(page)
+    return Confirmation(
+        title="Turn off API tokens",
+        about=format_name(account.name),
+        text="No seat can create or use API tokens on this account until you turn them on again.",
+        ends=(await ending_tokens(page, client_id=account.client_id),),
+        button="Turn off",
+        cancel=f"accounts/{account.client_id}",
+    )
 
-    def work(stores: Stores) -> None:
-        edits.set_api_tokens_enabled(stores, account, page.now, enabled=enabled, actor=page.seat.email)
 
-    return await _change(page, account, work, "api-tokens-on" if enabled else "api-tokens-off", {})
+async def turn_api_tokens_off(page: PageRequest) -> Response:
+    """Refuse API tokens on an account."""
+    return await _set_api_tokens(page, enabled=False)
 
 
-async def put_grant(page: PageRequest) -> Response:
+async def turn_api_tokens_on(page: PageRequest) -> Response:
+    """Allow API tokens on an account."""
+    return await _set_api_tokens(page, enabled=True)
+
+
+async def put_grant(page: PageRequest) -> Response | PageOutcome:
     """Add the permissions of a seat on an account, or change them."""
-    form, account = await read_page_form(page), await _requested_account(page)
+    form, account = page.form, await _requested_account(page)
 
     def work(stores: Stores) -> None:
-        seat = find_seat(stores, form.get("email", "")[:_MAXIMUM_EMAIL_LENGTH])
+        seat = find_seat(stores, form.get("email", "")[:MAX_EMAIL_LENGTH])
         grant = Grant(
             seat.seat_id,
             account.client_id,
@@ -53,53 +81,51 @@ async def put_grant(page: PageRequest) -> Response:
         )
         edits.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
 
-    return await _change(page, account, work, "grant-saved", form)
+    try:
+        return await _change(page, account, work, "grant-saved")
+    except OperatorError as error:
+        return invalid_field("email", error.message)
+
+
+async def confirm_grant_removal(page: PageRequest) -> Confirmation:
+    """Describe what the seat in the path loses on the account."""
+    account, seat = await _requested_account(page), await requested_seat(page)
+    return Confirmation(
+        title="Remove access",
+        about=f"{seat.email} on {format_name(account.name)}",
+        text="The person no longer sees this account. Scripts with their API tokens on it stop working immediately. "
+        "The tokens do not come back when you grant access again.",
+        ends=(
+            await ending_tokens(page, seat=seat, client_id=account.client_id),
+            await ending_webhooks(page, seat, account.client_id),
+        ),
+        button="Remove access",
+        cancel=f"accounts/{account.client_id}",
+    )
 
 
 async def remove_grant(page: PageRequest) -> Response:
     """Remove the permissions of a seat on an account."""
-    form, account = await read_page_form(page), await _requested_account(page)
+    account, seat = await _requested_account(page), await requested_seat(page)
 
     def work(stores: Stores) -> None:
-        seat = find_seat(stores, form.get("email", "")[:_MAXIMUM_EMAIL_LENGTH])
         edits.remove_grant(stores, seat, account.client_id, page.now, actor=page.seat.email)
 
-    return await _change(page, account, work, "grant-removed", {})
+    return await _change(page, account, work, "grant-removed")
 
 
-async def _change(
-    page: PageRequest, account: Account, work: Callable[[Stores], None], done: str, form: Mapping[str, str]
-) -> Response:
-    """Apply a change after a recent password, and show the account."""
-    prompt = prompt_if_needed(page, f"accounts/{account.client_id}")
-    if prompt is not None:
-        return prompt
-    try:
-        await asyncio.to_thread(page.dashboard.services.state.write, work)
-    except OperatorError as error:
-        return await _account_page(page, account, invalid_field("email", error.message), form)
-    return redirect(page.dashboard, operator_path(page, f"accounts/{account.client_id}", done=done))
+async def _set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
+    account = await _requested_account(page)
+
+    def work(stores: Stores) -> None:
+        edits.set_api_tokens_enabled(stores, account, page.now, enabled=enabled, actor=page.seat.email)
+
+    return await _change(page, account, work, "api-tokens-on" if enabled else "api-tokens-off")
 
 
-async def _account_page(
-    page: PageRequest, account: Account, outcome: PageOutcome = SUCCESS, form: Mapping[str, str] | None = None
-) -> Response:
-    directory = await load_directory(page)
-    seats = {seat.seat_id: seat for seat in directory.seats}
-    path = operator_path(page, f"accounts/{account.client_id}")
-    context: dict[str, object] = {
-        "item": account,
-        "roles": ROLES,
-        "values": form or {"email": "", "role": "analyst", "data_export": "yes"},
-        "grants": [
-            (seats[grant.seat_id], grant)
-            for grant in directory.grants
-            if grant.client_id == account.client_id and grant.seat_id in seats
-        ],
-        "synced": bool(page.dashboard.services.settings.directory.accounts),
-        "history_url": page.dashboard.root + path if page.request.method == "POST" else "",
-    }
-    return render_page(page, "operator/account.html", "people", context, outcome)
+async def _change(page: PageRequest, account: Account, work: Callable[[Stores], None], done: str) -> Response:
+    await asyncio.to_thread(page.dashboard.services.state.write, work)
+    return page.redirect(f"accounts/{account.client_id}", done=done)
 
 
 async def _requested_account(page: PageRequest) -> Account:

@@ -150,9 +150,9 @@ def is_confirmed(run: Snapshot, typed: str) -> bool:
     return not needed or typed.strip().lstrip("-\N{MINUS SIGN}").rstrip("% ") == needed.removesuffix(" %")
 
 
-def summary(run: Snapshot) -> str:
-    """Return the number of failed checks and the first of them."""
-    lines = [
+def findings(run: Snapshot) -> list[str]:
+    """Return each failed check as a sentence."""
+    return [
         *(f"{title_of(str(entry.get('resource')))}: {_rows_lost(entry)}." for entry in findings_of(run, "rows")),
         *(f"{check.text}." for check in failed_checks(run)),
         *(
@@ -161,6 +161,11 @@ def summary(run: Snapshot) -> str:
         ),
         *(f"{entry.get('column')} has more NULLs." for entry in findings_of(run, "nulls")),
     ]
+
+
+def summary(run: Snapshot) -> str:
+    """Return the number of failed checks and the first of them."""
+    lines = findings(run)
     more = f" {len(lines) - 1} more." if len(lines) > 1 else ""
     return f"{lines[0]}{more}" if lines else ""
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from daybreak.domain.identity import Account, Grant
 from daybreak.state.directory import Directory
-from daybreak.web.dashboard.page_layout import operator_path, render_page
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import Slice, slice_of
 
@@ -27,7 +27,7 @@ async def list_accounts(page: PageRequest) -> Response:
     # Run in threads: there may be 100,000 accounts.
     directory = await load_directory(page)
     context = await asyncio.to_thread(_accounts_context, page, directory, query) | await _sync_context(page)
-    return render_page(page, "operator/accounts.html", "people", {"query": query, **context})
+    return render_page(page, "operator/accounts.html", {"query": query, **context})
 
 
 async def list_seats(page: PageRequest) -> Response:
@@ -35,7 +35,7 @@ async def list_seats(page: PageRequest) -> Response:
     query = _query(page)
     directory = await load_directory(page)
     context = await asyncio.to_thread(_seats_context, page, directory, query) | await _sync_context(page)
-    return render_page(page, "operator/seats.html", "people", {"query": query, **context})
+    return render_page(page, "operator/seats.html", {"query": query, **context})
 
 
 async def load_directory(page: PageRequest) -> Directory:
@@ -94,13 +94,7 @@ def _totals(directory: Directory) -> dict[str, object]:
 
 
 def _slice(page: PageRequest, items: Sequence[T], path: str, query: str) -> Slice[T]:
-    search = {"q": query} if query else {}
-    return slice_of(
-        page,
-        items,
-        _PAGE_LENGTH,
-        lambda number: page.dashboard.root + operator_path(page, path, **search, page=number),
-    )
+    return slice_of(page, items, _PAGE_LENGTH, lambda number: page.url(path, q=query, page=number))
 
 
 def _query(page: PageRequest) -> str:

@@ -18,7 +18,7 @@ from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.freshness.days import day_views
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
-from daybreak.web.dashboard.page_layout import operator_path, render_page
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import slice_of
 
@@ -71,7 +71,9 @@ async def show_freshness(page: PageRequest) -> Response:
         "file_faults": [fault.describe() for fault in found.file_faults],
         "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
         "days": day_views(punctuality(found.published, page.now, publish_at, _DAYS_SHOWN)),
-        "missing": slice_of(page, missing, _ACCOUNTS_SHOWN, lambda number: _page_url(page, number)),
+        "missing": slice_of(
+            page, missing, _ACCOUNTS_SHOWN, lambda number: f"{page.url('freshness', page=number)}#missing-title"
+        ),
         "history": [
             {
                 "as_of": snapshot.as_of,
@@ -82,9 +84,4 @@ async def show_freshness(page: PageRequest) -> Response:
             for snapshot, leaders in found.history
         ],
     }
-    return render_page(page, "operator/freshness.html", "freshness", context)
-
-
-def _page_url(page: PageRequest, number: str) -> str:
-    """Return the URL of a page of the accounts without files."""
-    return f"{page.dashboard.root}{operator_path(page, 'freshness', page=number)}#missing-title"
+    return render_page(page, "operator/freshness.html", context)

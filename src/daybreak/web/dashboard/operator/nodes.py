@@ -20,4 +20,4 @@ async def list_nodes(page: PageRequest) -> Response:
     context: dict[str, object] = {
         "nodes": [{"node": node, "alive": page.now - node.seen_at < _ALIVE_FOR} for node in nodes]
     }
-    return render_page(page, "operator/nodes.html", "nodes", context)
+    return render_page(page, "operator/nodes.html", context)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from starlette.responses import Response
 
@@ -14,28 +17,34 @@ from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.state.run_requests import RunRequest
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.operator.comparison import confirmation, is_confirmed, leaders_with_findings
-from daybreak.web.dashboard.operator.confirmation import prompt_if_needed
+from daybreak.web.dashboard.confirmation import Confirmation, ConfirmationField
+from daybreak.web.dashboard.formatting import format_datetime
+from daybreak.web.dashboard.operator.comparison import confirmation, findings, is_confirmed, leaders_with_findings
 from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context, runs_version
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
-from daybreak.web.dashboard.page_layout import operator_path, render_page
-from daybreak.web.dashboard.page_request import PageRequest, read_page_form
-from daybreak.web.dashboard.rendering import redirect, render_template
+from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.rendering import render_template
 
 _RUNS_SHOWN = 40
 _RUNS_COMPARED = 200
 _MAXIMUM_REASON_LENGTH = 500
-_DECISIONS = {"accept": "accepted", "discard": "discarded"}
+_UNDECIDED = {SnapshotState.HELD, SnapshotState.COMPLETE}
+_REASON = ConfirmationField(
+    "reason", "Reason", "Recorded in the audit trail.", _MAXIMUM_REASON_LENGTH, is_multiline=True
+)
+
+Decision = Callable[..., object]
 
 
 async def open_operator_start(page: PageRequest) -> Response:
     """Redirect to the Runs page."""
-    return redirect(page.dashboard, operator_path(page, "runs"))
+    return page.redirect("runs")
 
 
-async def list_runs(page: PageRequest) -> Response:
+async def list_runs(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """List the 40 most recent runs, with the progress of those under way."""
-    return render_page(page, "operator/runs.html", "runs", await _runs_context(page))
+    return render_page(page, "operator/runs.html", await _runs_context(page), outcome)
 
 
 async def show_progress(page: PageRequest) -> Response:
@@ -48,57 +57,85 @@ async def show_progress(page: PageRequest) -> Response:
     seen, building = page.request.query_params.get("seen"), progress_views(runs, page.now)
     if seen is not None and seen != runs_version(runs, page.now):
         outcome = PageOutcome(headers={"HX-Retarget": "#runs-live"})
-        layout = {"operator_url": lambda path: page.dashboard.root + operator_path(page, path)}
-        context = {**layout, **await _runs_context(page)}
+        context = {"operator_url": page.operator_url, **await _runs_context(page)}
         return render_template(page.dashboard, page.request, "operator/runs_live.html", context, outcome)
     if seen is None and not building:
         return Response(status_code=200, headers={"HX-Refresh": "true", "Cache-Control": "no-store"})
     return render_template(page.dashboard, page.request, "operator/progress.html", {"building": building})
 
 
-async def show_run(page: PageRequest) -> Response:
+async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show one run."""
-    return await _run_page(page, await _requested_run(page))
+    run, services = await _requested_run(page), page.dashboard.services
+    leaders = leaders_with_findings(run)
+
+    def read(stores: Stores) -> tuple[Snapshot | None, dict[str, str]]:
+        accounts = stores.directory.load().accounts if leaders else ()
+        names = {account.client_id: account.name for account in accounts if account.client_id in leaders}
+        return _published_before(stores, run), names
+
+    # Run in a thread: there may be 100,000 accounts.
+    previous, names = await asyncio.to_thread(services.state.read, read)
+    context = run_context(run, previous, names, services.settings, page.now)
+    return render_page(page, "operator/run.html", context, outcome)
 
 
-async def decide_on_run(page: PageRequest) -> Response:
-    """Publish or discard a held snapshot. The reason is recorded in the audit trail."""
-    form = await read_page_form(page)
-    prompt = prompt_if_needed(page, f"runs/{page.request.path_params['snapshot_id']}")
-    if prompt is not None:
-        return prompt
-    run, reason = await _requested_run(page), form.get("reason", "").strip()[:_MAXIMUM_REASON_LENGTH]
-    if not reason:
-        return await _run_page(page, run, invalid_field("reason", "Enter a reason."))
-    if run.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
+async def confirm_publication(page: PageRequest) -> Confirmation | Response:
+    """Describe what users receive when a held snapshot is published."""
+    run = await _requested_run(page)
+    if run.state not in _UNDECIDED:
         return _redirect(page, run, "decided")
-    decision = form.get("decision", "")
-    if decision not in _DECISIONS:
-        return await _run_page(page, run, invalid_field("reason", "Choose Publish or Discard."), reason)
-    if decision == "accept" and not is_confirmed(run, form.get("confirmation", "")):
-        fault = invalid_field("confirmation", f"Type {confirmation(run)} to publish this snapshot.")
-        return await _run_page(page, run, fault, reason)
-    try:
-        await asyncio.to_thread(_decide, page, run.snapshot_id, decision, reason)
-    except OperatorError as error:
-        return await _run_page(page, run, PageOutcome(409, errors={"reason": error.message}), reason)
-    return _redirect(page, run, _DECISIONS[decision])
+    fields = [replace(_REASON, hint=f"{_REASON.hint} Users see it next to the drop.")]
+    if needed := confirmation(run):
+        hint = "The largest loss of rows in this snapshot."
+        fields.append(ConfirmationField("confirmation", f"Type {needed} to publish", hint, maximum_length=12))
+    return Confirmation(
+        title="Publish snapshot",
+        about=f"As of {format_datetime(run.as_of)}",
+        text="Users receive these files immediately, although checks of the guard failed. You can't undo this.",
+        ends=(("Failed checks", findings(run)),),
+        fields=fields,
+        button="Publish",
+        cancel=f"runs/{run.snapshot_id}",
+        is_dangerous=False,
+    )
 
 
-def _decide(page: PageRequest, snapshot_id: str, decision: str, reason: str) -> None:
-    services, actor = page.dashboard.services, page.seat.email
-    if decision == "accept":
-        accept(services.state, services.files, services.settings, snapshot_id, reason, page.now, actor=actor)
-    else:
-        discard(services.state, snapshot_id, reason, page.now, actor=actor)
+async def publish_run(page: PageRequest) -> Response | PageOutcome:
+    """Publish a held snapshot. The reason is recorded in the audit trail."""
+    run = await _requested_run(page)
+    if not is_confirmed(run, page.form.get("confirmation", "")):
+        return invalid_field("confirmation", f"Type {confirmation(run)} to publish this snapshot.")
+    services = page.dashboard.services
+    return await _decide(
+        page, run, "accepted", partial(accept, services.state, services.files, services.settings, run.snapshot_id)
+    )
 
 
-async def request_new_run(page: PageRequest) -> Response:
+async def confirm_discard(page: PageRequest) -> Confirmation | Response:
+    """Describe what is deleted when a held snapshot is discarded."""
+    run = await _requested_run(page)
+    if run.state not in _UNDECIDED:
+        return _redirect(page, run, "decided")
+    return Confirmation(
+        title="Discard snapshot",
+        about=f"As of {format_datetime(run.as_of)}",
+        text="Its files are deleted. The previous snapshot stays published until the next run. You can't undo this.",
+        fields=(_REASON,),
+        button="Discard",
+        cancel=f"runs/{run.snapshot_id}",
+    )
+
+
+async def discard_run(page: PageRequest) -> Response | PageOutcome:
+    """Discard a held snapshot. The reason is recorded in the audit trail."""
+    run = await _requested_run(page)
+    return await _decide(page, run, "discarded", partial(discard, page.dashboard.services.state, run.snapshot_id))
+
+
+async def request_new_run(page: PageRequest) -> Response | PageOutcome:
     """Ask a builder for a manual run, or for another attempt at a failed day."""
-    form, services = await read_page_form(page), page.dashboard.services
-    prompt = prompt_if_needed(page, "runs")
-    if prompt is not None:
-        return prompt
+    form, services = page.form, page.dashboard.services
     request_id, actor = services.access.new_id(), page.seat.email
     try:
         day = date.fromisoformat(form["day"]) if form.get("day") else None
@@ -107,10 +144,21 @@ async def request_new_run(page: PageRequest) -> Response:
     try:
         await asyncio.to_thread(request_run, services.state, page.now, request_id=request_id, actor=actor, day=day)
     except OperatorError as error:
-        outcome = PageOutcome(409, flash=Flash("warn", error.message))
-        context = {**await _runs_context(page), "history_url": page.dashboard.root + operator_path(page, "runs")}
-        return render_page(page, "operator/runs.html", "runs", context, outcome)
-    return redirect(page.dashboard, operator_path(page, "runs", done="run-requested"))
+        return PageOutcome(409, flash=Flash("warn", error.message))
+    return page.redirect("runs", done="run-requested")
+
+
+async def _decide(page: PageRequest, run: Snapshot, done: str, decide: Decision) -> Response | PageOutcome:
+    reason = page.form.get("reason", "").strip()[:_MAXIMUM_REASON_LENGTH]
+    if not reason:
+        return invalid_field("reason", "Enter a reason.")
+    if run.state not in _UNDECIDED:
+        return _redirect(page, run, "decided")
+    try:
+        await asyncio.to_thread(decide, reason, page.now, actor=page.seat.email)
+    except OperatorError as error:
+        return PageOutcome(409, flash=Flash("bad", error.message))
+    return _redirect(page, run, done)
 
 
 async def _runs_context(page: PageRequest) -> dict[str, object]:
@@ -121,11 +169,10 @@ async def _runs_context(page: PageRequest) -> dict[str, object]:
         return fresh, stores.snapshots.recent(_RUNS_SHOWN), waiting_requests(stores, page.now)
 
     fresh, runs, waiting = await page.dashboard.services.state.aread(read)
-    progress_path = operator_path(page, "runs-progress", seen=runs_version(runs, page.now))
     return {
         **runs_context(fresh, runs, page.now),
         "waiting": waiting,
-        "progress_url": page.dashboard.root + progress_path,
+        "progress_url": page.url("runs-progress", seen=runs_version(runs, page.now)),
     }
 
 
@@ -135,22 +182,6 @@ async def _requested_run(page: PageRequest) -> Snapshot:
     if run is None:
         raise NotFound("No such run.")
     return run
-
-
-async def _run_page(page: PageRequest, run: Snapshot, outcome: PageOutcome = SUCCESS, reason: str = "") -> Response:
-    services, leaders = page.dashboard.services, leaders_with_findings(run)
-
-    def read(stores: Stores) -> tuple[Snapshot | None, dict[str, str]]:
-        accounts = stores.directory.load().accounts if leaders else ()
-        names = {account.client_id: account.name for account in accounts if account.client_id in leaders}
-        return _published_before(stores, run), names
-
-    # Run in a thread: there may be 100,000 accounts.
-    previous, names = await asyncio.to_thread(services.state.read, read)
-    context = {**run_context(run, previous, names, services.settings, page.now), "reason": reason}
-    if page.request.method == "POST":
-        context["history_url"] = page.dashboard.root + operator_path(page, f"runs/{run.snapshot_id}")
-    return render_page(page, "operator/run.html", "runs", context, outcome)
 
 
 def _published_before(stores: Stores, run: Snapshot) -> Snapshot | None:
@@ -165,4 +196,4 @@ def _published_before(stores: Stores, run: Snapshot) -> Snapshot | None:
 
 
 def _redirect(page: PageRequest, run: Snapshot, done: str) -> Response:
-    return redirect(page.dashboard, operator_path(page, f"runs/{run.snapshot_id}", done=done))
+    return page.redirect(f"runs/{run.snapshot_id}", done=done)

@@ -14,7 +14,6 @@ from daybreak.access.password_reset import is_available
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from daybreak.settings.text_forms import duration_in_words
-from daybreak.web.dashboard.account_selection import default_account_id
 from daybreak.web.dashboard.browser_session import (
     SecondFactorRequired,
     clear_session,
@@ -29,6 +28,7 @@ from daybreak.web.dashboard.browser_session import (
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, rejected
+from daybreak.web.dashboard.page_request import default_account_id
 from daybreak.web.dashboard.provider_link import provider_link
 from daybreak.web.dashboard.rendering import redirect, render_template
 from daybreak.web.request_state import caller_of

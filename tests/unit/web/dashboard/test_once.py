@@ -3,54 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from starlette.responses import Response
 
 from daybreak.access import throttle
 from daybreak.domain.errors import InvalidRequest, RateLimited, Unavailable
 from daybreak.web.dashboard import page_request
-from daybreak.web.dashboard.form_ids import claimed_form, new_form_id
+from daybreak.web.dashboard.once import process_once
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
+from daybreak.web.dashboard.policy import Policy
 from tests.unit.access.conftest import instance
 from tests.unit.access.instance import ROSA, Instance
 
 __all__ = ["instance"]
 
 
-def page_of(instance: Instance) -> PageRequest:
-    services = SimpleNamespace(state=instance.state, random=secrets.token_bytes)
+def page_of(instance: Instance, salt: str = "a") -> PageRequest:
     page = SimpleNamespace(
-        dashboard=SimpleNamespace(services=services),
+        dashboard=SimpleNamespace(services=SimpleNamespace(state=instance.state)),
         session=SimpleNamespace(sid="sid"),
         seat=SimpleNamespace(seat_id=ROSA),
-        request=None,
+        policy=Policy(once="settings/tokens/{token_id}?done=token-exists"),
+        form={"csrf": f"kid.{salt}.mac"},
+        request=SimpleNamespace(path_params={"token_id": "one"}),
+        redirect=lambda path, done: Response(f"{path} {done}", 303),
         now=instance.now[0],
     )
     return cast("PageRequest", page)
 
 
-def claim(instance: Instance, form_id: str, fault: BaseException | None = None) -> bool:
-    async def work() -> bool:
-        async with claimed_form(page_of(instance), form_id) as is_first:
-            if fault is not None:
-                raise fault
-            return is_first
+def send(instance: Instance, result: int | BaseException, salt: str = "a") -> Response:
+    """Send a form whose processing returns this status or raises this error."""
 
-    return instance.run(work())
+    async def process(page: PageRequest) -> Response:
+        if isinstance(result, BaseException):
+            raise result
+        return Response("processed", result)
+
+    return instance.run(process_once(page_of(instance, salt), process))
 
 
 @pytest.mark.parametrize("fault", [InvalidRequest("x"), Unavailable("x"), RuntimeError("x"), asyncio.CancelledError()])
 def test_form_can_be_sent_again_after_any_failure(instance: Instance, fault: BaseException) -> None:
-    form_id = new_form_id(page_of(instance))
     with pytest.raises(type(fault)):
-        claim(instance, form_id, fault)
-    assert claim(instance, form_id) is True
-    assert claim(instance, form_id) is False
-    with pytest.raises(InvalidRequest):
-        claim(instance, "short")
+        send(instance, fault)
+    assert send(instance, 400).body == b"processed"
+    assert send(instance, 200).body == b"processed"
+    assert send(instance, 200).body == b"settings/tokens/one token-exists"
+    assert send(instance, 200, salt="b").body == b"processed"
 
 
 def test_number_of_forms_of_a_seat_is_bounded(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
