@@ -12,12 +12,13 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -78,7 +79,7 @@ class SmallReading:
             act()
 
     malformed: Sequence[MalformedRows] = ()
-    shipped_models: frozenset[str] = frozenset()
+    models: Mapping[str, Model] = field(default_factory=dict)
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
         return []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import resources as package_files
 from pathlib import Path
@@ -26,12 +26,18 @@ AGGREGATING = frozenset(
 """The shipped models that aggregate: their results are small and expensive to compute."""
 
 
+ACCOUNT_COLUMNS = ("leader_id", "rule", "rows")
+"""Columns of a query in `RESOURCE.account.sql`. `rule` is NULL for exported rows."""
+_ACCOUNT = ".account"
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """One model.
 
     `sql` is a SELECT that may contain `:as_of`. `origin` names its file. A `shipped` model runs on every engine,
     another one on that of the source. `aggregates` is whether the SELECT aggregates, None if that is not declared.
+    `account` is the operator's query of row accounting, with the columns of ACCOUNT_COLUMNS.
     """
 
     resource: str
@@ -39,6 +45,7 @@ class Model:
     origin: str
     shipped: bool = False
     aggregates: bool | None = None
+    account: Model | None = None
 
     def at(self, as_of: datetime) -> str:
         """Return the SELECT with the instant as a timestamp literal in UTC."""
@@ -65,7 +72,8 @@ def shipped_models(models: Mapping[str, Model]) -> frozenset[str]:
 
 
 def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
-    """Load the nine models by resource name. A file `RESOURCE.sql` in `models_dir` replaces the shipped one.
+    """Load the nine models by resource name. A file `RESOURCE.sql` in `models_dir` replaces the shipped one, and
+    `RESOURCE.account.sql` accounts for its rows.
 
     Raises OperatorError when the folder is missing, or has a file for an unknown resource or one that cannot be read.
     """
@@ -84,19 +92,30 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
         return models
     if not models_dir.is_dir():
         raise OperatorError(f"snapshot.models_dir: {models_dir} is not a folder.")
-    for path in sorted(models_dir.glob("*.sql")):
-        if path.stem not in models:
+    # Sorted by resource, a model before its account.
+    for path in sorted(models_dir.glob("*.sql"), key=lambda path: (path.stem.removesuffix(_ACCOUNT), path.stem)):
+        resource = path.stem.removesuffix(_ACCOUNT)
+        if resource not in models:
             raise OperatorError(
                 f"snapshot.models_dir: {path.name} matches no resource. Name it after one of "
                 f"{', '.join(RESOURCE_NAMES)}."
             )
-        try:
-            text = path.read_text("utf-8-sig")
-        except OSError as error:
-            raise OperatorError(f"snapshot.models_dir: {path} cannot be read: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise OperatorError(f"snapshot.models_dir: {path} is not UTF-8 text. Save it as UTF-8.") from error
-        # The line break ends a trailing comment, so that the SELECT can be embedded in another.
-        sql = text.strip().rstrip(";") + "\n"
-        models[path.stem] = Model(path.stem, sql, str(path))
+        own = Model(resource, _read_select(path), str(path))
+        if path.stem == resource:
+            models[resource] = own
+        elif models[resource].shipped:
+            raise OperatorError(f"snapshot.models_dir: {path.name} accounts for {resource}.sql, which is missing.")
+        else:
+            models[resource] = replace(models[resource], account=own)
     return models
+
+
+def _read_select(path: Path) -> str:
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise OperatorError(f"snapshot.models_dir: {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise OperatorError(f"snapshot.models_dir: {path} is not UTF-8 text. Save it as UTF-8.") from error
+    # The line break ends a trailing comment, so that the SELECT can be embedded in another.
+    return text.strip().rstrip(";") + "\n"

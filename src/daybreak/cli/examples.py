@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Forget a kept snapshot whose files are lost", 'daybreakd snapshot forget 4bd15f0c --reason "disk failed"'),
         ("Publish a held snapshot", 'daybreakd snapshot publish 4bd15f0c --accept "spring clean-up"'),
     ),
+    "rules": (("Print the rules that snapshot.models_dir implies", "daybreakd rules"),),
     "files": (("Copy all files to a bucket, before files.url changes", "daybreakd files copy s3://exports/daybreak"),),
     "member": (
         ("List the files with rows of a Member", "daybreakd member erase MEMBER_ID --dry-run"),

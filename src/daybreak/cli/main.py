@@ -41,6 +41,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("doctor", "daybreak.cli.doctor:doctor", "Check settings, source, stores, keyring, mail, clock and disk."),
     ("demo", "daybreak.cli.demo:demo", "Generate a platform, build its files and serve them."),
     ("snapshot", "daybreak.cli.snapshot:app", "Run, list, show, verify, watch, publish, discard, forget."),
+    ("rules", "daybreak.cli.rules:rules", "Print the rules of your own models, to approve them."),
     ("member", "daybreak.cli.member:app", "Erase Members from stored files; list receipts."),
     ("directory", "daybreak.cli.directory:app", "Accounts, seats and grants: import, export, sync."),
     ("seat", "daybreak.cli.seat:app", "Passwords, second factors and roles of seats."),

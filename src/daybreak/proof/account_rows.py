@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from daybreak.catalogue.written_sums import KEYS, ROWS
-from daybreak.proof.accounting import SourceRow, WrittenFigures
-from daybreak.proof.queries import FIGURES
-from daybreak.proof.rules import IDENTITIES, Identity
+from daybreak.proof.accounting import WrittenFigures
+from daybreak.proof.queries import FIGURES, SourceRow
+from daybreak.proof.rules import Identity
 from daybreak.proof.statement import completeness_of
 
 _MODULUS = 1 << 64
-_IDENTITIES: Mapping[tuple[str, str], Identity] = {(each.resource, each.table): each for each in IDENTITIES}
 
 
 class AccountRows:
-    """Source rows by account, table and rule: 8 bytes each, because there may be 100,000 accounts.
+    """Source rows by account, table and rule: 8 bytes each, because there may be 100,000 accounts."""
 
-    `accounted` are the resources of shipped models.
-    """
-
-    def __init__(self, written: WrittenFigures, accounted: Collection[str]) -> None:
+    def __init__(self, written: WrittenFigures, identities: Iterable[Identity]) -> None:
         self._written = written
-        self._accounted = frozenset(accounted)
-        self._rows: dict[tuple[str, str], dict[str, array[int]]] = {
-            (identity.resource, identity.table): {} for identity in IDENTITIES if identity.resource in accounted
-        }
+        self._identities = {(each.resource, each.table): each for each in identities}
+        self._rows: dict[tuple[str, str], dict[str, array[int]]] = {each: {} for each in self._identities}
         self._figures: dict[tuple[str, str, str], array[int]] = {}
 
     def watch(self, rows: Iterable[SourceRow]) -> Iterator[SourceRow]:
@@ -38,7 +32,7 @@ class AccountRows:
             if place is not None and (resource, table) in self._rows:
                 self._add(self._rows[resource, table], rule, place, figures[0])
                 if not rule:
-                    for name, _ in _IDENTITIES[resource, table].compared:
+                    for name, _ in self._identities[resource, table].compared:
                         self._add(self._figures, (resource, table, name), place, figures[FIGURES.index(name)])
             yield row
 
@@ -46,11 +40,9 @@ class AccountRows:
         """Return the section of the account's statement. `statuses` are those of all accounts together."""
         place = self._written.places[client_id]
         tables: dict[str, dict[str, dict[str, Any]]] = {}
-        own = dict(statuses)
-        for resource in self._accounted & statuses.keys():
-            own[resource] = "proved"
+        own = {**statuses, **{each.resource: each.status for each in self._identities.values()}}
         for (resource, table), by_rule in self._rows.items():
-            identity = _IDENTITIES[resource, table]
+            identity = self._identities[resource, table]
             tables.setdefault(resource, {})[table] = self._account(identity, by_rule, place)
             if not self._closes(identity, place):
                 own[resource] = "unexplained"

@@ -10,21 +10,18 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.written_sums import ROWS, figure_names
-from daybreak.proof.queries import ANOMALY, FIGURES, queries
+from daybreak.proof.own_models import OwnModel
+from daybreak.proof.queries import ANOMALY, FIGURES, SourceRow, figures_of, queries
 from daybreak.proof.report import Accounting, TableAccount, Unexplained
-from daybreak.proof.rules import IDENTITIES, RULES, Identity
+from daybreak.proof.rules import IDENTITIES, RULES, Identity, Status
 from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import Reading
 
 _MODULUS = 1 << 64
 _EXAMPLES = 20
-
-SourceRow = tuple[str, str, str | None, str, tuple[int, ...]]
-"""Resource, table, account (None for rows of no account), rule ("" for exported rows) and FIGURES."""
 
 
 class WrittenFigures:
@@ -57,25 +54,25 @@ def source_rows(
     """Yield the rows of all queries. `watch` is called between queries, and may raise."""
     for table, sql in queries(engine, as_of, frozenset(accounted)):
         watch()
-        for resource, name, leader, rule, *figures in reading.source_rows(f"Row accounting of {table}", sql):
-            account = None if leader is None else str(leader)
-            yield str(resource), str(name), account, str(rule), tuple(int(value or 0) for value in figures)  # type: ignore[call-overload]
+        yield from figures_of(reading.source_rows(f"Row accounting of {table}", sql))
+
+
+def identities_of(accounted: Collection[str], own: Iterable[OwnModel]) -> tuple[Identity, ...]:
+    """Return the identities of shipped models (`accounted`) and of own models."""
+    return (
+        *(identity for identity in IDENTITIES if identity.resource in accounted),
+        *(model.identity for model in own if model.identity is not None),
+    )
 
 
 def account(
     rows: Iterable[SourceRow],
     written: WrittenFigures,
-    accounted: Collection[str],
+    identities: Iterable[Identity],
     malformed: Sequence[MalformedRows] = (),
 ) -> Accounting:
-    """Compare the source's rows with the written files. `accounted` are the resources of shipped models. The queries do
-    not see the `malformed` rows.
-    """
-    totals = {
-        (identity.resource, identity.table): _Totals(identity, len(written.places))
-        for identity in IDENTITIES
-        if identity.resource in accounted
-    }
+    """Compare the source's rows with the written files. The queries do not see the `malformed` rows."""
+    totals = {(identity.resource, identity.table): _Totals(identity, len(written.places)) for identity in identities}
     leaders = _Totals(Identity("leaders", "leaders"), 0)
     anomalies: dict[str, int] = {}
     for resource, table, leader, rule, figures in rows:
@@ -93,12 +90,9 @@ def account(
     tables = tuple(one.account(written) for one in (leaders, *totals.values()))
     faulty = {table.resource for table in tables if table.unexplained}
 
-    def status(resource: str) -> Literal["proved", "unexplained", "unaccounted"]:
-        if resource not in accounted:
-            return "unaccounted"
-        return "unexplained" if resource in faulty else "proved"
-
-    statuses = {resource: status(resource) for resource in RESOURCE_NAMES}
+    statuses: dict[str, Status] = dict.fromkeys(RESOURCE_NAMES, "unaccounted")
+    statuses |= {one.identity.resource: one.identity.status for one in totals.values()}
+    statuses |= dict.fromkeys(faulty, "unexplained")
     return Accounting(tables, anomalies, statuses, tuple(each.text for each in malformed))
 
 
@@ -111,6 +105,7 @@ class _Totals:
     source: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
     of_no_account: dict[str, int] = field(default_factory=dict)
+    most: dict[str, tuple[int, int]] = field(default_factory=dict)
     expected: dict[str, array[int]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,6 +120,8 @@ class _Totals:
             self.excluded[rule] = self.excluded.get(rule, 0) + rows
             if place is None:
                 self.of_no_account[rule] = self.of_no_account.get(rule, 0) + rows
+            elif rows > self.most.get(rule, (0, 0))[1]:
+                self.most[rule] = place, rows
         elif place is not None:
             for name, values in self.expected.items():
                 values[place] = (values[place] + figures[FIGURES.index(name)]) % _MODULUS
@@ -148,8 +145,14 @@ class _Totals:
             table=self.identity.table,
             source=self.source,
             exported=exported,
-            excluded={rule: self.excluded[rule] for rule in RULES if rule in self.excluded},
-            of_no_account={rule: self.of_no_account[rule] for rule in RULES if rule in self.of_no_account},
+            excluded=_in_order(self.excluded),
+            of_no_account=_in_order(self.of_no_account),
+            most={rule: (clients[place], rows) for rule, (place, rows) in self.most.items() if rule not in RULES},
             unexplained=tuple(unexplained[:_EXAMPLES]),
             unexplained_accounts=count,
         )
+
+
+def _in_order(rows: Mapping[str, int]) -> dict[str, int]:
+    """Return rows by rule: the rules of shipped models in order, then those of own models."""
+    return {rule: rows[rule] for rule in (*RULES, *sorted(rows.keys() - RULES.keys())) if rule in rows}

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from daybreak.catalogue.models import as_of_literal
+from daybreak.catalogue.models import as_of_literal, shipped_models
 from daybreak.sources.reading import Reading
 
 # Table, its instant, and the resources that read it.
@@ -45,7 +45,7 @@ def newest_rows(
     """
     earlier = [(instant, newest_rows_of(report)) for instant, report in reports]
     rows = {}
-    for table, at in _read(reading, engine, as_of, reading.shipped_models):
+    for table, at in _read(reading, engine, as_of, shipped_models(reading.models)):
         # Runs on a platform that stood still do not make that usual.
         ages = [
             (instant - found.at).total_seconds()

@@ -7,7 +7,7 @@ grouped before they are joined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from daybreak.catalogue.columns import ColumnType
@@ -18,6 +18,9 @@ from daybreak.catalogue.written_sums import KEY_PARTS
 
 FIGURES = ("rows", "keys", "segments", "units")
 """The sums of every result, in order, after resource, table, leader_id and rule."""
+
+SourceRow = tuple[str, str, str | None, str, tuple[int, ...]]
+"""Resource, table, account (None for rows of no account), rule ("" for exported rows) and FIGURES."""
 
 ANOMALY = "anomaly"
 """The value of `resource` of counted anomalies. `table` is then the code."""
@@ -41,6 +44,13 @@ def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator
         yield "link_hits", sql.link_hits()
     if "member_communities" in accounted:
         yield "community_memberships", sql.community_memberships()
+
+
+def figures_of(rows: Iterable[Sequence[object]]) -> Iterator[SourceRow]:
+    """Yield the rows of a query in the types of SourceRow."""
+    for resource, name, leader, rule, *figures in rows:
+        account = None if leader is None else str(leader)
+        yield str(resource), str(name), account, str(rule), tuple(int(value or 0) for value in figures)  # type: ignore[call-overload]
 
 
 _PLAIN = (
@@ -90,7 +100,7 @@ class _Queries:
             f"FROM (SELECT leader_id, {rule} AS rule, {number} AS key_number FROM {table}) AS classed "
             "GROUP BY leader_id, rule"
         )
-        return _by_account(resource, table, grouped)
+        return by_account(resource, table, grouped)
 
     def unknown_terms(self) -> str:
         """Count acceptances of unknown terms."""
@@ -118,11 +128,11 @@ class _Queries:
                 "SELECT leader_id, rule, SUM(n) AS n, 0 AS k, SUM(s) AS s, SUM(u) AS u FROM classed "
                 "GROUP BY leader_id, rule"
             )
-            parts.append(_by_account("outbound_message_type_usage", "outbound_messages", grouped))
+            parts.append(by_account("outbound_message_type_usage", "outbound_messages", grouped))
         with_clause = f"WITH {classed}"
         if "campaigns" in accounted:
             with_clause = f"WITH {self._campaigns}, {classed}"
-            parts.append(_by_account("campaigns", "outbound_messages", self._by_campaign("n", "s", "u")))
+            parts.append(by_account("campaigns", "outbound_messages", self._by_campaign("n", "s", "u")))
             parts.append(_anomaly("other_leader", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER))
         for code, column in (
             ("null_segment_count", "segment_count"), ("null_unit_count", "unit_count"), ("null_recipient", "member_id")
@@ -141,7 +151,7 @@ class _Queries:
             "GROUP BY leader_id, campaign_id, rule)"
         )
         parts = [
-            _by_account("campaigns", "inbound_messages", self._by_campaign("n", "0", "0")),
+            by_account("campaigns", "inbound_messages", self._by_campaign("n", "0", "0")),
             _anomaly("other_leader_of_reply", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER),
             _anomaly("null_sender", "COALESCE(SUM(null_member_id), 0)", "classed"),
             _anomaly("null_is_stop", "COALESCE(SUM(null_is_stop), 0)", "classed"),
@@ -162,7 +172,7 @@ class _Queries:
             "ON c.campaign_id = g.campaign_id JOIN (SELECT '' AS rule UNION ALL SELECT 'merged' AS rule) AS kind "
             "ON kind.rule = '' OR g.n > 1"
         )
-        return f"WITH {self._campaigns} {_by_account('campaign_links', 'campaign_links', grouped, self._keys)}"
+        return f"WITH {self._campaigns} {by_account('campaign_links', 'campaign_links', grouped, self._keys)}"
 
     def link_hits(self) -> str:
         """Count hits."""
@@ -178,7 +188,7 @@ class _Queries:
             "FROM link_hits) AS m GROUP BY link_id, rule) AS h LEFT JOIN one_link AS l ON l.link_id = h.link_id "
             "LEFT JOIN one_campaign AS c ON c.campaign_id = l.campaign_id"
         )
-        return f"WITH {self._campaigns}, {links} {_by_account('campaign_links', 'link_hits', grouped)}"
+        return f"WITH {self._campaigns}, {links} {by_account('campaign_links', 'link_hits', grouped)}"
 
     def community_memberships(self) -> str:
         """Count memberships. The rows of a Member that belongs to a community are one row."""
@@ -217,7 +227,7 @@ class _Queries:
             "AS place FROM communities WHERE community_id IS NOT NULL) AS d WHERE place = 1) AS c "
             "ON c.community_id = m.community_id"
         )
-        return _by_account("member_communities", "community_memberships", grouped)
+        return by_account("member_communities", "community_memberships", grouped)
 
     def _total(self, number: str) -> str:
         return self._keys.total.format(number)
@@ -254,7 +264,7 @@ _OTHER_LEADER = (
 )
 
 
-def _by_account(resource: str, table: str, grouped: str, keys: KeySql | None = None) -> str:
+def by_account(resource: str, table: str, grouped: str, keys: KeySql | None = None) -> str:
     """Return the query of an identity. `grouped` has leader_id, rule, and sums n, k, s and u."""
     rule = (
         "CASE WHEN g.rule NOT IN ('', 'merged') THEN g.rule WHEN g.leader_id IS NULL THEN 'no_leader' "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from daybreak.catalogue.written_sums import KEYS, ROWS
 
@@ -47,18 +48,27 @@ ANOMALIES: Mapping[str, tuple[str, str]] = {
 }
 """Anomalies that exclude no row, with their table and description."""
 
+Status = Literal["proved", "declared", "derived", "unexplained", "unaccounted"]
+"""Row accounting of a resource: of a shipped model, declared or derived for an own one, with a difference, or none."""
+
+
+def reason_of(rule: str) -> str:
+    """Return the reason that a rule states. A rule of an own model states it itself."""
+    return RULES.get(rule, rule)
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """One identity: the rows of `table` are exported in `resource`, or excluded by a rule.
 
     `compared` pairs a figure of the source with a figure of the files, which are equal for every account. The source's
-    figures are `rows`, `keys`, `segments` and `units`.
+    figures are `rows`, `keys`, `segments` and `units`. `status` is that of the resource if they are equal.
     """
 
     resource: str
     table: str
     compared: tuple[tuple[str, str], ...] = ()
+    status: Status = "proved"
 
     @property
     def exported(self) -> str | None:

@@ -15,6 +15,7 @@ from daybreak.domain.identity import SecondFactorPolicy, ServeGzipAs
 from daybreak.settings.text_forms import InvalidValue, Rate
 from daybreak.settings.types import (
     AbsolutePath,
+    ApprovedRules,
     Duration,
     FilesUrl,
     FormatNames,
@@ -224,6 +225,11 @@ class GuardSettings(Section):
         le=1,
         description="Maximum rise of the faulty rows that one rule excludes since the last snapshot, as a share of the "
         "source table's rows.",
+    )
+    approved_rules: ApprovedRules = Field(
+        default={},
+        description="Approved rules of your own models, by resource, as `daybreakd rules` prints them. A snapshot "
+        "whose models have other rules is held. A resource without an entry is compared with the last publication.",
     )
     referential_checks: bool = Field(
         default=True,

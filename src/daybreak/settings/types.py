@@ -15,6 +15,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 from daybreak.catalogue.formats import FORMATS
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.settings.origin import current_origin
 from daybreak.settings.text_forms import (
     InvalidValue,
@@ -77,6 +78,13 @@ def _require_text(value: object) -> object:
 
 def _absolute(path: Path | None) -> Path | None:
     return None if path is None else (current_origin().folder / path.expanduser()).resolve()
+
+
+def _require_resources(table: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    unknown = [name for name in table if name not in RESOURCE_NAMES]
+    if unknown:
+        raise InvalidValue(f"{unknown[0]} is not a resource. Use {', '.join(RESOURCE_NAMES)}.")
+    return table
 
 
 def _require_format(name: str) -> str:
@@ -146,6 +154,11 @@ FormatNames = Annotated[
 ]
 SparkTable = Annotated[
     Mapping[str, str], AfterValidator(require_no_secrets), Notation("table of texts", "a table of texts")
+]
+ApprovedRules = Annotated[
+    Mapping[str, tuple[str, ...]],
+    AfterValidator(_require_resources),
+    Notation("table of lists of texts", 'a table of lists by resource, such as members = ["WHERE email IS NOT NULL"]'),
 ]
 BaseUrl = Annotated[
     str,

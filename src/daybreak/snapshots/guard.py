@@ -16,7 +16,7 @@ from daybreak.domain.counts import format_count
 from daybreak.domain.snapshot import Snapshot
 from daybreak.export.job import ReferentialFault
 from daybreak.proof.report import Accounting, Unexplained
-from daybreak.proof.rules import RULES
+from daybreak.proof.rules import reason_of
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.report import count, format_share, resources_of, section
 from daybreak.state.snapshots import SnapshotStore
@@ -108,10 +108,39 @@ def rule_findings(before: Accounting | None, now: Accounting, settings: GuardSet
                 continue
             detail = (
                 f"{table.resource}: {format_count(rows, 'row')} of {table.table} in no file, up from {old:,} (limit "
-                f"+{100 * settings.unknown_share:.4g} % of {table.source:,}): {RULES[rule]}."
+                f"+{100 * settings.unknown_share:.4g} % of {table.source:,}): {reason_of(rule)}."
             )
             findings.append(Finding("rule", table.resource, detail, column=rule, before=old, now=rows))
     return findings
+
+
+def own_rule_findings(before: Accounting | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
+    """Return a finding for each rule that an own model gained or lost, compared with the approved rules, or with those
+    of the last publication if none are approved. The first publication has no findings.
+    """
+    if before is None:
+        return []
+    findings = []
+    for resource, own in now.own_models.items():
+        published = before.own_models.get(resource)
+        known = settings.approved_rules.get(resource, () if published is None else published.rules)
+        findings += [_new_rule(now, resource, rule) for rule in own.rules if rule not in known]
+        findings += [
+            Finding("rule", resource, f"{resource}: the own model no longer has the rule {rule}.", column=rule)
+            for rule in known
+            if rule not in own.rules
+        ]
+    return findings
+
+
+def _new_rule(now: Accounting, resource: str, rule: str) -> Finding:
+    table = next((each for each in now.tables if each.resource == resource), None)
+    rows = None if table is None else table.excluded.get(rule, 0)
+    client_id, most = (None, 0) if table is None else table.most.get(rule, (None, 0))
+    counted = "" if table is None or not rows else f" It excludes {format_count(rows, 'row')} of {table.table}"
+    counted += f", {most:,} of them of Leader {client_id}." if client_id is not None else "." if counted else ""
+    detail = f"{resource}: the own model has a rule that is not approved: {rule}.{counted}"
+    return Finding("rule", resource, detail, client_id=client_id, column=rule, before=0, now=rows)
 
 
 def row_drops(before: Mapping[str, object], now: Mapping[str, object], settings: GuardSettings) -> Iterator[Finding]:

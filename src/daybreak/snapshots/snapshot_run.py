@@ -10,14 +10,16 @@ from itertools import chain
 import msgspec
 import structlog
 
+from daybreak.catalogue.models import shipped_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.job import ReferentialFault
 from daybreak.filestore.file_store import FileSink
 from daybreak.proof.account_rows import AccountRows
-from daybreak.proof.accounting import WrittenFigures, account, source_rows
+from daybreak.proof.accounting import WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.newest import MAX_RUNS, newest_rows
+from daybreak.proof.own_models import own_rules, read_own_models
 from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
@@ -26,6 +28,7 @@ from daybreak.snapshots.guard import (
     Finding,
     clock_finding,
     comparison_findings,
+    own_rule_findings,
     reference_findings,
     rule_findings,
     unexplained_findings,
@@ -186,17 +189,16 @@ class SnapshotRun:
     def _account(self, reading: Reading) -> AccountRows:
         """Account for the rows of the source, and add the result to the report. Return the rows of single accounts."""
         self._enter_phase("accounting")
-        rows = source_rows(
-            reading, self._context.source.engine, self._snapshot.as_of, reading.shipped_models, self._lease.check
-        )
-        accounts = AccountRows(self._export.written, reading.shipped_models)
-        self._accounting = account(
-            accounts.watch(rows), self._export.written, reading.shipped_models, reading.malformed
-        )
+        engine, as_of, check = self._context.source.engine, self._snapshot.as_of, self._lease.check
+        shipped, approved = shipped_models(reading.models), self._context.settings.guard.approved_rules
+        own = list(read_own_models(reading, engine, as_of, approved, check))
+        identities = identities_of(shipped, own)
+        accounts = AccountRows(self._export.written, identities)
+        rows = chain(source_rows(reading, engine, as_of, shipped, check), *(model.rows for model in own))
+        accounting = account(accounts.watch(rows), self._export.written, identities, reading.malformed)
+        self._accounting = msgspec.structs.replace(accounting, own_models=own_rules(own, approved))
         self._details["accounting"] = msgspec.to_builtins(self._accounting)
-        self._details["newest_rows"] = msgspec.to_builtins(
-            newest_rows(reading, self._context.source.engine, self._snapshot.as_of, self._earlier_reports())
-        )
+        self._details["newest_rows"] = msgspec.to_builtins(newest_rows(reading, engine, as_of, self._earlier_reports()))
         return accounts
 
     def _sign(self, accounts: AccountRows) -> None:
@@ -240,6 +242,7 @@ class SnapshotRun:
             findings += unexplained_findings(self._accounting)
             before = None if published is None else accounting_of(published.report)
             findings += rule_findings(before, self._accounting, guard)
+            findings += own_rule_findings(before, self._accounting, guard)
         if guard.enabled and guard.referential_checks:
             findings += reference_findings(faults)
         self._lease.check()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.models import Model
+from daybreak.catalogue.models import ACCOUNT_COLUMNS, Model
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.errors import SourceError
@@ -53,14 +54,20 @@ def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Colu
     ModelRejected. Raises SourceError that lists every fault.
     """
     faults: list[str] = []
-    for resource in RESOURCES:
-        model = models[resource.name]
+
+    def check(model: Model, faults_of: Callable[[Columns], Iterator[str]]) -> None:
         try:
             columns = columns_of(model)
         except ModelRejected as rejection:
             faults.append(f"{model.origin}: {rejection}")
         else:
-            faults += (f"{model.origin}: {fault}" for fault in _model_faults(resource, columns, accepted))
+            faults.extend(f"{model.origin}: {fault}" for fault in faults_of(columns))
+
+    for resource in RESOURCES:
+        model = models[resource.name]
+        check(model, partial(_model_faults, resource, accepted))
+        if model.account is not None:
+            check(model.account, _account_faults)
     if faults:
         raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
 
@@ -129,7 +136,7 @@ def _other_case(column: Column, types: Mapping[str, str]) -> str:
     return f'. Column "{other}" exists, but names are case-sensitive here: rename it, or create a view'
 
 
-def _model_faults(resource: Resource, columns: Columns, accepted: AcceptedTypes) -> Iterator[str]:
+def _model_faults(resource: Resource, accepted: AcceptedTypes, columns: Columns) -> Iterator[str]:
     names = [name for name, _ in columns]
     types = dict(columns)
     expected_names = list(resource.column_names)
@@ -151,6 +158,12 @@ def _model_faults(resource: Resource, columns: Columns, accepted: AcceptedTypes)
         if expected != name:
             yield f"column {position} is {name}, expected {expected}"
             return
+
+
+def _account_faults(columns: Columns) -> Iterator[str]:
+    names = tuple(name.lower() for name, _ in columns)
+    if names != ACCOUNT_COLUMNS:
+        yield f"the columns are {', '.join(names)}, expected {', '.join(ACCOUNT_COLUMNS)}"
 
 
 def _expected(column: Column, accepted: AcceptedTypes) -> str:

@@ -17,7 +17,7 @@ from typing import ClassVar
 import duckdb
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, required_tables, shipped_models
+from daybreak.catalogue.models import Model, required_tables
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
 from daybreak.export.engine import engine_faults, lock_engine, open_engine
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -124,9 +124,8 @@ class DuckdbReading:
     ) -> None:
         self._connection = connection
         self._as_of = as_of
-        self._models = source.models
+        self.models = source.models
         self._files = files
-        self.shipped_models = shipped_models(source.models)
         self._leaders: list[str] | None = None
         self._queries: dict[str, str] = {}
         self._policy = source.malformed_rows
@@ -153,7 +152,7 @@ class DuckdbReading:
                     raise ModelRejected(first_line(error)) from error
                 return list(zip(described.columns, map(str, described.types), strict=True))
 
-            check_models(self._models, columns_of, ACCEPTED_TYPES)
+            check_models(self.models, columns_of, ACCEPTED_TYPES)
             with engine_faults("Table leaders"):
                 parents = cursor.execute(
                     "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"
@@ -202,7 +201,7 @@ class DuckdbReading:
         use until the reading ends. Filters and projections take less work to repeat than to store.
         """
         if resource not in self._queries:
-            model = self._models[resource]
+            model = self.models[resource]
             query = model.at(self._as_of)
             if aggregates(model, "duckdb"):
                 with self.cursor() as cursor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from daybreak.catalogue.models import Model
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
 from daybreak.filestore.file_store import FileSink
 from daybreak.sources.malformed import MalformedRows
@@ -23,8 +24,8 @@ class Reading(Protocol):
         """How far a standby was behind at opening, None for a source without replication."""
 
     @property
-    def shipped_models(self) -> frozenset[str]:
-        """The resources of shipped models. An operator's own model exports the others."""
+    def models(self) -> Mapping[str, Model]:
+        """The models by resource."""
 
     @property
     def malformed(self) -> Sequence[MalformedRows]:
@@ -53,7 +54,7 @@ class Reading(Protocol):
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
         """Return the rows of a query over the source tables, in the types of the catalogue. `subject` begins the
-        message of a SourceError. To be called after the exports.
+        message of a SourceError, which leaves the reading usable. To be called after the exports.
         """
 
     def confirm_unchanged(self) -> None:

@@ -18,9 +18,10 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.downloads import Manifest
+from daybreak.proof.model_rules import rules_of
 from daybreak.proof.report import accounting_of, incomplete_resources
 from daybreak.snapshots.freshness import freshness
-from daybreak.snapshots.report import figure, resources_of
+from daybreak.snapshots.report import figure, resources_of, source_warnings
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
@@ -97,6 +98,41 @@ def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, t
     }
     tolerant = configured(unchecked, guard={"unknown_share": 1})
     assert run_manually(replace(context, settings=tolerant), as_of=AS_OF).state is SnapshotState.PUBLISHED
+
+
+def test_changed_own_model_is_held_until_its_rules_are_approved(run_context: RunContext, tmp_path: Path) -> None:
+    platform, models = tmp_path / "platform", tmp_path / "models"
+    make_platform(platform, PlatformSizes(leaders=4, members=200, messages=200), seed=11, as_of=AS_OF)
+    models.mkdir()
+    shipped = load_models()["members"].sql
+
+    def run(sql: str, approved: list[str] | None = None) -> Snapshot:
+        (models / "members.sql").write_text(sql)
+        source = DuckdbSource(
+            platform, load_models(models), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill"
+        )
+        rules = (
+            {} if approved is None else {"members": (*rules_of(source.models["members"], "duckdb").rules, *approved)}
+        )
+        settings = configured(run_context.settings, guard={"referential_checks": False, "approved_rules": rules})
+        return run_manually(replace(run_context, source=source, settings=settings), as_of=AS_OF)
+
+    assert run(shipped).state is SnapshotState.PUBLISHED, "the first publication is not held"
+    changed = f"{shipped} WHERE email IS NOT NULL"
+    held = run(changed)
+    assert held.state is SnapshotState.HELD
+    findings = cast("list[dict[str, object]]", held.report["findings"])
+    (finding,) = [each for each in findings if each["kind"] == "rule"]
+    assert finding["column"] == "WHERE NOT email IS NULL"
+    assert finding["client_id"]
+    assert finding["now"] == 200 - cast("int", resources_of(held.report)["members"]["rows"])
+    assert any("not approved. `daybreakd rules`" in warning for warning in source_warnings(held.report))
+    approved = run(changed, approved=[])
+    assert approved.state is SnapshotState.PUBLISHED
+    found = accounting_of(approved.report)
+    assert found is not None
+    assert found.status["members"] == "derived"
+    assert run(changed, approved=["WHERE x"]).state is SnapshotState.HELD, "a rule that the model no longer has"
 
 
 def with_members(context: RunContext, folder: Path, change: str) -> RunContext:

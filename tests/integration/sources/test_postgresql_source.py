@@ -39,7 +39,7 @@ from daybreak.sources.postgresql.tables import ServerTables
 from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
-from tests.parts.row_faults import accounting, add_faults
+from tests.parts.row_faults import OWN_MODELS, accounting, add_faults, own_rows
 
 
 @pytest.fixture(scope="module")
@@ -526,9 +526,15 @@ def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], s
     with embedded.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
         newest = newest_rows(reading, "duckdb", AS_OF, [])
+        reading.models = OWN_MODELS
+        expected_own = own_rows(reading, "duckdb", AS_OF)
     with source_on(url, tmp_path / "spill").open(AS_OF) as server_reading:
         found = accounting(server_reading, "postgresql", AS_OF)
         assert newest_rows(server_reading, "postgresql", AS_OF, []) == newest
+        server_reading.models = OWN_MODELS
+        found_own = own_rows(server_reading, "postgresql", AS_OF)
     assert len(newest) == 5
     assert set(found.status.values()) == {"proved"}, found.tables
     assert found == expected
+    assert found_own == expected_own
+    assert found_own.keys() == OWN_MODELS.keys()

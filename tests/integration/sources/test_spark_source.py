@@ -33,7 +33,7 @@ from daybreak.sources.spark.session import spark_session
 from daybreak.sources.spark.source import SparkSource
 from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
-from tests.parts.row_faults import accounting, add_faults
+from tests.parts.row_faults import OWN_MODELS, accounting, add_faults, own_rows
 from tests.parts.spark import convert_identifiers, require_java, text_platform
 
 # Spark starts slowly on a busy machine.
@@ -396,10 +396,16 @@ def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path) -> None:
     with source.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
         newest = newest_rows(reading, "duckdb", AS_OF, [])
+        reading.models = OWN_MODELS
+        expected_own = own_rows(reading, "duckdb", AS_OF)
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as spark:
         found = accounting(spark, "spark", AS_OF, sink)
         assert newest_rows(spark, "spark", AS_OF, []) == newest
+        spark.models = OWN_MODELS
+        found_own = own_rows(spark, "spark", AS_OF)
     assert len(newest) == 5
     assert set(found.status.values()) == {"proved"}, found.tables
     assert found == expected
+    assert found_own == expected_own
+    assert found_own.keys() == OWN_MODELS.keys()

@@ -58,6 +58,16 @@ def test_file_replaces_one_model(tmp_path: Path) -> None:
     assert models["campaigns"] == load_models()["campaigns"]
 
 
+def test_query_of_row_accounting_belongs_to_an_own_model(tmp_path: Path) -> None:
+    (tmp_path / "members.account.sql").write_text("SELECT 2;", "utf-8")
+    with pytest.raises(OperatorError, match=r"accounts for members\.sql, which is missing"):
+        load_models(tmp_path)
+    (tmp_path / "members.sql").write_text("SELECT 1", "utf-8")
+    account = load_models(tmp_path)["members"].account
+    assert account is not None
+    assert account.sql == "SELECT 2\n"
+
+
 def test_model_for_an_unknown_resource_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "member.sql").write_text("SELECT 1", "utf-8")
     with pytest.raises(OperatorError, match=r"member\.sql matches no resource"):

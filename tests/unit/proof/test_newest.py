@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.models import load_models
 from daybreak.proof.newest import newest_rows, stale_tables
 from daybreak.sources.reading import Reading
 
@@ -18,7 +18,7 @@ START = datetime(2026, 11, 1, 4, tzinfo=UTC)
 class FakeReading:
     """A reading in which all tables have the same newest row."""
 
-    shipped_models = frozenset(RESOURCE_NAMES)
+    models = load_models()
 
     def __init__(self, newest: object) -> None:
         self.newest = newest

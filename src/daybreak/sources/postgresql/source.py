@@ -19,7 +19,7 @@ import duckdb
 import psycopg
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, required_tables, shipped_models
+from daybreak.catalogue.models import Model, required_tables
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import SourceError, first_line
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -140,8 +140,7 @@ class PostgresqlReading:
         self._tables = ServerTables(snapshot.keeper)
         self._staging = staging
         self._as_of = as_of
-        self._models = models
-        self.shipped_models = shipped_models(models)
+        self.models = models
         self._required = required_tables(models)
         self._loaded: dict[str, str] = {}
         self._leaders: list[str] | None = None
@@ -155,7 +154,7 @@ class PostgresqlReading:
             check_tables("The source in PostgreSQL", self._tables.columns(), ACCEPTED_TYPES, self._required)
             self.malformed = self._tables.refuse_malformed(usable_tables(self._tables.columns(), ACCEPTED_TYPES))
             apply_policy(self._policy, self.malformed)
-            check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
+            check_models(self.models, self._columns_of_model, ACCEPTED_TYPES)
             parents = self._keeper.execute(
                 f"{self._typed_tables()}SELECT leader_id::text, parent_leader_id::text FROM leaders".encode()
             ).fetchall()
@@ -186,7 +185,8 @@ class PostgresqlReading:
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
         """Return the rows of a query over the source tables."""
-        with server_faults(subject):
+        # In a savepoint, because a failed statement must not end the transaction that holds the snapshot.
+        with server_faults(subject), self._keeper.transaction():
             return list(
                 self._keeper.execute(f"{self._typed_tables()}SELECT * FROM ({sql}) AS counted".encode()).fetchall()
             )
@@ -214,7 +214,7 @@ class PostgresqlReading:
         return self._staging.cursor()
 
     def _streams(self, resource: Resource) -> list[OpenStream]:
-        model = self._models[resource.name]
+        model = self.models[resource.name]
         columns = ", ".join(
             f"CAST({identifier(column.name)} AS {_STREAMED_AS[column.type]}) AS {identifier(column.name)}"
             for column in resource.columns

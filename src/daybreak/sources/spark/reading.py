@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.models import Model, required_tables, shipped_models
+from daybreak.catalogue.models import Model, required_tables
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.delta import LeaderDelta
@@ -91,10 +91,9 @@ class SparkReading:
         self._policy = policy
         self._session = session
         self._as_of = as_of
-        self._models = models
+        self.models = models
         self._limits = limits
         self._leaders: list[str] | None = None
-        self.shipped_models = shipped_models(models)
         self._required = required_tables(models)
         check_tables("The source in Spark", tables, ACCEPTED_TYPES, self._required)
         self._tables = tables
@@ -113,7 +112,7 @@ class SparkReading:
         """Check rows, models, Leaders and terms. The tables were checked at opening."""
         self.malformed = [rows for table in self._usable for rows in self._refuse_malformed(table)]
         apply_policy(self._policy, self.malformed)
-        check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
+        check_models(self.models, self._columns_of_model, ACCEPTED_TYPES)
         with spark_faults("Table leaders"):
             parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
         with spark_faults("Table terms"):
@@ -199,7 +198,7 @@ class SparkReading:
         known = self._session.createDataFrame(pa.table({"leader_id": pa.array(self.leaders(), pa.string())}))
         known.createOrReplaceTempView("known_leaders")
         for resource in RESOURCES:
-            self._model_rows(resource.name).createOrReplaceTempView(f"model_of_{resource.name}")
+            self._model_rows(self.models[resource.name]).createOrReplaceTempView(f"model_of_{resource.name}")
 
         def known_rows(resource: str) -> str:
             return f'(SELECT r.* FROM model_of_{resource} AS r JOIN known_leaders AS k ON k.leader_id = r."LEADER_ID")'
@@ -212,15 +211,14 @@ class SparkReading:
                     faults.append(ReferentialFault(check, row[0], str(row[1])))
         return faults
 
-    def _model_rows(self, resource: str) -> DataFrame:
+    def _model_rows(self, model: Model) -> DataFrame:
         """Return the model's rows, with columns in order and identifiers as text."""
-        model = self._models[resource]
         sql = model.at(self._as_of)
         return self._session.sql(spark_sql(sql) if model.shipped else sql)
 
     def _columns_of_model(self, model: Model) -> Columns:
         try:
-            fields = self._model_rows(model.resource).schema.fields
+            fields = self._model_rows(model).schema.fields
         except (AnalysisException, ParseException) as error:
             raise ModelRejected(error_message(error)) from error
         return [(field.name, field.dataType.simpleString()) for field in fields]
@@ -235,7 +233,7 @@ class SparkReading:
 
     def _task_results(self, task: SparkTask, rows_done: Accumulator[int]) -> DataFrame:
         """Return rows of RESULT_SCHEMA from all tasks."""
-        rows = self._model_rows(task.job.resource)
+        rows = self._model_rows(self.models[task.job.resource])
         counted = rows.groupBy("LEADER_ID").count().collect()
         counts: dict[str, int] = {row[0]: row[1] for row in counted if row[0] is not None}
         # One task has to write all rows of a Parquet file.

@@ -9,7 +9,7 @@ from datetime import datetime, time, timedelta
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.proof.report import accounting_of
-from daybreak.proof.rules import RULES
+from daybreak.proof.rules import reason_of
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import expected_end
 from daybreak.snapshots.report import count, figure, format_share, resources_of, section, source_warnings
@@ -185,7 +185,7 @@ def _accounts(run: Snapshot) -> list[dict[str, object]]:
             "table": table.table,
             "source": table.source,
             "exported": table.exported,
-            "excluded": [(RULES[rule], rows) for rule, rows in table.excluded.items()],
+            "excluded": [(reason_of(rule), rows) for rule, rows in table.excluded.items()],
             "of_no_account": sum(table.of_no_account.values()),
             "unexplained_accounts": table.unexplained_accounts,
         }

@@ -1,0 +1,193 @@
+"""Row accounting of an operator's own models: declared by a query of the operator, or derived from the model's SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from daybreak.catalogue.key_sql import KEY_SQL
+from daybreak.catalogue.models import Model
+from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.catalogue.written_sums import KEY_PARTS, KEYS, ROWS
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.proof.model_rules import CountableSelect, ModelRules, rules_of
+from daybreak.proof.queries import SourceRow, by_account, figures_of
+from daybreak.proof.report import OwnRules
+from daybreak.proof.rules import IDENTITIES, Identity, Status
+from daybreak.sources.reading import Reading
+
+_TYPES: Mapping[str, tuple[str, str]] = {
+    "duckdb": ("UUID", "VARCHAR"),
+    "postgresql": ("uuid", "text"),
+    "spark": ("STRING", "STRING"),
+}
+"""The types of identifiers and of text."""
+_ROW_NUMBER: Mapping[str, str] = {"spark": "monotonically_increasing_id()"}
+_TABLE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_MAX_DECLARED_RULES = 100
+_SHIPPED: Mapping[tuple[str, str], Identity] = {(each.resource, each.table): each for each in IDENTITIES}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModel:
+    """An operator's own model: its rules, and the source rows by account and rule. `identity` is None if the rows are
+    not counted, and `fault` is then the reason, if there is one.
+    """
+
+    resource: str
+    rules: tuple[str, ...]
+    identity: Identity | None = None
+    rows: tuple[SourceRow, ...] = ()
+    fault: str = ""
+
+
+def read_own_models(
+    reading: Reading,
+    engine: str,
+    as_of: datetime,
+    approved: Mapping[str, Collection[str]],
+    watch: Callable[[], None],
+) -> Iterator[OwnModel]:
+    """Yield the own models of a reading. `approved` are the rules that the operator approved, by resource. `watch` is
+    called before each query, and may raise. Raises SourceError if the operator's own query fails.
+    """
+    sql = _OwnQueries(engine, as_of)
+    for resource in RESOURCE_NAMES:
+        model = reading.models.get(resource)
+        if model is None or model.shipped:
+            continue
+        watch()
+        rules = rules_of(model, engine)
+        if model.account is not None:
+            yield _declared(reading, resource, model.account, rules, sql)
+        elif rules.counted is not None:
+            yield _derived(reading, resource, rules, rules.counted, sql, approved.get(resource, ()))
+        else:
+            yield OwnModel(resource, rules.rules)
+
+
+def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules, sql: _OwnQueries) -> OwnModel:
+    # The account of another table has the name of the resource.
+    main = next(each.table for each in IDENTITIES if each.resource == resource)
+    reads_main = re.search(rf"\b{main}\b", account.sql, re.IGNORECASE)
+    identity = sql.identity(resource, main if reads_main else resource, "declared")
+    found = reading.source_rows(account.origin, sql.declared(identity, account))
+    rows = tuple(figures_of(found))
+    if len({rule for _, _, _, rule, _ in rows}) > _MAX_DECLARED_RULES:
+        raise SourceError(f"{account.origin} has more than {_MAX_DECLARED_RULES} rules.")
+    return OwnModel(resource, rules.rules, identity, rows)
+
+
+def _derived(
+    reading: Reading,
+    resource: str,
+    rules: ModelRules,
+    select: CountableSelect,
+    sql: _OwnQueries,
+    approved: Collection[str],
+) -> OwnModel:
+    identity = sql.identity(resource, rules.table, "derived")
+    keys = sql.keys(identity, select, approved)
+    if keys:
+        identity = replace(identity, compared=((ROWS, ROWS), (KEYS, KEYS)))
+    try:
+        found = reading.source_rows(f"Row accounting of {resource}", sql.derived(identity, select, keys))
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        return OwnModel(resource, rules.rules, fault=error.message)
+    rows = tuple(
+        (*row[:3], select.steps[int(row[3])].rule if row[3].isdigit() else row[3], row[4]) for row in figures_of(found)
+    )
+    return OwnModel(resource, rules.rules, identity, rows)
+
+
+def own_rules(models: Iterable[OwnModel], approved: Mapping[str, Collection[str]]) -> dict[str, OwnRules]:
+    """Return the rules of own models for the report."""
+    return {
+        model.resource: OwnRules(
+            model.rules,
+            tuple(rule for rule in model.rules if rule not in approved.get(model.resource, ())),
+            model.fault,
+        )
+        for model in models
+    }
+
+
+class _OwnQueries:
+    """The queries of one engine, as of an instant."""
+
+    def __init__(self, engine: str, as_of: datetime) -> None:
+        self.engine = engine
+        self._as_of = as_of
+        self._keys = KEY_SQL[engine]
+        self._id, self._text = _TYPES[engine]
+
+    def identity(self, resource: str, table: str, status: Status) -> Identity:
+        """Return the identity of a model. A figure that counts the rows of the table in shipped models does so here."""
+        name = table.lower() if _TABLE.fullmatch(table.lower()) else resource
+        shipped = _SHIPPED.get((resource, name))
+        figure = shipped.exported if shipped is not None else None
+        return Identity(resource, name, ((ROWS, figure or ROWS),), status)
+
+    def keys(self, identity: Identity, select: CountableSelect, approved: Collection[str]) -> str:
+        """Return SQL for the number of a row's key, from the columns of the table. Return "" for another table than
+        that of the shipped model, and if approved rules compute a column of the key.
+        """
+        resource = identity.resource
+        shipped = _SHIPPED.get((resource, identity.table))
+        if shipped is None or KEYS not in dict(shipped.compared):
+            return ""
+        computed = [select.computed[name] for name in KEY_PARTS[resource] if name in select.computed]
+        columns = next(table.columns for table in SOURCE_TABLES if table.name == identity.table)
+        if (computed and set(computed) <= set(approved)) or not {column.name for column in columns}.issuperset(
+            name.lower() for name in KEY_PARTS[resource]
+        ):
+            return ""
+        parts = [
+            (resource_named(resource).column(name).type, f"{select.alias}.{name.lower()}")
+            for name in KEY_PARTS[resource]
+        ]
+        return self._keys.number(parts)
+
+    def declared(self, identity: Identity, account: Model) -> str:
+        """Return the query of an operator's own accounting."""
+        grouped = (
+            f"SELECT CAST(leader_id AS {self._id}) AS leader_id, COALESCE(CAST(rule AS {self._text}), '') AS rule, "
+            f"rows AS n, 0 AS k, 0 AS s, 0 AS u FROM ({account.at(self._as_of)}) AS declared"
+        )
+        return by_account(identity.resource, identity.table, grouped)
+
+    def derived(self, identity: Identity, select: CountableSelect, keys: str) -> str:
+        """Return the query that counts each row of the table once, under the number of the first step that it fails.
+
+        A row that is joined to several rows fails the last step that any of them reaches.
+        """
+        last = len(select.steps)
+        place = " ".join(f"WHEN NOT ({step.passes}) THEN {number}" for number, step in enumerate(select.steps))
+        numbered = "".join(f"WHEN {number} THEN '{number}' " for number in range(last))
+        rule = f"CASE place {numbered}ELSE '' END" if numbered else "''"
+        item, alias = select.item, select.alias
+        if select.joined:
+            number = _ROW_NUMBER.get(self.engine, "ROW_NUMBER() OVER ()")
+            item = f"(SELECT *, {number} AS daybreak_row FROM {item}) AS {alias}{select.joined}"
+        each = (
+            f"SELECT {'daybreak_row' if select.joined else '0'} AS daybreak_row, CAST({select.leader} AS {self._text}) "
+            f"AS leader, {f'CASE {place} ELSE {last} END' if place else last} AS place, {keys or 0} AS key_number "
+            f"FROM {item}"
+        )
+        if select.joined:
+            each = (
+                "SELECT MAX(leader) AS leader, MAX(place) AS place, MAX(key_number) AS key_number "
+                f"FROM ({each}) AS results GROUP BY daybreak_row"
+            )
+        grouped = (
+            f"{select.with_clause}SELECT CAST(leader AS {self._id}) AS leader_id, {rule} AS rule, COUNT(*) AS n, "
+            f"{self._keys.total.format('key_number')} AS k, 0 AS s, 0 AS u FROM ({each}) AS classed "
+            "GROUP BY leader, place"
+        )
+        # The text has the placeholder of the model.
+        return Model(identity.resource, by_account(identity.resource, identity.table, grouped), "").at(self._as_of)
