@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from zlib import crc32
 
 
 class ColumnType(StrEnum):
@@ -26,3 +27,11 @@ class Column:
     nullable: bool
     description: str
     allowed: tuple[str, ...] = ()
+
+
+def field_id(name: str) -> int:
+    """Return the field id of a column in Parquet files and Iceberg tables: a positive number below 2^30.
+
+    It depends on the name alone, so that columns keep it when others are added or removed.
+    """
+    return crc32(name.encode()) % (2**30 - 1) + 1

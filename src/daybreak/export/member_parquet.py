@@ -11,6 +11,7 @@ from typing import Self
 
 import duckdb
 
+from daybreak.catalogue.columns import field_id
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import FileDamaged, SourceError
 from daybreak.domain.snapshot import FileStatistics
@@ -96,8 +97,11 @@ class MemberParquet:
         self._store(pieces)
         with _file_faults():
             in_order = f"SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number"
+            columns = self._engine.execute(f"DESCRIBE {in_order}").fetchall()
+            ids = ", ".join(f"{identifier(column[0])}: {field_id(column[0])}" for column in columns)
             self._engine.execute(
-                f"COPY ({in_order}) TO {literal(str(self._target))} (FORMAT parquet, COMPRESSION zstd)"
+                f"COPY ({in_order}) TO {literal(str(self._target))} "
+                f"(FORMAT parquet, COMPRESSION zstd, FIELD_IDS {{{ids}}})"
             )
         with self._target.open("rb") as file:
             while piece := file.read(_PIECE_BYTES):

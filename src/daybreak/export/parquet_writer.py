@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from arro3.core import RecordBatch, RecordBatchReader, Schema
 from arro3.io import write_parquet
 
+from daybreak.catalogue.columns import field_id
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.filestore.file_store import FileSink
 
 PARQUET = "parquet"
-PARQUET_VERSION = 2
+PARQUET_VERSION = 3
 """Part of the fingerprint. Changes when the same rows produce other bytes."""
 
 _PIECE_BYTES = 1 << 20
@@ -54,7 +55,7 @@ class ParquetWriter:
         small = content.rows <= _SMALL_ROWS
         with tempfile.SpooledTemporaryFile(_MEMORY_BYTES, dir=self.temp_folder) as file:
             write_parquet(
-                RecordBatchReader.from_batches(content.schema, content.batches),
+                RecordBatchReader.from_batches(_with_field_ids(content.schema), content.batches),
                 file,
                 compression="snappy" if small else "zstd(1)",
                 dictionary_enabled=not small,
@@ -77,3 +78,9 @@ class ParquetWriter:
 
             written = self.sink.write(client_id, self.resource, format, pieces())
         return StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key)
+
+
+def _with_field_ids(schema: Schema) -> Schema:
+    # The writer takes the ids from here: https://arrow.apache.org/docs/cpp/parquet.html
+    fields = map(schema.field, schema.names)
+    return Schema([field.with_metadata({"PARQUET:field_id": str(field_id(field.name))}) for field in fields])

@@ -109,8 +109,11 @@ def kept(context: RunContext) -> list[Snapshot]:
 
 
 def parquet_rows(folder: Path, stored: StoredFormat) -> list[tuple[object, ...]]:
+    """Return the columns with their field ids, and the rows."""
+    file = f"'{folder}/files/{stored.key}'"
     with duckdb.connect() as engine:
-        return engine.execute(f"SELECT * FROM '{folder}/files/{stored.key}' ORDER BY ALL").fetchall()
+        columns = engine.execute(f"SELECT name, field_id FROM parquet_schema({file}) WHERE type IS NOT NULL").fetchall()
+        return columns + engine.execute(f"SELECT * FROM {file} ORDER BY ALL").fetchall()
 
 
 def test_erased_files_equal_those_of_a_platform_without_the_member(

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from daybreak.catalogue.columns import field_id
 from daybreak.catalogue.formats import FORMATS, format_named
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
@@ -107,3 +108,10 @@ def test_schema_has_unique_keys_and_references() -> None:
         "custom_member_data",
         "member_communities",
     ]
+
+
+def test_field_ids_of_a_resource_are_distinct() -> None:
+    for resource in RESOURCES:
+        ids = {field_id(name) for name in resource.column_names}
+        assert len(ids) == len(resource.columns)
+        assert all(0 < each < 2**30 for each in ids)

@@ -12,6 +12,8 @@ import duckdb
 import pyarrow.parquet
 import pytest
 
+from daybreak.catalogue.columns import field_id
+from daybreak.catalogue.resources import resource_named
 from daybreak.domain.snapshot import FileStatistics
 from daybreak.export import parquet_files
 from daybreak.export.resource_export import export_resource
@@ -123,6 +125,17 @@ def test_timestamps_have_a_time_zone(tmp_path: Path) -> None:
     for content in sink.files.values():
         schema = pyarrow.parquet.read_schema(io.BytesIO(content))
         assert [str(field.type) for field in schema] == ["string", "string", "string", "timestamp[us, tz=UTC]"]
+
+
+def test_columns_have_the_field_ids_of_their_names(tmp_path: Path) -> None:
+    """Iceberg reads columns by them. Ids that change would mix up the columns of stored versions."""
+    sink, _ = export(tmp_path, CHANGES, [(member(1), LEADERS[0], "live", datetime(2026, 1, 1))], ("parquet",))
+    found = [pyarrow.parquet.read_schema(io.BytesIO(content)) for content in sink.files.values()]
+    assert len(found) == 2, "one of them has no rows"
+    for schema in found:
+        ids = {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in schema}
+        assert ids == {name: field_id(name) for name in resource_named(CHANGES).column_names}
+        assert ids["MEMBER_ID"] == 152603634
 
 
 def test_temporary_files_are_removed(tmp_path: Path) -> None:
