@@ -53,6 +53,7 @@ def _lifetimes() -> list[Row]:
     from daybreak.access.passkeys import CHALLENGE_LIFETIME
     from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, REAUTHENTICATION_LIFETIME
     from daybreak.access.single_sign_on import REQUEST_LIFETIME
+    from daybreak.attached_files import SESSION_LIFETIME
     from daybreak.credentials.totp import STEP_SECONDS
     from daybreak.web.file_sender import STORE_URL_SECONDS
 
@@ -65,6 +66,7 @@ def _lifetimes() -> list[Row]:
         ("Password confirmation before a sensitive action", _span(REAUTHENTICATION_LIFETIME), FIXED),
         _setting("Dashboard session without activity", "access.dashboard_idle"),
         _setting("Download link", "access.link_lifetime"),
+        ("S3 session key", _span(SESSION_LIFETIME), FIXED),
         ("URL of a bucket that a link redirects to", _seconds(STORE_URL_SECONDS), FIXED),
         ("API token", "until its expiry date, or until it is revoked", "chosen at its creation"),
     ]
@@ -77,6 +79,7 @@ def _rates() -> list[Row]:
     return [
         _setting("Requests for links with one session or API token", "access.link_rate"),
         _setting("Downloads with one session or API token; the parts of a download count once", "access.link_rate"),
+        _setting("Requests to the S3 endpoint with one API token", "attach.request_rate"),
         _setting("Login attempts for one seat from one address", "access.login_per_seat"),
         _setting("Login attempts from one address (IPv6: one /64)", "access.login_per_address"),
         _setting("Login attempts from one network (IPv4: one /24, IPv6: one /48)", "access.login_per_network"),

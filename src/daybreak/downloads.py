@@ -78,9 +78,10 @@ class IssuedLink(msgspec.Struct, frozen=True):
 
 
 class OpenedFile(msgspec.Struct, frozen=True):
-    """The file of a valid link, the credential that issued it (`subject`), and the seat of that credential.
+    """A file that a credential (`subject`) may have, such as that which issued a link, and the seat of the credential.
 
-    `serve_gzip_as` is set if the credential is an API token that decides how its gzip files are sent.
+    `serve_gzip_as` is set if the credential is an API token that decides how its gzip files are sent. `door` is the
+    protocol in the audit trail, empty for links.
     """
 
     client_id: str
@@ -89,6 +90,7 @@ class OpenedFile(msgspec.Struct, frozen=True):
     subject: str
     seat: Seat | None
     serve_gzip_as: ServeGzipAs | None
+    door: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,8 @@ async def record_fetch(services: DownloadServices, opened: OpenedFile, caller: C
     """
     file = opened.file
     origin = EventOrigin(services.clock(), caller, opened.seat, opened.client_id, opened.subject)
-    details = {"file": opened.named.name, "snapshot_id": file.snapshot_id, "bytes": file.stored.bytes}
+    door = {"door": opened.door} if opened.door else {}
+    details = {"file": opened.named.name, "snapshot_id": file.snapshot_id, "bytes": file.stored.bytes, **door}
     await record_download(services, origin, "file.fetched", "ok", details)
 
 

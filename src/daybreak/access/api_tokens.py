@@ -55,9 +55,20 @@ async def authenticate(services: AccessServices, secret: str, caller: Caller) ->
     """
     if not api_token.is_well_formed(secret):
         raise Unauthenticated("Invalid token.", code="invalid_token")
-    now = services.clock()
     digest = api_token.digest(secret)
-    resolved = await services.state.aread(lambda stores: stores.api_tokens.resolve(digest))
+    return await _authenticate(services, lambda stores: stores.api_tokens.resolve(digest), caller)
+
+
+async def authenticate_by_id(services: AccessServices, token_id: str, caller: Caller) -> Principal:
+    """Return the principal of an API token for which the caller verified a signature. Raises as `authenticate`."""
+    return await _authenticate(services, lambda stores: stores.api_tokens.resolve_by_id(token_id), caller)
+
+
+async def _authenticate(
+    services: AccessServices, resolve: Callable[[Stores], ResolvedToken | None], caller: Caller
+) -> Principal:
+    now = services.clock()
+    resolved = await services.state.aread(resolve)
     if resolved is not None:
         # The response may contain a link, which needs a key that is valid.
         await apply_counted(services.keyring, services.state, resolved.revoked_keys)

@@ -24,7 +24,7 @@ from daybreak.settings import Rate
 from daybreak.state.stores import State, Stores
 from daybreak.state.throttle import ThrottleRule
 
-Counted = Literal["link", "download"]
+Counted = Literal["link", "download", "request"]
 _BLOCKS = 40
 
 
@@ -55,7 +55,7 @@ class LinkRate:
         self._permits: dict[str, _Permits] = {}
 
     async def count(self, counted: Counted, subject: str, refusal: Callable[[], AuditEvent]) -> None:
-        """Count a link, or a download, of the credential `subject`. Raises RateLimited, Unavailable.
+        """Count a link, a download or a request of the credential `subject`. Raises RateLimited, Unavailable.
 
         `refusal` returns the audit event of a refusal, which is recorded once per window.
         """

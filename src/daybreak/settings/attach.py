@@ -1,9 +1,12 @@
 """The settings of the S3 endpoint and the Iceberg catalog."""
 
+from datetime import timedelta
+
 from pydantic import Field
 
 from daybreak.settings.sections import Section
-from daybreak.settings.types import OptionalUrl
+from daybreak.settings.text_forms import Rate
+from daybreak.settings.types import OptionalUrl, RateLimit
 
 
 class AttachSettings(Section):
@@ -22,4 +25,9 @@ class AttachSettings(Section):
         default="",
         description="Public URL of the S3 endpoint and the catalog, without a path; empty: `base_url`. Use a "
         "separate host name in production.",
+    )
+    request_rate: RateLimit = Field(
+        default=Rate(6000, timedelta(minutes=1)),
+        description="Requests to the S3 endpoint that one API token may send. `access.link_rate` limits its downloads "
+        "there too.",
     )

@@ -162,6 +162,15 @@ class DeltaStore(Store):
             stored=stored,
         )
 
+    def publications(self) -> list[Publication]:
+        """Return the published snapshot and those before it that have files, newest first."""
+        rows = self._connection.execute(
+            sa.select(*_PUBLICATION)
+            .where(snapshots.c.state.in_(_PUBLISHED), snapshots.c.files_stand.is_(True))
+            .order_by(snapshots.c.version.desc())
+        )
+        return list(map(_publication_of, rows))
+
     def version_after(self, instant: datetime) -> int | None:
         """Return the version of the first publication at or after an instant, kept or not."""
         return self._version(sa.func.min(snapshots.c.version), snapshots.c.published_at >= instant)

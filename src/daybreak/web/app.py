@@ -18,9 +18,11 @@ from daybreak.web.api.files import file_routes
 from daybreak.web.api.health import health_routes
 from daybreak.web.api.links import link_routes
 from daybreak.web.api.readiness import ReadinessProbe
+from daybreak.web.api.s3_credentials import s3_credential_routes
 from daybreak.web.api.statements import statement_routes
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
+from daybreak.web.doors.s3.routes import s3_routes
 from daybreak.web.doors.sharing.routes import sharing_routes
 from daybreak.web.errors import exception_handlers
 from daybreak.web.file_sender import FileSender
@@ -65,6 +67,7 @@ def create_app(services: Services, background: Background) -> Application:
         *delta_routes(services),
         *statement_routes(services),
         *file_routes(services),
+        *s3_credential_routes(services),
         *auth_routes(services),
         *audit_routes(services),
         *health_routes(probe),
@@ -73,6 +76,7 @@ def create_app(services: Services, background: Background) -> Application:
         routes=[
             *api,
             *sharing_routes(services),
+            *s3_routes(services, sender),
             *description_routes(dashboard, api),
             *dashboard_routes(dashboard),
         ],

@@ -14,8 +14,7 @@ from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, Unav
 from daybreak.web.api.links import LINK_ROUTE
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
-from daybreak.web.doors.sharing.errors import is_sharing_path
-from daybreak.web.error_responses import error_response
+from daybreak.web.error_responses import error_response, protocol_form
 from daybreak.web.http.problems import MethodNotAllowed
 from daybreak.web.request_state import record_refusal
 
@@ -56,7 +55,9 @@ class _ExceptionHandlers:
             return error_page(self._dashboard, request, error, None)
         route = request.scope.get("route")
         # Users open shared links and mistyped URLs in a browser.
-        if not is_sharing_path(path) and (route is None or (isinstance(route, Route) and route.name == LINK_ROUTE)):
+        if protocol_form(request.scope) is None and (
+            route is None or (isinstance(route, Route) and route.name == LINK_ROUTE)
+        ):
             return error_page_or_problem(self._dashboard, request, error)
         return error_response(request.scope, error, base_url=self._dashboard.services.settings.base_url)
 

@@ -34,6 +34,15 @@ SESSION_OR_API_TOKEN = Credential(
     ),
 )
 
+API_TOKEN = Credential(
+    ("api_token",),
+    tuple(
+        problem
+        for problem in SESSION_OR_API_TOKEN.problems
+        if problem not in {"session_ended", "second_factor_required", "not_your_account", "wrong_context"}
+    ),
+)
+
 
 def bearer(request: Request) -> str:
     """Return the token of a request.
@@ -64,6 +73,20 @@ async def principal_of(request: Request, services: Services) -> Principal:
         principal = await api_tokens.authenticate(services.access, credential, caller_of(request))
     else:
         principal = await sessions.authenticate(services.access, credential)
+    record_subject(request, principal.subject, principal.account.client_id)
+    return principal
+
+
+async def token_principal(request: Request, services: Services) -> Principal:
+    """Authenticate an API token. Session tokens are refused without being checked.
+
+    Raises:
+        Unauthenticated, Forbidden: see `api_tokens.authenticate`.
+    """
+    credential = bearer(request)
+    if not credential.startswith(PREFIX):
+        raise Unauthenticated("Send an API token of Daybreak. Session tokens are not accepted here.")
+    principal = await api_tokens.authenticate(services.access, credential, caller_of(request))
     record_subject(request, principal.subject, principal.account.client_id)
     return principal
 

@@ -18,8 +18,10 @@ from daybreak.web.http.problems import RangeNotSatisfiable
 from daybreak.web.http.ranges import Span, Unsatisfiable, parse_ranges
 
 VARY = "Accept, Accept-Encoding"
-# A 304 has no headers that describe the content (RFC 9110 §15.4.5).
-_CONTENT_HEADERS = frozenset({"content-type", "content-disposition", "content-encoding"})
+# A 304 has no headers that describe the content (RFC 9110 §15.4.5). S3 clients would verify a checksum.
+_CONTENT_HEADERS = frozenset(
+    {"content-type", "content-disposition", "content-encoding", "x-amz-checksum-sha256", "x-amz-checksum-type"}
+)
 
 
 class Segment(msgspec.Struct, frozen=True):

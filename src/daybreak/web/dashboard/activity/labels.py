@@ -22,6 +22,7 @@ ACTION_LABELS: Mapping[str, str] = {
     "token.renamed": "API token renamed",
     "token.networks_changed": "Allowed addresses of an API token changed",
     "token.refused": "API token refused",
+    "token.s3_key_issued": "S3 credentials issued",
     "token.revoked": "API token revoked",
     "password.reset_requested": "Password reset requested",
     "password.reset": "Password reset",

@@ -10,18 +10,12 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
-from daybreak.access import api_tokens
-from daybreak.credentials.api_token import PREFIX
-from daybreak.domain.errors import FieldFault, InvalidRequest, Unauthenticated
-from daybreak.domain.identity import Principal
+from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import Query, TableName
 from daybreak.table_changes import NumberRange, VersionRange
-from daybreak.web.api.authentication import bearer
 from daybreak.web.doors.sharing.lines import ResponseFormat
 from daybreak.web.http.bodies import read_json
-from daybreak.web.request_state import caller_of, record_subject
-from daybreak.web.services import Services
 
 T = TypeVar("T")
 CAPABILITIES = "delta-sharing-capabilities"
@@ -61,20 +55,6 @@ class Capabilities(msgspec.Struct, frozen=True):
         """Return the response headers that confirm them."""
         confirmed = f"responseformat={self.format}" + (";includeendstreamaction=true" if self.end_line else "")
         return {CAPABILITIES: confirmed} | ({FILE_ID_HASH: self.file_id_hash} if self.file_id_hash else {})
-
-
-async def token_principal(request: Request, services: Services) -> Principal:
-    """Authenticate an API token. Session tokens are refused without being checked.
-
-    Raises:
-        Unauthenticated, Forbidden: see `api_tokens.authenticate`.
-    """
-    credential = bearer(request)
-    if not credential.startswith(PREFIX):
-        raise Unauthenticated("Send an API token of Daybreak. Session tokens are not accepted here.")
-    principal = await api_tokens.authenticate(services.access, credential, caller_of(request))
-    record_subject(request, principal.subject, principal.account.client_id)
-    return principal
 
 
 def table_name(request: Request) -> TableName:

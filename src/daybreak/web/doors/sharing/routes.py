@@ -16,6 +16,7 @@ from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import SHARING_PATH, SharedFile
 from daybreak.table_changes import NumberRange
+from daybreak.web.api.authentication import token_principal
 from daybreak.web.doors.sharing import objects
 from daybreak.web.doors.sharing.lines import LineWriter, end_line
 from daybreak.web.doors.sharing.requests import (
@@ -25,7 +26,6 @@ from daybreak.web.doors.sharing.requests import (
     query_of,
     starting_version,
     table_name,
-    token_principal,
     versions_of,
 )
 from daybreak.web.metrics import count_event

@@ -1,0 +1,1 @@
+"""S3, read only: each account is a bucket with its files."""

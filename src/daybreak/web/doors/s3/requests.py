@@ -1,0 +1,139 @@
+"""Requests to the S3 endpoint: signature, bucket, key and parameters."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from starlette.requests import Request
+
+from daybreak.access import api_tokens
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.link_rate import LinkRate
+from daybreak.attached_files import Bucket
+from daybreak.credentials.s3_keys import find_key
+from daybreak.credentials.sigv4 import SignatureFault, SignedRequest, claim_of, is_valid, merged_headers, time_fault
+from daybreak.domain.errors import NotFound
+from daybreak.domain.identity import Principal
+from daybreak.web.doors.s3.errors import S3Error
+from daybreak.web.request_state import caller_of, record_subject
+from daybreak.web.services import Services
+
+MAX_KEYS = 1000
+
+
+class Access(msgspec.Struct, frozen=True):
+    """The credential of a request, and the bucket that it may read."""
+
+    principal: Principal
+    bucket: Bucket
+
+
+class S3Request(msgspec.Struct, frozen=True):
+    """A request. `bucket` and `key` are decoded, and empty if the path does not have them."""
+
+    signed: SignedRequest
+    bucket: str
+    key: str
+    parameters: Mapping[str, str]
+
+
+class ListRequest(msgspec.Struct, frozen=True):
+    """Parameters of ListObjects and, if `is_v2`, ListObjectsV2. Keys up to `after` are left out."""
+
+    prefix: str
+    delimiter: str
+    after: str
+    max_keys: int
+    is_v2: bool
+    url_encoded: bool
+    with_owner: bool
+
+
+def read_request(request: Request) -> S3Request:
+    """Return the parts of a request. Raises NotFound for a path that is not UTF-8."""
+    path: bytes = request.scope["raw_path"]
+    query: bytes = request.scope["query_string"]
+    try:
+        bucket, _, key = unquote(path.decode("ascii"), errors="strict").removeprefix("/").partition("/")
+    except UnicodeDecodeError:
+        raise NotFound("The specified key does not exist.") from None
+    # A plus sign is not a space here: clients encode spaces as %20.
+    pairs = parse_qsl(query.replace(b"+", b"%2B").decode("latin-1"), keep_blank_values=True)
+    signed = SignedRequest(request.method, path, query, merged_headers(request.scope["headers"]))
+    return S3Request(signed, bucket, key, dict(pairs))
+
+
+async def authenticate(request: Request, signed: SignedRequest, services: Services, rate: LinkRate) -> Access:
+    """Return what the credential of a request may read. The signature is verified before anything is looked up.
+
+    Raises S3Error, Unauthenticated, Forbidden, RateLimited, Unavailable.
+    """
+    now = services.clock()
+    claim = claim_of(signed)
+    if isinstance(claim, SignatureFault):
+        raise S3Error(claim.code, claim.message)
+    key = find_key(claim.access_key_id, claim.session_token, keyring=services.keyring.current())
+    if key is None and claim.session_token:
+        raise S3Error("InvalidToken", "The provided token is malformed or otherwise invalid.")
+    if key is None:
+        raise S3Error("AccessDenied", "Unknown access key id. Use one that was shown with an API token.")
+    if not is_valid(signed, claim, key.secret):
+        raise S3Error(
+            "SignatureDoesNotMatch",
+            "The request signature does not match. Check the secret access key, and that proxies leave the path and "
+            "the headers Host and Accept-Encoding unchanged.",
+        )
+    fault = time_fault(claim, now)
+    if fault is not None:
+        raise S3Error(fault.code, fault.message)
+    if key.expires_at is not None and key.expires_at <= now:
+        raise S3Error("ExpiredToken", "The provided token has expired.")
+    caller = caller_of(request)
+    principal = await api_tokens.authenticate_by_id(services.access, key.token_id, caller)
+    client_id = principal.account.client_id
+    record_subject(request, principal.subject, client_id)
+    origin = EventOrigin.of(principal, now, caller)
+    await rate.count("request", principal.subject, lambda: origin.event("file.fetched", "rate_limited", {"door": "s3"}))
+    return Access(principal, Bucket(client_id, key.pinned_version))
+
+
+def list_request(parameters: Mapping[str, str]) -> ListRequest:
+    """Return the parameters of a list. Raises S3Error."""
+    is_v2 = parameters.get("list-type") == "2"
+    encoding = parameters.get("encoding-type")
+    if encoding not in (None, "", "url"):
+        raise S3Error("InvalidArgument", "The only value of encoding-type is url.")
+    after = parameters.get("start-after" if is_v2 else "marker", "")
+    if is_v2 and parameters.get("continuation-token"):
+        after = _decoded(parameters["continuation-token"])
+    return ListRequest(
+        prefix=parameters.get("prefix", ""),
+        delimiter=parameters.get("delimiter", ""),
+        after=after,
+        max_keys=min(_number(parameters.get("max-keys") or str(MAX_KEYS)), MAX_KEYS),
+        is_v2=is_v2,
+        url_encoded=encoding == "url",
+        with_owner=not is_v2 or parameters.get("fetch-owner") == "true",
+    )
+
+
+def continuation_token(last: str) -> str:
+    """Return the token of the page after a key or common prefix."""
+    return base64.urlsafe_b64encode(last.encode()).decode()
+
+
+def _decoded(token: str) -> str:
+    try:
+        return base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True).decode()
+    except (UnicodeError, binascii.Error):
+        raise S3Error("InvalidArgument", "The continuation token provided is incorrect") from None
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise S3Error("InvalidArgument", "Provided max-keys not an integer or within integer range")
+    return int(text)
