@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
-from daybreak.state.database import open_state, postgresql_url, sqlite_path
+from daybreak.state.database import open_state, transaction
 from daybreak.state.errors import translated_errors
 from daybreak.state.migrate import migrate, require_current
 from daybreak.state.schema import (
@@ -21,7 +20,6 @@ from daybreak.state.schema import (
     snapshot_files,
     snapshot_leaders,
 )
-from daybreak.state.sqlite_file import sqlite_engine
 from daybreak.state.statements import BulkInsert
 
 # A new database has rows in these tables. The rows of the source replace them.
@@ -50,7 +48,8 @@ def copy_state(source_url: str, target_url: str, on_progress: Progress | None = 
     finally:
         source_state.close()
     migrate(target_url)
-    with translated_errors(), _reading(source_url) as source, _writing(target_url) as target:
+    reading, writing = transaction(source_url, _WAIT_SECONDS, reads=True), transaction(target_url, _WAIT_SECONDS)
+    with translated_errors(), reading as source, writing as target:
         _require_empty(target)
         for table in _PREFILLED_TABLES:
             target.execute(sa.delete(table))
@@ -113,43 +112,3 @@ def _verify(copied: dict[str, int], target: sa.Connection) -> None:
 
 def _count(connection: sa.Connection, table: sa.Table) -> int:
     return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-
-
-@contextmanager
-def _reading(url: str) -> Iterator[sa.Connection]:
-    """Open a connection that reads the database as of one instant."""
-    engine = _engine(url)
-    try:
-        with engine.connect() as connection:
-            if sqlite_path(url) is None:
-                from daybreak.state.postgresql_state import READ_AT_ONE_INSTANT
-
-                connection.execution_options(**READ_AT_ONE_INSTANT)
-            with connection.begin():
-                if sqlite_path(url) is not None:
-                    connection.exec_driver_sql("BEGIN")
-                yield connection
-    finally:
-        engine.dispose()
-
-
-@contextmanager
-def _writing(url: str) -> Iterator[sa.Connection]:
-    """Open a connection with a write transaction, committed at the end of the block."""
-    engine = _engine(url)
-    try:
-        with engine.begin() as connection:
-            if sqlite_path(url) is not None:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
-    finally:
-        engine.dispose()
-
-
-def _engine(url: str) -> sa.Engine:
-    path = sqlite_path(url)
-    if path is not None:
-        return sqlite_engine(path, _WAIT_SECONDS)
-    from daybreak.state.postgresql_state import blocking_engine
-
-    return blocking_engine(postgresql_url(url), _WAIT_SECONDS)

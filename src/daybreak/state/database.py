@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
+import sqlalchemy as sa
+
 from daybreak.domain.errors import OperatorError
+from daybreak.state.sqlite_file import sqlite_engine
 from daybreak.state.sqlite_state import SqliteState
 
 if TYPE_CHECKING:
@@ -73,3 +78,27 @@ def open_state(url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> Da
         raise OperatorError(
             "state.url is not a PostgreSQL URL. Use postgresql://user:password@host:5432/database."
         ) from error
+
+
+@contextmanager
+def transaction(url: str, wait_seconds: float, *, reads: bool = False) -> Iterator[sa.Connection]:
+    """Open a separate connection with a transaction, committed at the end of the block. With `reads`, it reads the
+    database as of one instant.
+    """
+    path, options = sqlite_path(url), {}
+    if path is not None:
+        engine = sqlite_engine(path, wait_seconds)
+    else:
+        from daybreak.state.postgresql_state import READ_AT_ONE_INSTANT, blocking_engine
+
+        engine = blocking_engine(postgresql_url(url), wait_seconds)
+        options = READ_AT_ONE_INSTANT if reads else {}
+    try:
+        with engine.connect() as connection:
+            connection.execution_options(**options)
+            with connection.begin():
+                if path is not None:
+                    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+                yield connection
+    finally:
+        engine.dispose()

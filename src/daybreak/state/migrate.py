@@ -12,10 +12,9 @@ import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
 from daybreak.state.create import create_schema
-from daybreak.state.database import Database, open_state, postgresql_url, redacted_url, sqlite_path
+from daybreak.state.database import Database, open_state, redacted_url, sqlite_path, transaction
 from daybreak.state.errors import translated_errors
 from daybreak.state.migrations import HEAD
-from daybreak.state.sqlite_file import sqlite_engine
 
 # Arbitrary key of the PostgreSQL advisory lock that serializes migrations.
 _ADVISORY_LOCK = 0x0DA7_B4EA
@@ -82,20 +81,10 @@ def _connection(url: str) -> Iterator[sa.Connection]:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        engine, begin = sqlite_engine(path, _WAIT_SECONDS), "BEGIN IMMEDIATE"
-    else:
-        from daybreak.state.postgresql_state import blocking_engine
-
-        engine, begin = (
-            blocking_engine(postgresql_url(url), _WAIT_SECONDS),
-            f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})",
-        )
-    try:
-        with engine.connect() as connection, connection.begin():
-            connection.exec_driver_sql(begin)
-            yield connection
-    finally:
-        engine.dispose()
+    with transaction(url, _WAIT_SECONDS) as connection:
+        if path is None:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
+        yield connection
 
 
 def _alembic_config() -> Any:
