@@ -19,37 +19,21 @@ _CORRUPT = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 _FULL_STATE = "53100"
 _INACCESSIBLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
+_NO_ANSWER = "The state database does not answer. Try again shortly."
+_DAMAGED = (
+    "The state database cannot be read: its file is damaged or not a SQLite database. "
+    "Restore it from a backup, or set state.url to another database."
+)
+_NOT_OPENED = (
+    "The file of the state database cannot be opened for writing. Check that it exists at state.url, and that the "
+    "user of the service may write the file, its -wal and -shm files, and their folder."
+)
+_DISK_FULL = "The disk of the state database is full. Free some space; the service then continues without a restart."
 
 
-def unavailable() -> Unavailable:
-    """Return the error for a state database that does not answer in time."""
-    return Unavailable("The state database does not answer. Try again shortly.", code="state_unavailable")
-
-
-def corrupt() -> Unavailable:
-    """Return the error for a file that is damaged or not a SQLite database."""
-    return Unavailable(
-        "The state database cannot be read: its file is damaged or not a SQLite database. "
-        "Restore it from a backup, or set state.url to another database.",
-        code="state_unavailable",
-    )
-
-
-def inaccessible() -> Unavailable:
-    """Return the error for a file that is missing or that the user of the service may not write."""
-    return Unavailable(
-        "The file of the state database cannot be opened for writing. Check that it exists at state.url, and that the "
-        "user of the service may write the file, its -wal and -shm files, and their folder.",
-        code="state_unavailable",
-    )
-
-
-def full() -> Unavailable:
-    """Return the error for a full disk."""
-    return Unavailable(
-        "The disk of the state database is full. Free some space; the service then continues without a restart.",
-        code="state_unavailable",
-    )
+def unavailable(text: str = _NO_ANSWER) -> Unavailable:
+    """Return the error for a state database that cannot be used. Default: it does not answer in time."""
+    return Unavailable(text, code="state_unavailable")
 
 
 def busy() -> Unavailable:
@@ -89,7 +73,7 @@ def service_error(error: BaseException) -> DaybreakError | None:
     if state.startswith("23"):
         return Conflict("The change conflicts with stored data, or refers to something that does not exist.")
     if state == _FULL_STATE:
-        return full()
+        return unavailable(_DISK_FULL)
     if state.startswith(_TRANSIENT_CLASSES) or state == _READ_ONLY:
         return unavailable()
     if not state and isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
@@ -105,11 +89,11 @@ def _service_error_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
     if isinstance(cause, sqlite3.DatabaseError):
         extended_code = getattr(cause, "sqlite_errorcode", 0)
         if extended_code in _FULL:
-            return full()
+            return unavailable(_DISK_FULL)
         code = extended_code & 0xFF  # the primary result code, https://sqlite.org/rescode.html
         if code in _INACCESSIBLE:
-            return inaccessible()
-        return corrupt() if code in _CORRUPT else unavailable()
+            return unavailable(_NOT_OPENED)
+        return unavailable(_DAMAGED if code in _CORRUPT else _NO_ANSWER)
     return None
 
 
