@@ -121,7 +121,8 @@ def open_source(settings: Settings) -> "PlatformSource":
         from daybreak.sources.spark.source import SparkSource
     except ModuleNotFoundError as error:
         raise OperatorError(
-            f'source.engine is "spark", but {error.name} is not installed. Run `pip install "daybreak[server,spark]"`.'
+            f'source.engine is "spark", but {error.name} is not installed. Run '
+            "`pip install 'pandas>=2.2,<3' 'pyarrow>=18' 'pyspark>=4.1'`."
         ) from None
     return SparkSource(
         location,

@@ -1,4 +1,4 @@
-"""Source for dlt, the data load tool (https://dlthub.com): `pip install daybreak[dlt]`.
+"""Source for dlt, the data load tool (https://dlthub.com): the extra `dlt`.
 
 One run brings all tables to one snapshot. A table that was loaded before gets only the changed rows: the rows of each
 changed key are deleted, and its new rows inserted. Otherwise the table is loaded in full: the rows of the account are

@@ -135,6 +135,13 @@ def test_limits_page_lists_every_rate_and_lifetime() -> None:
     assert [key for key in [*timed, "snapshot.keep", "audit.keep"] if f"`{key}`" not in page] == []
 
 
+def test_installation_names_the_address_of_the_package() -> None:
+    """The name is not registered on the package index, where anyone could register it."""
+    command = re.compile(r"install [\"']?daybreak(?!\S* @ |[\w-])")
+    files = [*PAGES, *ROOT_PAGES, *(ROOT / "src").rglob("*.py")]
+    assert [name_of(file) for file in files if command.search(file.read_text("utf-8"))] == []
+
+
 def test_broken_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A title\n\n[a](#a-title) [b](#b) [c](none.md) [d](https://example.org/x)\n")

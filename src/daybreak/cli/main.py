@@ -138,7 +138,7 @@ def run(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "daybreak":
             raise
-        return _report(f"{error.name} is not installed. Run `pip install 'daybreak[server]'` for the service.", FAILED)
+        return _report(f"{error.name} is not installed. Install Daybreak with the extra `server`.", FAILED)
     except OSError as error:
         # An error on a file or folder of the operator. Anything else is a defect.
         if error.filename is None:

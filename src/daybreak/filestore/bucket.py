@@ -133,7 +133,7 @@ def _profile_credentials() -> S3CredentialProvider:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ModuleNotFoundError:
         raise OperatorError(
-            "AWS_PROFILE needs boto3, which is not installed. Run pip install 'daybreak[server,aws]', or set "
+            "AWS_PROFILE needs boto3, which is not installed. Run `pip install boto3`, or set "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         ) from None
     try:

@@ -46,7 +46,7 @@ def _keyring() -> Iterator[ModuleType]:
         import keyring
         from keyring.errors import KeyringError
     except ModuleNotFoundError:
-        raise WrongUse("The package `keyring` is not installed. Run `pip install 'daybreak[keyring]'`.") from None
+        raise WrongUse("The package `keyring` is not installed. Run `pip install keyring`.") from None
     try:
         yield keyring
     except KeyringError as fault:

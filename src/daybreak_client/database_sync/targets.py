@@ -60,7 +60,7 @@ def _open_duckdb(path: Path, schema: str, *, read_only: bool, lock_wait: LockWai
     try:
         from daybreak_client.database_sync.duckdb_database import DuckDBDatabase
     except ModuleNotFoundError:
-        raise WrongUse("DuckDB is not installed. Run `pip install 'daybreak[duckdb]'`.") from None
+        raise WrongUse("DuckDB is not installed. Run `pip install duckdb`.") from None
     if read_only and not path.exists():
         return None
     return DuckDBDatabase(path, schema, read_only=read_only, lock_wait=lock_wait)
@@ -70,5 +70,5 @@ def _open_postgresql(target: str, schema: str, *, read_only: bool, lock_wait: Lo
     try:
         from daybreak_client.database_sync.postgresql_database import PostgreSQLDatabase
     except ModuleNotFoundError:
-        raise WrongUse("The driver psycopg is not installed. Run `pip install 'daybreak[postgresql]'`.") from None
+        raise WrongUse("The driver psycopg is not installed. Run `pip install 'psycopg[binary]'`.") from None
     return PostgreSQLDatabase(target, schema, read_only=read_only, lock_wait=lock_wait)

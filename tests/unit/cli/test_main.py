@@ -211,4 +211,4 @@ def test_missing_service_packages_are_named() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("daybreakd: ")
-    assert "pip install 'daybreak[server]'" in done.stderr
+    assert "extra `server`" in done.stderr

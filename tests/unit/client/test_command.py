@@ -186,7 +186,7 @@ def test_variables_are_not_settings_of_the_service(tmp_path: Path) -> None:
 
 
 def test_client_does_not_import_the_service() -> None:
-    """The client imports only packages that `pip install daybreak` installs."""
+    """The client imports only packages that it depends on."""
     program = (
         "import sys, daybreak_client.command, httpx, rich.progress, rich.table\n"
         "heavy = {'duckdb', 'starlette', 'sqlalchemy', 'msgspec', 'structlog', 'daybreak'} & set(sys.modules)\n"

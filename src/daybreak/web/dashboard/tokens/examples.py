@@ -129,7 +129,7 @@ Invoke-WebRequest -Headers $headers -OutFile {self.file_name} `
         exports = "\n".join(f"export DAYBREAK_{name}={value}" for name, value in variables.items())
         sync = f"daybreak sync duckdb:///{DATABASE}"
         return (
-            Step("Name the service and the account", exports, "Requires pip install 'daybreak[duckdb]'."),
+            Step("Name the service and the account", exports, "Requires the client with the extra duckdb."),
             Step("Keep a database up to date", sync, "Later runs transfer only the rows that changed."),
             Step("Or download all files", "daybreak fetch exports", "Later runs download only changed files."),
         )
