@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ _SUPPRESSED_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_f
 settings.register_profile(
     "fixed",
     deadline=None,
-    max_examples=50,
+    max_examples=15,
     derandomize=True,
     database=None,
     suppress_health_check=_SUPPRESSED_HEALTH_CHECKS,
@@ -53,6 +54,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 for name in [name for name in os.environ if name.startswith(("DAYBREAK_", "PG", "AWS_", "AZURE_", "GOOGLE_"))]:
     del os.environ[name]
 os.environ["TZ"] = "UTC"
+
+# The service syncs its files after each commit, which takes milliseconds on a disk. Tests also run programs there.
+_MEMORY, _MEMORY_BYTES = "/dev/shm", 4 << 30
+if "TMPDIR" not in os.environ and Path(_MEMORY).is_dir():
+    _space = os.statvfs(_MEMORY)
+    if _space.f_bavail * _space.f_frsize > _MEMORY_BYTES and not _space.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = tempfile.tempdir = _MEMORY
 
 # Without compiled modules every server that a test starts would compile itself again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -22,7 +22,7 @@ from tests.parts.warm import running_warm
 
 Answer = TypeVar("Answer")
 # Much longer than any step takes. A test that waits this long has found a defect.
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 180
 AUTH = "/download/v2/auth"
 DAYBREAKD = (sys.executable, "-c", "from daybreak.cli.main import main; main()")
 

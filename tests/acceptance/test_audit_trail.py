@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ import pytest
 from daybreak.domain.identity import Grant
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, DREW, MAYA, NORTH, VIC, Installation, seat_id
-from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, serving
+from tests.acceptance.service import Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.waiting import wait_until
+from tests.parts.warm import daybreakd
 
 TRAIL = f"/download/v1/audit/{NORTH}"
 ACTIVITY = f"/dashboard/{NORTH}/activity"
@@ -129,8 +129,7 @@ def test_changed_permissions_name_the_seat(audited: Service, tmp_path: Path) -> 
 
     def run(*arguments: str | Path) -> str:
         config = audited.installation.folder / "daybreak.toml"
-        command = [*DAYBREAKD, "directory", *arguments, "--config", config]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+        done = daybreakd("directory", *arguments, "--config", config)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

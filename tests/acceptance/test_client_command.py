@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.acceptance.installation import CARL, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
+from tests.parts.warm import run_warm
 
 DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
 
@@ -29,10 +31,14 @@ class Shell:
     def run(
         self, *arguments: str, typed: str = "", code: int = 0, before: Sequence[str] = ()
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*before, *DAYBREAK, *arguments], input=typed, cwd=self.folder, env=self.environment,
-            capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=False,
-        )  # fmt: skip
+        if before:
+            done = subprocess.run(
+                [*before, *DAYBREAK, *arguments], input=typed, cwd=self.folder, env=self.environment,
+                capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=False,
+            )  # fmt: skip
+        else:
+            options: dict[str, Any] = {"environment": self.environment, "folder": self.folder, "typed": typed}
+            done = run_warm(arguments, module="daybreak_client.command", **options)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done

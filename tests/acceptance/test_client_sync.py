@@ -19,7 +19,7 @@ from tests.acceptance.service import Service, serving
 from tests.acceptance.test_client_command import Shell
 from tests.reference.days import ChangingPlatform
 
-DAYS = 5
+DAYS = 3
 
 
 @pytest.fixture(scope="module")

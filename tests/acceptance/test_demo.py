@@ -16,6 +16,7 @@ from tests.acceptance.recorded_arguments import record_arguments
 from tests.parts.ports import free_port
 from tests.parts.processes import running
 from tests.parts.waiting import wait_until
+from tests.parts.warm import daybreakd, running_warm
 
 PATIENCE_SECONDS = 240
 DAYBREAKD = (sys.executable, "-m", "daybreak.cli.main")
@@ -122,7 +123,7 @@ def test_copied_demo_is_not_served_to_other_machines(folder: Path, tmp_path: Pat
 def _refusal(config: Path, command: str, settings: Mapping[str, str]) -> list[str]:
     """Return the error with which a service ends, no line if it starts."""
     environment = {f"DAYBREAK_{name}": value.format(port=free_port()) for name, value in settings.items()}
-    with running([*DAYBREAKD, command, "--config", config], environment=environment) as service:
+    with running_warm([command, "--config", config], environment=environment) as service:
         wait_until(
             lambda: not service.alive() or "ready" in service.log(), PATIENCE_SECONDS, what="the end or the start"
         )
@@ -133,14 +134,7 @@ def _refusal(config: Path, command: str, settings: Mapping[str, str]) -> list[st
 
 
 def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DAYBREAKD, *arguments],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    return daybreakd(*arguments, environment=environment)
 
 
 def test_folder_of_another_demo_is_refused(folder: Path) -> None:

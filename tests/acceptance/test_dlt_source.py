@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -21,9 +20,9 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak_client.service import Daybreak
 from tests.acceptance.installation import MAYA, NORTH, SOUTH, Installation
-from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, serving
+from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.parts.ports import free_port
-from tests.parts.processes import running
+from tests.parts.warm import daybreakd, running_warm
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
@@ -119,19 +118,19 @@ def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
     directory = make_directory(tmp_path / "platform", seed=7)
     (tmp_path / "directory.json").write_text(directory.document, "utf-8")
     client_id = directory.seat(OWNER_EMAIL).client_ids[0]
-    daybreakd(tmp_path, "init", str(tmp_path), config=False)
-    daybreakd(tmp_path, "directory", "import", str(tmp_path / "directory.json"))
-    token = daybreakd(tmp_path, "token", "create", "--seat", OWNER_EMAIL, "--account", client_id)
+    run(tmp_path, "init", str(tmp_path), config=False)
+    run(tmp_path, "directory", "import", str(tmp_path / "directory.json"))
+    token = run(tmp_path, "token", "create", "--seat", OWNER_EMAIL, "--account", client_id)
     days = [f"{AS_OF - timedelta(days=age):%Y-%m-%dT%H:%M:%SZ}" for age in (4, 2, 1)]
-    daybreakd(tmp_path, "snapshot", "run", "--as-of", days[0])
+    run(tmp_path, "snapshot", "run", "--as-of", days[0])
     address = f"127.0.0.1:{free_port()}"
     environment = {"DAYBREAK_LISTEN": address, "DAYBREAK_BASE_URL": f"http://{address}", "DAYBREAK_WORKERS": "1"}
-    command = [*DAYBREAKD, "serve", "--no-builder", "-c", str(tmp_path / "daybreak.toml")]
-    with running(command, environment=environment) as program:
+    command = ["serve", "--no-builder", "-c", str(tmp_path / "daybreak.toml")]
+    with running_warm(command, environment=environment) as program:
         program.wait_for_log('"ready"', PATIENCE_SECONDS)
         first = run_source(pipeline, f"http://{address}", token, client_id)
         for day in days[1:]:
-            daybreakd(tmp_path, "snapshot", "run", "--as-of", day)
+            run(tmp_path, "snapshot", "run", "--as-of", day)
         second = run_source(pipeline, f"http://{address}", token, client_id)
         assert 0 < second["outbound_message_type_usage"] < first["outbound_message_type_usage"]
         with Daybreak(f"http://{address}", token) as service:
@@ -144,11 +143,9 @@ def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
         assert run_source(pipeline, f"http://{address}", token, client_id) == {}
 
 
-def daybreakd(folder: Path, *arguments: str, config: bool = True) -> str:
+def run(folder: Path, *arguments: str, config: bool = True) -> str:
     """Run an operator command, and return what it prints."""
     options = ["-c", str(folder / "daybreak.toml")] if config else []
-    done = subprocess.run(
-        [*DAYBREAKD, *arguments, *options], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-    )
+    done = daybreakd(*arguments, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

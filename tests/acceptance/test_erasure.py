@@ -10,18 +10,12 @@ import subprocess
 from collections.abc import Callable
 
 from tests.acceptance.installation import MAYA, NORTH, SOUTH, Installation
-from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, serving
+from tests.acceptance.service import serving
+from tests.parts.warm import daybreakd
 
 
-def daybreakd(installation: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DAYBREAKD, *arguments, "--config", str(installation.folder / "daybreak.toml")],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-        cwd=installation.folder,
-    )
+def run(installation: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return daybreakd(*arguments, "--config", installation.folder / "daybreak.toml", folder=installation.folder)
 
 
 def rows_of(content: bytes) -> list[dict[str, str]]:
@@ -38,10 +32,10 @@ def test_service_serves_files_without_the_member(make_installation: Callable[[],
         rows = rows_of(before.content)
         member = next(row for row in rows if row["PHONE_NUMBER"])
 
-        found = daybreakd(installation, "member", "erase", member["MEMBER_ID"], "--dry-run")
+        found = run(installation, "member", "erase", member["MEMBER_ID"], "--dry-run")
         assert NORTH in found.stdout
         assert service.get(old).content == before.content
-        erased = daybreakd(installation, "member", "erase", member["MEMBER_ID"])
+        erased = run(installation, "member", "erase", member["MEMBER_ID"])
         assert "Erased: " in erased.stdout, erased.stderr
         # The installation has no platform.
         assert erased.returncode == 1
@@ -58,7 +52,7 @@ def test_service_serves_files_without_the_member(make_installation: Callable[[],
         assert rows_of(after.content) == [row for row in rows if row["MEMBER_ID"] != member["MEMBER_ID"]]
         assert after.headers["X-Row-Count"] == str(len(rows) - 1)
         assert after.headers["ETag"] != before.headers["ETag"]
-        assert json.loads(daybreakd(installation, "member", "receipts", "--json").stdout)[0]["finished_at"]
+        assert json.loads(run(installation, "member", "receipts", "--json").stdout)[0]["finished_at"]
         events = service.get(f"/download/v1/audit/{NORTH}?action=files.erased", token=token).text.splitlines()
         assert len(events) == 1
         log = service.program.log() + erased.stdout + erased.stderr + "".join(events)
@@ -69,7 +63,7 @@ def test_argument_must_be_an_identifier(make_installation: Callable[[], Installa
     """The argument is not repeated, because it may be a phone number."""
     installation = make_installation()
     with serving(installation):
-        refused = daybreakd(installation, "member", "erase", "+12125550123")
+        refused = run(installation, "member", "erase", "+12125550123")
     assert refused.returncode == 2
     assert "MEMBER_ID" in refused.stderr
     assert "2125550123" not in refused.stderr

@@ -28,9 +28,9 @@ from daybreak.demo.directory import make_directory
 from daybreak.demo.emails import OWNER_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
-from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
+from tests.acceptance.service import PATIENCE_SECONDS
 from tests.parts.ports import free_port
-from tests.parts.processes import running
+from tests.parts.warm import daybreakd, running_warm
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
@@ -74,10 +74,8 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
         assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
         assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
     owner = directory.seat(OWNER_EMAIL)
-    created = subprocess.run(
-        [*DAYBREAKD, "token", "create", "--seat", owner.email, "--account", owner.client_ids[0], *config],
-        capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
+    created = daybreakd("token", "create", "--seat", owner.email, "--account", owner.client_ids[0], *config)
+    assert created.returncode == 0, created.stderr
 
     def serve(serve_gzip_as: str) -> Any:
         address = f"127.0.0.1:{free_port()}"
@@ -88,7 +86,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
             "DAYBREAK_SNAPSHOT__FORMATS": formats,
             "DAYBREAK_FILES__SERVE_GZIP_AS": serve_gzip_as,
         }
-        return address, running([*DAYBREAKD, "serve", "--no-builder", *config], environment=environment)
+        return address, running_warm(["serve", "--no-builder", *config], environment=environment)
 
     (files, first), (texts, second) = serve("file"), serve("encoding")
     path = f"/download/v1/files/{owner.client_ids[0]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,16 +16,16 @@ from fsspec.implementations.http import HTTPFileSystem
 
 from daybreak.catalogue.resources import RESOURCES, Resource
 from tests.acceptance.installation import MAYA, NORTH, Installation
-from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, serving
+from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
+from tests.parts.warm import daybreakd
 
 NAMES = ("campaigns", "members", "member_term_accepts")
 
 
 def new_token(service: Service, *options: str) -> str:
     """Create an API token for North as an operator."""
-    command = [*DAYBREAKD, "token", "create", "--seat", MAYA, "--account", NORTH, *options]
-    config = ["--config", str(service.installation.folder / "daybreak.toml")]
-    done = subprocess.run([*command, *config], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    config = ("--config", service.installation.folder / "daybreak.toml")
+    done = daybreakd("token", "create", "--seat", MAYA, "--account", NORTH, *options, *config)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -99,7 +98,7 @@ def text_token(service: Service) -> str:
 
 
 def test_token_list_shows_the_choice(service: Service, text_token: str) -> None:
-    config = ["--config", str(service.installation.folder / "daybreak.toml")]
-    done = subprocess.run([*DAYBREAKD, "token", "list", "--json", *config], capture_output=True, text=True, check=True)
+    done = daybreakd("token", "list", "--json", "--config", service.installation.folder / "daybreak.toml")
+    assert done.returncode == 0, done.stderr
     choices = {token["last_four"]: token["serve_gzip_as"] for token in json.loads(done.stdout)}
     assert choices[text_token[-4:]] == "encoding"

@@ -28,9 +28,10 @@ from daybreak.credentials.keyring import Purpose
 from daybreak.state.database import sqlite_path
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, MAYA, NORTH, PASSWORD, SEED, VAULT, VIC, Installation, totp_code
-from tests.acceptance.service import AUTH, DAYBREAKD, PATIENCE_SECONDS, Service, serving
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_pending_login import form_token
 from tests.parts.ports import free_port
+from tests.parts.warm import daybreakd
 
 
 @pytest.fixture
@@ -338,11 +339,4 @@ def _daybreakd(installation: Installation, *arguments: str) -> None:
 
 
 def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DAYBREAKD, *arguments, "--config", folder / "daybreak.toml"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS * 2,
-        cwd=folder,
-    )
+    return daybreakd(*arguments, "--config", folder / "daybreak.toml", folder=folder)

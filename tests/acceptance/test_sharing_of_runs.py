@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -22,9 +21,9 @@ from daybreak.demo.directory import make_directory
 from daybreak.demo.emails import OWNER_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
-from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
+from tests.acceptance.service import PATIENCE_SECONDS
 from tests.parts.ports import free_port
-from tests.parts.processes import running
+from tests.parts.warm import daybreakd, running_warm
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
@@ -75,7 +74,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
                 "bearerToken": tokens[account],
             }
             path.write_text(json.dumps(content))
-        with running([*DAYBREAKD, "serve", "--no-builder", *config], environment=environment) as program:
+        with running_warm(["serve", "--no-builder", *config], environment=environment) as program:
             program.wait_for_log('"ready"', PATIENCE_SECONDS)
             contents = {}
             for version, as_of in ((1, AS_OF - timedelta(days=30)), (2, AS_OF)):
@@ -90,8 +89,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 
 def _new_token(email: str, account: str, config: list[str]) -> str:
-    command = [*DAYBREAKD, "token", "create", "--seat", email, "--account", account, *config]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS)
+    done = daybreakd("token", "create", "--seat", email, "--account", account, *config)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 

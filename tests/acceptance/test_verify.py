@@ -17,7 +17,7 @@ from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import LEADERS, MAYA, NORTH, SOUTH
 from tests.acceptance.service import Service, serving
 from tests.acceptance.test_client_command import Shell
-from tests.acceptance.test_erasure import daybreakd
+from tests.acceptance.test_erasure import run
 from tests.reference.days import ChangingPlatform
 
 WRONG = 6
@@ -76,7 +76,7 @@ def test_files_from_before_an_erasure_are_refused(published: tuple[Service, Buil
     before = shutil.copytree(shell.folder / "exports", shell.folder / "before")
     text = gzip.decompress((before / "members.csv.gz").read_bytes()).decode()
     member = next(row["MEMBER_ID"] for row in csv.DictReader(io.StringIO(text, newline="")) if row["PHONE_NUMBER"])
-    assert "Erased: " in daybreakd(builder.installation, "member", "erase", member).stdout
+    assert "Erased: " in run(builder.installation, "member", "erase", member).stdout
     shell.run("fetch", "exports")
     assert ", revision 2 of " in shell.run("verify", "exports", "--complete").stderr
     assert "Revision 1 of version" in shell.run("verify", "before", code=WRONG).stderr
@@ -87,11 +87,11 @@ def test_rotated_and_revoked_keys(published: tuple[Service, Builder], tmp_path: 
     shell = shell_of(service, tmp_path / "shell")
     shell.run("fetch", "exports", "--require-signed")
     recovery = ("--recovery-key", str(builder.folder / "signing" / "recovery"))
-    assert daybreakd(builder.installation, "trust", "rotate", *recovery).returncode == 0
+    assert run(builder.installation, "trust", "rotate", *recovery).returncode == 0
     done = shell.run("verify", "exports", "--json")
     assert "has a new trust file, version 2, signed by its recovery key" in done.stderr
     version = json.loads(done.stdout)["version"]
-    assert daybreakd(builder.installation, "trust", "revoke", str(version)).returncode == 0
+    assert run(builder.installation, "trust", "revoke", str(version)).returncode == 0
     for offline in ((), ("--offline",)):
         assert "is revoked" in shell.run("verify", "exports", *offline, code=WRONG).stderr
     publish_next_day(builder)

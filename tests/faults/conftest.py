@@ -135,7 +135,11 @@ def calls_of(log: Path, pid: int) -> list[tuple[str, str]]:
 
 
 def chosen_calls(counts: Mapping[str, int], kills_per_call: int) -> list[tuple[str, int]]:
-    """Return which calls to test as (call, number): of each kind the first, the last, and some between."""
+    """Return which calls to test as (call, number): of each kind one in the middle, or with more kills also the first,
+    the last, and some between.
+    """
+    if kills_per_call == 1:
+        return [(call, (count + 1) // 2) for call, count in counts.items()]
     return [
         (call, number)
         for call, count in counts.items()

@@ -131,7 +131,7 @@ def run_child(command: dict[str, Any]) -> None:
     elif command["start"] == "erase":
         erase_member(context, command["member"], "test", lambda _: None)
     elif command["start"] == "workload":
-        run_workload(context, folder / "platform.json", Path(command["log_file"]))
+        run_workload(context, folder / "platform.json", Path(command["log_file"]), command["days"])
     else:
         clock = folder / "clock"
 

@@ -64,8 +64,8 @@ class ObservedDisk(LocalDisk):
         return sink
 
 
-def run_workload(context: RunContext, platform: Path, log_file: Path) -> None:
-    """Run two days of a service. Each day has a manual run and a scheduled run with its publication."""
+def run_workload(context: RunContext, platform: Path, log_file: Path, days: int) -> None:
+    """Run days of a service. Each day has a manual run and a scheduled run with its publication."""
     log = AcknowledgmentLog(log_file)
     finished = threading.Event()
     writer = threading.Thread(target=_append_events, args=(context, log, finished))
@@ -80,7 +80,7 @@ def run_workload(context: RunContext, platform: Path, log_file: Path) -> None:
         settings=configured(context.settings, snapshot={"keep": 1}, access={"link_lifetime": -LINK_MARGIN}),
     )
     first_day = context.clock().date() + timedelta(days=1)
-    for day in range(2):
+    for day in range(days):
         # The files of one unchanged Leader are reused through hard links.
         changed = platform_of(mark=f"day {day}")
         changed[leader_ids(3)[0]] = platform_of()[leader_ids(3)[0]]

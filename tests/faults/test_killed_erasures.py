@@ -105,4 +105,4 @@ def test_kill_before_any_system_call_is_recovered(
             fault.add_note(f"The process was killed before {call} number {number}.")
             raise
         shutil.rmtree(copy)
-    assert killed >= len(chosen) - 5
+    assert killed > len(chosen) * 0.7

@@ -148,7 +148,7 @@ def test_kill_before_any_system_call_keeps_served_files(
             fault.add_note(f"The process was killed before {call} number {number}.")
             raise
         shutil.rmtree(copy)
-    assert killed >= len(chosen) - 5
+    assert killed > len(chosen) * 0.7
 
 
 def test_files_are_durable_before_the_run_is_complete(folder: Path, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run import run_manually
@@ -30,7 +32,7 @@ from tests.small_platform import QUICK, context_in, now, platform_of, write_plat
 STATE_BYTES = 32 << 20
 FILES_BYTES = 160 << 20
 MEMORY_BYTES = 1 << 30
-CRASH_POINTS = 2 * [
+DAY = [
     "exporting members",
     "files committed",
     "manual run published",
@@ -38,9 +40,8 @@ CRASH_POINTS = 2 * [
     "files committed",
     "scheduled run complete",
     "scheduled run published",
+    "cleaned",
 ]
-CRASH_POINTS.insert(7, "cleaned")
-CRASH_POINTS.append("cleaned")
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,9 @@ def is_stopped_at(pid: int, log_file: Path, number: int) -> bool:
     return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
 
 
-def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer) -> list[CrashState]:
+def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer, days: int) -> list[CrashState]:
     """Run the workload, and copy both disks at each crash point."""
+    expected = DAY * days
     state, files, mount, log_file = (folder / name for name in ("state.img", "files.img", "mount", "acknowledgments"))
     format_image(state, STATE_BYTES)
     format_image(files, FILES_BYTES)
@@ -89,12 +91,12 @@ def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer
         shutil.copy(empty_state, mount / "state.db")
         write_platform(mount / "platform.json", platform_of())
         os.sync()
-        pid = fork_server.start("workload", mount, log_file=str(log_file))
+        pid = fork_server.start("workload", mount, log_file=str(log_file), days=days)
         try:
-            for number, name in enumerate(CRASH_POINTS):
+            for number, name in enumerate(expected):
                 wait_until(lambda number=number: is_stopped_at(pid, log_file, number), what=name, every=0.005)  # type: ignore[misc]
                 acknowledgments = read_acknowledgments(log_file)
-                assert crash_points(acknowledgments) == CRASH_POINTS[: number + 1]
+                assert crash_points(acknowledgments) == expected[: number + 1]
                 crash_state = CrashState(
                     name,
                     folder / f"{number}-state.img",
@@ -147,13 +149,16 @@ def check_recovery(folder: Path, crash_state: CrashState) -> None:
         context.state.close()
 
 
-def test_power_cut_loses_no_acknowledged_operation(tmp_path: Path, empty_state: Path, fork_server: ForkServer) -> None:
+@pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.release)])
+def test_power_cut_loses_no_acknowledged_operation(
+    days: int, tmp_path: Path, empty_state: Path, fork_server: ForkServer
+) -> None:
     # The images are in memory. They do not have to survive a real power cut.
     memory = tmp_path / "memory"
     with memory_disk(memory, MEMORY_BYTES):
-        crash_states = record_crash_states(memory, empty_state, fork_server)
-        assert len(crash_states[-1].events) > len(CRASH_POINTS)
-        assert len(crash_states[-1].published) == 4
+        crash_states = record_crash_states(memory, empty_state, fork_server, days)
+        assert len(crash_states[-1].events) > len(crash_states)
+        assert len(crash_states[-1].published) == 2 * days
         for number, crash_state in enumerate(crash_states):
             mount = memory / f"after {number}"
             with mounted_disks(mount, crash_state.state, crash_state.files):

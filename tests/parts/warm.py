@@ -20,6 +20,7 @@ from typing import Any
 from tests.parts.processes import Running, end_with_this_run
 
 _ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 180
 
 
 class WarmService:
@@ -84,8 +85,60 @@ def _warm_service() -> WarmService:
     return server
 
 
+def _start(
+    arguments: Sequence[str | Path],
+    environment: Mapping[str, str] | None,
+    folder: Path | None,
+    streams: tuple[Path | str, Path, Path],
+    module: str | None,
+) -> ForkedProcess:
+    server, words = _warm_service(), [str(argument) for argument in arguments]
+    command = {
+        "start": words, "module": module, "environment": {**os.environ, **(environment or {})},
+        "folder": str(folder or Path.cwd()),
+        **{name: str(path) for name, path in zip(("stdin", "stdout", "stderr"), streams, strict=True)},
+    }  # fmt: skip
+    return ForkedProcess(server, server.request(command)["pid"], words)
+
+
+def run_warm(
+    arguments: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    module: str | None = None,
+    typed: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, and return its output. The arguments are those of `running_warm`, and its input."""
+    with tempfile.TemporaryDirectory(prefix="daybreak-streams-") as stream_folder:
+        stdin, stdout, stderr = (Path(stream_folder) / name for name in ("stdin", "stdout", "stderr"))
+        stdin.write_text(typed, "utf-8")
+        process = _start(arguments, environment, folder, (stdin, stdout, stderr), module)
+        try:
+            status = process.wait(PATIENCE_SECONDS)
+        except BaseException:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            raise
+        outputs = (path.read_text("utf-8") for path in (stdout, stderr))
+        return subprocess.CompletedProcess(process.args, status, *outputs)
+
+
+def daybreakd(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of `daybreakd` to its end, and return its output."""
+    return run_warm(arguments, environment=environment, folder=folder)
+
+
 @contextlib.contextmanager
-def running_warm(arguments: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> Iterator[Running]:
+def running_warm(
+    arguments: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    module: str | None = None,
+) -> Iterator[Running]:
     """Run `daybreakd` with the arguments, and stop it and its children at the end of the block.
 
     Args:
@@ -93,16 +146,13 @@ def running_warm(arguments: Sequence[str], *, environment: Mapping[str, str], fo
         environment: Variables in addition to those of the test process. Those that Python reads when it starts have
             no effect.
         folder: Working directory.
+        module: Module with `main` to run instead of `daybreakd`.
     """
     with tempfile.TemporaryDirectory(prefix="daybreak-log-") as log_folder:
         log_file = Path(log_folder) / "output.log"
         log_file.touch()
-        server = _warm_service()
-        command = {
-            "start": list(arguments), "environment": {**os.environ, **environment}, "folder": str(folder),
-            "log_file": str(log_file),
-        }  # fmt: skip
-        program = Running(ForkedProcess(server, server.request(command)["pid"], arguments), log_file)
+        streams = (os.devnull, log_file, log_file)
+        program = Running(_start(arguments, environment, folder, streams, module), log_file)
         try:
             yield program
         finally:

@@ -2,13 +2,17 @@
 
 It reads one JSON command per line and answers each with one JSON line:
 
-    {"start": arguments of daybreakd, "environment": {...}, "folder": ..., "log_file": ...} -> {"pid": ...}
+    {"start": arguments, "module": ..., "environment": {...}, "folder": ..., "stdin": ..., "stdout": ..., "stderr": ...}
+        -> {"pid": ...}
+
+The arguments are those of `daybreakd`, or of another module with `main`. The last three are files.
     {"wait": pid} -> {"status": exit status, or minus the signal that ended it}
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -16,22 +20,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 
 
 def import_service() -> None:
-    """Import the modules of the web workers."""
+    """Import the modules of the web workers, and of the client."""
     # The library of the metrics reads the variable when it is imported, and again in each new process.
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        import daybreak.bootstrap
-        import daybreak.cli.builder_process
-        import daybreak.cli.serve
-        import daybreak.web.app
-        import daybreak.web.metrics_server
-        import daybreak.web.server  # noqa: F401
+        import daybreak_client.command  # noqa: F401
 
 
 def read_lines() -> Iterator[bytes]:
@@ -44,17 +44,17 @@ def read_lines() -> Iterator[bytes]:
             line = b""
 
 
-def forked() -> list[str]:
-    """Answer commands, and exit after the last one. Returns only in a forked process, with its arguments."""
+def forked() -> dict[str, Any]:
+    """Answer commands, and exit after the last one. Returns only in a forked process, with its command."""
     for line in read_lines():
-        command = json.loads(line)
+        command: dict[str, Any] = json.loads(line)
         if "wait" in command:
             answer = {"status": os.waitstatus_to_exitcode(os.waitpid(command["wait"], 0)[1])}
         else:
             pid = os.fork()
             if pid == 0:
                 become(command)
-                return list(command["start"])
+                return command
             answer = {"pid": pid}
         os.write(1, f"{json.dumps(answer)}\n".encode())
     sys.exit(0)
@@ -64,15 +64,15 @@ def become(command: dict[str, Any]) -> None:
     """Set up a forked process as `processes.running` sets up a program."""
     os.setsid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    null = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(command["log_file"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for source, target in ((null, 0), (log, 1), (log, 2)):
+    outputs = [os.open(command[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("stdout", "stderr")]
+    for target, source in enumerate([os.open(command["stdin"], os.O_RDONLY), *outputs]):
         os.dup2(source, target)
-    os.close(null)
-    os.close(log)
+        os.close(source)
     os.chdir(command["folder"])
     os.environ.clear()
     os.environ.update(command["environment"])
+    # The library of the metrics needs the variable, see `import_service`. A service with metrics replaces it.
+    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(Path(command["stdout"]).parent))
     time.tzset()
 
 
@@ -80,7 +80,11 @@ def main() -> None:
     import_service()
     from daybreak.cli.main import main as daybreakd
 
-    daybreakd(forked())
+    command = forked()
+    if command["module"] is None:
+        daybreakd(command["start"])
+    sys.argv = [command["module"], *command["start"]]
+    importlib.import_module(command["module"]).main()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tests.acceptance.dashboard.conftest import (
     ignore_failed_loads,
     served_sample,
     sign_in,
+    sign_in_without_form,
     unique,
 )
 from tests.acceptance.dashboard.sample import directory, snapshots
@@ -35,8 +36,7 @@ def own_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) 
 def operator(open_with_axe: Callable[[], Page], own_service: Service) -> Page:
     """A page of a signed-in operator."""
     page = open_with_axe()
-    sign_in(page, own_service, directory.OPERATOR)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, own_service, directory.OPERATOR)
     return page
 
 

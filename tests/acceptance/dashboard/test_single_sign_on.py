@@ -1,8 +1,6 @@
 """Single sign-on with a real provider, in a browser."""
 
-import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,9 +16,10 @@ from daybreak.domain.audit import AuditEvent, AuditQuery
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.dashboard.conftest import ignore_failed_loads
 from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, PASSWORD, TWIN, VAULT, VIC, seat_id, totp_code
-from tests.acceptance.service import DAYBREAKD, Service, serving
+from tests.acceptance.service import Service, serving
 from tests.parts.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, oidc_provider
 from tests.parts.ports import free_port
+from tests.parts.warm import daybreakd
 
 BUTTON = "Sign in with Example ID"
 
@@ -46,13 +45,9 @@ class SingleSignOn:
     def run(self, *arguments: str, check: bool = True, environment: Mapping[str, str] | None = None) -> str:
         """Run `daybreakd` with the configuration of the service, and return its output."""
         file = self.service.installation.folder / "daybreak.toml"
-        return subprocess.run(
-            [*DAYBREAKD, *arguments, "--config", file],
-            check=check,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **(environment or {})},
-        ).stdout
+        done = daybreakd(*arguments, "--config", file, environment=environment)
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout
 
     def events(self, action: str) -> list[AuditEvent]:
         """Return the audit events of an action, newest first."""

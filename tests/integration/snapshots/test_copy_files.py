@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,17 @@ from daybreak.snapshots.retention import forget
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
+from tests.configured import configured
 from tests.parts.s3 import S3Bucket
 from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
 
 LEADERS = leader_ids(3)
+
+
+@pytest.fixture
+def run_context(run_context: RunContext) -> RunContext:
+    """A context of one format: a bucket takes most of the time of these tests."""
+    return replace(run_context, settings=configured(snapshot={"formats": ("csv",)}))
 
 
 def two_publications(context: RunContext, folder: Path) -> tuple[str, str]:

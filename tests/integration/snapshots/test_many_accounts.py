@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from daybreak.credentials.signing_folder import create_keys
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
@@ -20,11 +22,14 @@ from daybreak.snapshots.verify import verify_snapshot
 from tests.integration.snapshots.test_signing import accounts, context_of, predicate, signed
 from tests.parts.erasure import AS_OF
 
-LEADERS = ACCOUNTS_PER_PACK + 88
 
-
-def test_statements_of_several_packs_are_found_and_continue(tmp_path: Path, empty_state: Path) -> None:
-    sizes = PlatformSizes(leaders=LEADERS, members=LEADERS, messages=LEADERS)
+@pytest.mark.parametrize("pack_size", [5, pytest.param(ACCOUNTS_PER_PACK, marks=pytest.mark.release)])
+def test_statements_of_several_packs_are_found_and_continue(
+    tmp_path: Path, empty_state: Path, monkeypatch: pytest.MonkeyPatch, pack_size: int
+) -> None:
+    monkeypatch.setattr("daybreak.snapshots.signing.ACCOUNTS_PER_PACK", pack_size)
+    leaders = pack_size * 7 // 6 + 3
+    sizes = PlatformSizes(leaders=leaders, members=leaders, messages=leaders)
     make_platform(tmp_path / "platform", sizes, seed=3, as_of=AS_OF)
     shutil.copy(empty_state, tmp_path / "state.db")
     create_keys(tmp_path / "signing")
@@ -35,7 +40,7 @@ def test_statements_of_several_packs_are_found_and_continue(tmp_path: Path, empt
         stored = context.state.read(lambda stores: stores.signatures.of_publication(1))
         assert stored is not None
         packs = stored.packs
-        assert [pack.first for pack in packs] == [clients[0], clients[ACCOUNTS_PER_PACK]]
+        assert [pack.first for pack in packs] == [clients[0], clients[pack_size]]
         digests = {}
         for client_id in clients:
             statement = signed(context, client_id)
@@ -50,7 +55,7 @@ def test_statements_of_several_packs_are_found_and_continue(tmp_path: Path, empt
         assert second.state is SnapshotState.PUBLISHED
         for place, client_id in enumerate(clients):
             previous = predicate(signed(context, client_id))["previous"]
-            assert (previous or {}).get("sha256") == (digests[client_id] if place < ACCOUNTS_PER_PACK else None)
+            assert (previous or {}).get("sha256") == (digests[client_id] if place < pack_size else None)
         target = LocalDisk(tmp_path / "target")
         copied = copy_files(context.state, context.store, target, 4, lambda _: None)
         assert copied.faults == [f"The file {packs[1].key} cannot be read: No such file or directory."]

@@ -455,6 +455,7 @@ def test_lost_statements_are_reported_and_stop_nothing(
     assert predicate(signed(context, person.client_id))["revision"] == 2
 
 
+@pytest.mark.parametrize("target", ["folder", pytest.param("bucket", marks=pytest.mark.release)], indirect=True)
 def test_copied_files_include_statements(context: RunContext, platform: tuple[Path, Person], target: FileStore) -> None:
     person = platform[1]
     for hour in range(2):

@@ -43,8 +43,12 @@ def migrated_postgresql_url(postgresql_server: PostgreSQLServer, migrated_postgr
     with psycopg.connect(postgresql_server.url(migrated_postgresql), options="-c lock_timeout=60000") as connection:
         # Triggers do not fire for a replica. Only a superuser may set this role.
         connection.execute("SET session_replication_role = replica")
-        names = sql.SQL(", ").join(sql.Identifier(table.name) for table in metadata.sorted_tables)
-        connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(names))
+        # TRUNCATE would make new files for all tables and indexes, which takes five times as long.
+        names = [sql.Identifier(table.name) for table in metadata.sorted_tables]
+        connection.execute(sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(name) for name in names))
+        sequences = connection.execute("SELECT sequencename FROM pg_sequences WHERE last_value IS NOT NULL").fetchall()
+        for (name,) in sequences:
+            connection.execute(sql.SQL("ALTER SEQUENCE {} RESTART").format(sql.Identifier(name)))
         connection.execute("INSERT INTO counters (name, value) VALUES ('fence', 0), ('version', 0)")
         connection.execute("INSERT INTO current_snapshot (slot) VALUES (1)")
         connection.execute("INSERT INTO audit_retention (slot) VALUES (1)")

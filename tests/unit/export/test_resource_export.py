@@ -92,7 +92,7 @@ texts = st.one_of(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     values=st.lists(st.tuples(st.sampled_from(LEADERS), texts, texts), max_size=30),
     formats=st.sampled_from([("csv", "json"), ("csv",), ("json",), ("ndjson", "csv", "json")]),
