@@ -16,6 +16,7 @@ from daybreak.access.revocations import apply_counted
 from daybreak.catalogue.download_paths import delta_names, download_paths, file_names, link_names
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
+from daybreak.catalogue.saved_names import SavedName, parse_saved_name
 from daybreak.credentials import signed_link
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.signed_link import InvalidLink, LinkTarget
@@ -29,7 +30,7 @@ from daybreak.state.stores import State, Stores
 
 LINK_PATH = "/download/v1/links"
 LINK_FILE_NAME = "name"
-"""Last parameter of a link. It repeats the file name, may be left out, and is not signed."""
+"""Last parameter of a link. It repeats the file name, may add account and day, may be left out, and is not signed."""
 LINK_MARKER = ("sp", "r")
 """Parameter that may precede the file name. It is not signed. Readers of Delta tables that find none such as those of
 presigned URLs open the path of the link as a local file:
@@ -81,7 +82,7 @@ class OpenedFile(msgspec.Struct, frozen=True):
     """A file that a credential (`subject`) may have, such as that which issued a link, and the seat of the credential.
 
     `serve_gzip_as` is set if the credential is an API token that decides how its gzip files are sent. `door` is the
-    protocol in the audit trail, empty for links.
+    protocol in the audit trail, empty for links. `saved_name` is the name under which browsers save the file.
     """
 
     client_id: str
@@ -91,6 +92,7 @@ class OpenedFile(msgspec.Struct, frozen=True):
     seat: Seat | None
     serve_gzip_as: ServeGzipAs | None
     door: str = ""
+    saved_name: SavedName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,9 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     if await apply_counted(services.keyring, services.state, issuer.revoked_keys):
         _verified_target(services, request, named, now)
     if isinstance(found, CurrentFile):
-        return OpenedFile(request.client_id, named, found, target.subject, issuer.seat, issuer.serve_gzip_as)
+        saved = parse_saved_name(dict(request.parameters).get(LINK_FILE_NAME, ""))
+        credential = target.subject, issuer.seat, issuer.serve_gzip_as
+        return OpenedFile(request.client_id, named, found, *credential, saved_name=saved)
     origin = EventOrigin(now, caller, issuer.seat, request.client_id, target.subject)
     details = {"file": named.name, "snapshot_id": request.snapshot_id}
     await record_download(services, origin, "file.fetched", found.code, details)
@@ -327,7 +331,8 @@ def _verified_target(services: DownloadServices, request: LinkRequest, named: Na
     parameters = list(request.parameters)
     if LINK_MARKER in parameters:
         parameters.remove(LINK_MARKER)
-    names = [value for name, value in parameters if name == LINK_FILE_NAME]
+    texts = [value for name, value in parameters if name == LINK_FILE_NAME]
+    names = [saved.file_name if (saved := parse_saved_name(text)) is not None else text for text in texts]
     known = link_names(services.settings.snapshot.formats)
     if len(names) > 1 or any(name not in known or NamedFile(*known[name]).subject != named.subject for name in names):
         raise Forbidden("Invalid link.", code="invalid_link")

@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections.abc import Callable
 
+import openpyxl
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -40,7 +41,7 @@ def test_download_is_the_published_file(files: Page) -> None:
     with files.expect_download() as downloading:
         files.get_by_role("link", name="Download Member Details as CSV").click()
     download = downloading.value
-    assert download.suggested_filename == "members.csv.gz"
+    assert re.fullmatch(r"northlight-theatre-members-\d{4}-\d\d-\d\d\.csv\.gz", download.suggested_filename)
     rows = list(csv.reader(io.StringIO(gzip.decompress(download.path().read_bytes()).decode())))
     assert rows[0][0] == "MEMBER_ID"
     assert len(rows) == 401
@@ -58,7 +59,7 @@ def test_all_files_are_one_archive(files: Page, service: Service) -> None:
     with files.expect_download() as downloading:
         files.get_by_role("link", name=re.compile("Download all nine CSV")).click()
     download = downloading.value
-    assert re.fullmatch(r"daybreak-\d{4}-\d\d-\d\d-csv\.zip", download.suggested_filename)
+    assert re.fullmatch(r"northlight-theatre-csv-\d{4}-\d\d-\d\d\.zip", download.suggested_filename)
     with zipfile.ZipFile(download.path()) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
@@ -89,11 +90,31 @@ def test_archive_needs_the_download_permission(sign_in_as: Callable[..., Page], 
     assert page.request.get(service.account(directory.UNKNOWN, "files/all.zip")).status == 404
 
 
-def test_spreadsheet_safe_copy_has_no_formula(files: Page) -> None:
-    row = open_drawer(files)
+def test_excel_button_downloads_a_workbook(files: Page, service: Service) -> None:
+    row = files.locator(".resource", has_text="Member Details")
     with files.expect_download() as downloading:
-        row.get_by_role("link", name="Spreadsheet-safe CSV").click()
-    content = downloading.value.path().read_bytes()
+        row.get_by_role("link", name="Excel").click()
+    assert re.fullmatch(r"northlight-theatre-members-\d{4}-\d\d-\d\d\.xlsx", downloading.value.suggested_filename)
+    sheet = openpyxl.load_workbook(downloading.value.path()).worksheets[0]
+    cells = [cell.value for row in sheet.iter_rows() for cell in row]
+    assert sheet.max_row == 401
+    assert '=HYPERLINK("http://x.example")' in cells
+    assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {"s", "n", "b", "d"}, "no formula"
+
+
+def test_archive_for_excel_has_workbooks(files: Page, service: Service) -> None:
+    day = r"\d{4}-\d\d-\d\d"
+    found = files.request.get(service.account(directory.NORTHLIGHT, "files/all.zip?format=excel"))
+    assert re.search(rf'"northlight-theatre-excel-{day}\.zip"', found.headers["content-disposition"])
+    with zipfile.ZipFile(io.BytesIO(found.body())) as archive:
+        assert archive.testzip() is None
+        assert len(archive.namelist()) == 9
+        assert {name.rpartition(".")[2] for name in archive.namelist()} <= {"xlsx", "csv"}
+
+
+def test_spreadsheet_safe_copy_has_no_formula(files: Page, service: Service) -> None:
+    address = service.account(directory.NORTHLIGHT, "files/members/spreadsheet-safe.csv")
+    content = files.request.get(address).body()
     assert content.startswith(b"\xef\xbb\xbf")
     rows = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
     assert len(rows) == 401

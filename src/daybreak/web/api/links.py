@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -52,6 +53,9 @@ class _LinkEndpoint:
         )
         # An object store sends one representation only.
         redirect = representation == stored_representation(resource, file_format, serve_gzip_as)
+        if opened.saved_name is not None:
+            name = opened.saved_name._replace(file_name=representation.file_name).text
+            representation = replace(representation, file_name=name)
         return await self._sender.send(request, opened, entity_of(opened.file, representation), redirect=redirect)
 
 

@@ -62,9 +62,9 @@ def _about_files(settings: Settings) -> Sequence[Answer]:
         Answer(
             "spreadsheet",
             "How do I open a file in a spreadsheet?",
-            "Download Spreadsheet-safe CSV from the preview of the file. It is not compressed, and texts that "
-            "a spreadsheet would evaluate as formulas begin with an apostrophe. Import phone numbers and ids as "
-            "text, so that they keep their plus sign and zeros.",
+            "Choose Excel on the Files page. Phone numbers keep their plus sign, and ids keep their zeros. A large "
+            "file is a CSV file, in which texts that a spreadsheet would evaluate as formulas begin with an "
+            "apostrophe. Import its phone numbers and ids as text.",
         ),
     )
 

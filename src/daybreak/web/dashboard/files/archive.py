@@ -1,32 +1,71 @@
-"""All files of an account as one zip archive, written while it is sent.
-
-The files are compressed already, so they are stored as they are. Memory does not depend on their size.
-"""
+"""All files of an account as one zip archive, written while it is sent. Memory does not depend on their size."""
 
 from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from starlette.concurrency import iterate_in_threadpool
 
-from daybreak.filestore.file_store import FileStore
+from daybreak.catalogue.formats import format_named
+from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.stored_columns import resource_at
+from daybreak.domain.snapshot import Snapshot
+from daybreak.web.dashboard.file_names import download_name
+from daybreak.web.dashboard.files.queries import PublishedFiles
+from daybreak.web.dashboard.files.readers import spreadsheet_safe_csv
+from daybreak.web.dashboard.files.workbooks import fits_in_a_workbook, workbook
+from daybreak.web.dashboard.page_request import PageRequest
+
+EXCEL = "excel"
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """One file of the archive: its name in it, its key in the file store, and its size."""
+    """One file of the archive: its name in it, its content, and its size if it is stored as it is, else None.
+
+    Published files are compressed already. Others are compressed in the archive.
+    """
 
     name: str
-    key: str
-    size_bytes: int
+    read: Callable[[], Iterator[bytes]]
+    size_bytes: int | None = None
+
+
+def stored_files(
+    page: PageRequest, published: PublishedFiles, snapshot: Snapshot, format_name: str
+) -> list[ArchivedFile]:
+    """Return the files of a snapshot in one format."""
+    entries, read = published.entries_of(snapshot), page.dashboard.services.files.read
+    stored = [
+        (resource.file_name(format_named(format_name)), entries[resource.name].formats[format_name])
+        for resource in RESOURCES
+        if resource.name in entries and format_name in entries[resource.name].formats
+    ]
+    return [ArchivedFile(name, partial(read, file.key), size_bytes=file.bytes) for name, file in stored]
+
+
+async def excel_files(page: PageRequest, published: PublishedFiles, snapshot: Snapshot) -> list[ArchivedFile]:
+    """Return the files of a snapshot as workbooks, the large ones as spreadsheet-safe CSV."""
+    entries, files = published.entries_of(snapshot), page.dashboard.services.files
+    columns = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.columns(snapshot.snapshot_id))
+    archived = []
+    for name in (each.name for each in RESOURCES if each.name in entries):
+        entry, resource = entries[name], resource_at(name, columns)
+        if "csv" not in entry.formats:
+            continue
+        is_small, key = fits_in_a_workbook(resource, entry.rows), entry.formats["csv"].key
+        file_name = download_name(page, name, snapshot.as_of, ".xlsx" if is_small else ".csv")
+        content = workbook if is_small else spreadsheet_safe_csv
+        archived.append(ArchivedFile(file_name, partial(content, files, resource, key)))
+    return archived
 
 
 async def archive_pieces(
-    store: FileStore,
     files: Sequence[ArchivedFile],
     modified_at: datetime,
     before_file: Callable[[ArchivedFile], Awaitable[None]],
@@ -41,10 +80,11 @@ async def archive_pieces(
             await before_file(file)
             entry = zipfile.ZipInfo(file.name, modified_at.timetuple()[:6])
             # Files over 4 GiB need the larger fields of ZIP64.
-            entry.file_size = file.size_bytes
+            entry.file_size = file.size_bytes or 0
+            entry.compress_type = zipfile.ZIP_DEFLATED if file.size_bytes is None else zipfile.ZIP_STORED
             entry.external_attr = 0o644 << 16
-            with archive.open(entry, "w") as target:
-                async for piece in iterate_in_threadpool(store.read(file.key)):
+            with archive.open(entry, "w", force_zip64=file.size_bytes is None) as target:
+                async for piece in iterate_in_threadpool(file.read()):
                     target.write(piece)
                     yield output.take()
     # The directory of the archive, which an error leaves out.

@@ -1,4 +1,4 @@
-"""Handlers of the Files pages: overview, download, preview, spreadsheet-safe copy."""
+"""Handlers of the Files pages: overview, downloads, previews, copies for spreadsheets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from starlette.responses import Response
 
 from daybreak import downloads
 from daybreak.catalogue.formats import format_named
-from daybreak.catalogue.resources import RESOURCES, resource_named
-from daybreak.domain.errors import FileStoreError, NotFound
+from daybreak.catalogue.resources import resource_named
+from daybreak.domain.errors import FileStoreError, InvalidRequest, NotFound
 from daybreak.web.curl_commands import HEADER_FILE, save_token_command
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
-from daybreak.web.dashboard.files.archive import ArchivedFile, archive_pieces
+from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
+from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pieces, excel_files, stored_files
 from daybreak.web.dashboard.files.queries import (
+    RequestedEntry,
     files_unavailable,
     load_published_files,
     load_requested_delta,
@@ -31,11 +33,13 @@ from daybreak.web.dashboard.files.view import (
     resource_rows,
     snapshot_options,
 )
+from daybreak.web.dashboard.files.workbooks import XLSX_MEDIA_TYPE, fits_in_a_workbook, workbook
 from daybreak.web.dashboard.freshness.queries import load_freshness
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import is_partial, render_template
+from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
 from daybreak.web.http.streaming import streamed
 from daybreak.web.transfers import with_first_piece
 
@@ -82,39 +86,37 @@ async def download_file(page: PageRequest) -> Response:
         page.caller,
         snapshot_id=page.request.query_params.get("snapshot") or None,
     )
-    return Response(status_code=302, headers={"Location": issued.url, "Cache-Control": "no-store"})
+    return Response(status_code=302, headers={"Location": named_link(page, issued), "Cache-Control": "no-store"})
 
 
 async def download_all(page: PageRequest) -> Response:
-    """Stream all files of the account in one format as a zip archive. Each file is recorded in the audit trail."""
+    """Stream all files of the account in one format, or for Excel, as a zip archive.
+
+    Each file is recorded in the audit trail.
+    """
     services = page.dashboard.services
-    name = page.request.query_params.get("format", services.settings.snapshot.formats[0])
-    if name not in services.settings.snapshot.formats:
+    kind = page.request.query_params.get("format", services.settings.snapshot.formats[0])
+    if kind not in (*services.settings.snapshot.formats, EXCEL):
         raise unknown_file()
     published, snapshot = await load_requested_snapshot(page)
-    entries = published.entries_of(snapshot)
-    stored = [(resource, entries[resource.name].formats) for resource in RESOURCES if resource.name in entries]
-    archived = [
-        ArchivedFile(resource.file_name(format_named(name)), formats[name].key, formats[name].bytes)
-        for resource, formats in stored
-        if name in formats
-    ]
+    if kind == EXCEL:
+        archived = await excel_files(page, published, snapshot)
+    else:
+        archived = stored_files(page, published, snapshot, kind)
 
     async def record(file: ArchivedFile) -> None:
         details = {"file": file.name, "snapshot_id": snapshot.snapshot_id, "bytes": file.size_bytes}
-        await page.record("file.fetched", {**details, "archive": True})
+        known = {name: value for name, value in details.items() if value is not None}
+        await page.record("file.fetched", {**known, "archive": True})
 
-    headers = {
-        "Content-Disposition": f'attachment; filename="daybreak-{snapshot.as_of:%Y-%m-%d}-{name}.zip"',
-        "Cache-Control": "no-store",
-    }
-    pieces = archive_pieces(services.files, archived, snapshot.as_of, record)
+    pieces = archive_pieces(archived, snapshot.as_of, record)
     if page.request.method == "GET":
         try:
             # Read the first piece before the response starts, while an error page is still possible.
             pieces = await with_first_piece(pieces)
-        except FileStoreError:
+        except (FileStoreError, csv.Error):
             raise files_unavailable() from None
+    headers = download_headers(download_name(page, kind, snapshot.as_of, ".zip"))
     return streamed(page.request, pieces, media_type="application/zip", headers=headers)
 
 
@@ -153,22 +155,41 @@ async def preview_changes(page: PageRequest) -> Response:
 
 async def download_spreadsheet_safe(page: PageRequest) -> Response:
     """Stream the spreadsheet-safe copy of a CSV file and record the download in the audit trail."""
-    found = await load_requested_entry(page)
-    if "csv" not in found.entry.formats:
-        raise NotFound("This service does not write CSV files.", code="unknown_file")
-    services = page.dashboard.services
-    pieces = spreadsheet_safe_csv(services.files, found.resource, found.entry.formats["csv"].key)
+    found, key = await _requested_csv(page)
+    pieces = spreadsheet_safe_csv(page.dashboard.services.files, found.resource, key)
     try:
         # Read the first piece before the response starts, while an error page is still possible.
         first = await page.dashboard.run_task(page.client_id, lambda: next(pieces, b""))
     except (FileStoreError, csv.Error):
         raise files_unavailable() from None
-    name = f"{found.resource.name}-spreadsheet-safe.csv"
+    name = download_name(page, found.resource.name, found.snapshot.as_of, ".csv")
     if page.request.method == "GET":
-        await page.record("file.fetched", {"file": name, "snapshot_id": found.snapshot.snapshot_id})
-    return streamed(
-        page.request,
-        chain((first,), pieces),
-        media_type="text/csv; charset=utf-8; header=present",
-        headers={"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"},
-    )
+        details = {"file": f"{found.resource.name}.csv", "snapshot_id": found.snapshot.snapshot_id}
+        await page.record("file.fetched", details)
+    headers = download_headers(name)
+    return streamed(page.request, chain((first,), pieces), media_type=CSV_MEDIA_TYPE, headers=headers)
+
+
+async def download_workbook(page: PageRequest) -> Response:
+    """Return a small file as an Excel workbook, and record the download in the audit trail."""
+    found, key = await _requested_csv(page)
+    if not fits_in_a_workbook(found.resource, found.entry.rows):
+        raise InvalidRequest("This file is too large for a workbook. Download the spreadsheet-safe CSV.")
+    files = page.dashboard.services.files
+    try:
+        content = await page.dashboard.run_task(page.client_id, lambda: b"".join(workbook(files, found.resource, key)))
+    except (FileStoreError, csv.Error):
+        raise files_unavailable() from None
+    name = download_name(page, found.resource.name, found.snapshot.as_of, ".xlsx")
+    if page.request.method == "GET":
+        details = {"file": f"{found.resource.name}.xlsx", "snapshot_id": found.snapshot.snapshot_id}
+        await page.record("file.fetched", {**details, "bytes": len(content)})
+    return Response(content, headers=download_headers(name), media_type=XLSX_MEDIA_TYPE)
+
+
+async def _requested_csv(page: PageRequest) -> tuple[RequestedEntry, str]:
+    """Return the entry that a request names, and the key of its CSV file. Raises NotFound."""
+    found = await load_requested_entry(page)
+    if "csv" not in found.entry.formats:
+        raise NotFound("This service does not write CSV files.", code="unknown_file")
+    return found, found.entry.formats["csv"].key

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
@@ -19,13 +19,12 @@ from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.filestore.file_store import FileStore
-from daybreak.web.dashboard.formulas import escape_formulas
+from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
 PREVIEW_ROWS = 50
 _PREVIEW_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 20
 _MAXIMUM_CELL_CHARACTERS = 64 << 20
-_PIECE_CHARACTERS = 256 * 1024
 
 
 def decompress(pieces: Iterable[bytes], *, maximum_bytes: int | None = None) -> Iterator[bytes]:
@@ -110,23 +109,9 @@ def first_changes(store: FileStore, resource: Resource, delta: ResourceDelta) ->
 
 
 def spreadsheet_safe_csv(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
-    """Yield a copy of a CSV file in which no text cell is evaluated as a formula.
-
-    It starts with a byte-order mark and has CRLF line ends, as spreadsheets expect. Every cell is
-    quoted, because some spreadsheets also split lines at semicolons and tabs.
-    """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
-    text_columns = [index for index, column in enumerate(resource.columns) if column.type is ColumnType.TEXT]
-    buffer.write("\ufeff")
-    writer.writerow(resource.column_names)
-    for row in csv_rows(store, key):
-        writer.writerow(_escape_columns(row, text_columns))
-        if buffer.tell() >= _PIECE_CHARACTERS:
-            yield buffer.getvalue().encode()
-            buffer.seek(0)
-            buffer.truncate()
-    yield buffer.getvalue().encode()
+    """Yield a copy of a CSV file in which no text cell is evaluated as a formula."""
+    text_columns = {index for index, column in enumerate(resource.columns) if column.type is ColumnType.TEXT}
+    return spreadsheet_csv(chain([resource.column_names], csv_rows(store, key)), text_columns=text_columns)
 
 
 def cell_text(value: object) -> str | None:
@@ -156,10 +141,3 @@ def _first_csv_rows(store: FileStore, resource: Resource, key: str) -> list[list
     except csv.Error:
         return rows
     return rows
-
-
-def _escape_columns(row: list[str], columns: Sequence[int]) -> list[str]:
-    for index in columns:
-        if index < len(row):
-            row[index] = escape_formulas(row[index])
-    return row

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
@@ -9,9 +11,11 @@ from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.proof.report import incomplete_resources
 from daybreak.web.curl_commands import HEADER_FILE, download_command, file_url
+from daybreak.web.dashboard.files.archive import EXCEL
 from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.source_rows import verify_command
 from daybreak.web.dashboard.files.trend import row_change, sparkline
+from daybreak.web.dashboard.files.workbooks import MAXIMUM_SHEET_ROWS, fits_in_a_sheet, fits_in_a_workbook
 from daybreak.web.dashboard.formatting import format_changes, make_visible
 from daybreak.web.dashboard.page_request import PageRequest
 
@@ -37,11 +41,31 @@ def snapshot_options(published: PublishedFiles, selected: Snapshot | None) -> li
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class ExcelDownload:
+    """How a file opens in Excel: its URL and kind of file, or why it does not."""
+
+    url: str = ""
+    label: str = ""
+    refusal: str = ""
+
+
+def excel_download(page: PageRequest, resource: Resource, entry: ManifestEntry, query: str) -> ExcelDownload:
+    """Return a workbook for a small file, else a spreadsheet-safe CSV. A sheet has no more than 1,048,576 rows."""
+    if "csv" not in entry.formats:
+        return ExcelDownload()
+    if not fits_in_a_sheet(entry.rows):
+        return ExcelDownload(refusal=f"Too long for Excel, which shows {MAXIMUM_SHEET_ROWS:,} rows.")
+    if fits_in_a_workbook(resource, entry.rows):
+        return ExcelDownload(page.url(f"files/{resource.name}/workbook.xlsx") + query, "XLSX")
+    return ExcelDownload(page.url(f"files/{resource.name}/spreadsheet-safe.csv") + query, "CSV")
+
+
 def archive_options(page: PageRequest, published: PublishedFiles, snapshot: Snapshot) -> list[dict[str, object]]:
-    """Return a download of all files for each configured format."""
+    """Return a download of all files for each configured format, and one for Excel."""
     entries = published.entries_of(snapshot).values()
     query = "" if published.is_published(snapshot) else f"&snapshot={snapshot.snapshot_id}"
-    return [
+    options: list[dict[str, object]] = [
         {
             "label": _FORMAT_LABELS[name],
             "url": f"{page.url('files/all.zip')}?format={name}{query}",
@@ -50,6 +74,9 @@ def archive_options(page: PageRequest, published: PublishedFiles, snapshot: Snap
         for name in page.dashboard.services.settings.snapshot.formats
         if any(name in entry.formats for entry in entries)
     ]
+    if any("csv" in entry.formats for entry in entries):
+        options.append({"label": "Excel", "url": f"{page.url('files/all.zip')}?format={EXCEL}{query}", "bytes": None})
+    return options
 
 
 def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapshot) -> list[dict[str, object]]:
@@ -90,7 +117,7 @@ def preview_context(
         "description": resource.description,
         "columns": resource.columns,
         "downloads": _downloads(page, resource, entry, query),
-        "spreadsheet_url": page.url(f"files/{resource.name}/spreadsheet-safe.csv") + query if "csv" in formats else "",
+        "excel": excel_download(page, resource, entry, query),
         "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv")),
         "curl_note": "" if is_published else "The API serves the newest files. Use the buttons for this snapshot.",
         "verify": verify_command(resource) if is_published else "",
@@ -138,6 +165,7 @@ def _resource_item(page: PageRequest, resource: Resource, entry: ManifestEntry, 
         "bytes": entry.formats[formats[0]].bytes if formats else None,
         "bytes_label": f"{_FORMAT_LABELS[formats[0]]}, compressed" if formats else "",
         "downloads": _downloads(page, resource, entry, query),
+        "excel": excel_download(page, resource, entry, query),
         "preview_url": page.url(f"files/{resource.name}/preview") + query,
     }
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from daybreak.insight.periods import Bucket
-from daybreak.web.dashboard.formulas import escape_formulas
+from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
 ColumnKind = Literal["text", "count", "share", "ratio", "date"]
 Cell = str | int | float | Bucket | None
@@ -76,16 +73,7 @@ def block_csv(block: Block) -> bytes:
     """Return the rows of a block for spreadsheets, with formulas escaped. Buckets are their first and last day."""
     first, *others = (column.label for column in block.columns)
     header = ["From", "To", *others] if block.by_period else [first, *others]
-    return csv_text([header, *(_csv_row(row) for row in block.rows)]).encode()
-
-
-def csv_text(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as a CSV file that starts with a byte-order mark, with formulas escaped."""
-    text = io.StringIO()
-    text.write("\ufeff")
-    writer = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
-    writer.writerows([escape_formulas(cell) for cell in row] for row in rows)
-    return text.getvalue()
+    return b"".join(spreadsheet_csv([header, *(_csv_row(row) for row in block.rows)]))
 
 
 def _csv_row(row: Row) -> list[str]:

@@ -13,6 +13,7 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.insight.campaign_list import ORDERS, CampaignQuery
 from daybreak.insight.figures import CampaignDetails, CampaignFigures
 from daybreak.insight.periods import RANGES
+from daybreak.web.dashboard.file_names import download_name
 from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.queries import load_status
 from daybreak.web.dashboard.insight.cache import FigureCache
@@ -110,7 +111,7 @@ async def download_campaign_block(cache: FigureCache, page: PageRequest) -> Resp
     name = page.request.path_params["block"]
     if name not in blocks:
         raise NotFound("No such table.", code="unknown_file")
-    file_name = f"campaign-{details.campaign.campaign_id}-{name}.csv"
+    file_name = download_name(page, f"campaign-{details.campaign.campaign_id}-{name}", found.snapshot.as_of, ".csv")
     return await block_response(page, blocks[name], file_name, {"snapshot_id": found.snapshot.snapshot_id})
 
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from daybreak.domain.errors import NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
+from daybreak.web.dashboard.file_names import download_name
 from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.queries import load_status
 from daybreak.web.dashboard.insight.cache import FigureCache
@@ -59,7 +60,7 @@ async def download_block(cache: FigureCache, page: PageRequest) -> Response:
     found = await _load(cache, page, complete=True)
     if found is None:
         raise no_files()
-    file_name = f"insight-{name}-{found.selection.period.last:%Y-%m-%d}.csv"
+    file_name = download_name(page, f"insight-{name}", found.selection.period.last, ".csv")
     details = {"snapshot_id": found.snapshot_id, "range": found.selection.range_name}
     return await block_response(page, found.view.blocks[name], file_name, details)
 

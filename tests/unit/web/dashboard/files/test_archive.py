@@ -5,7 +5,7 @@ import io
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -14,27 +14,26 @@ from daybreak.web.dashboard.files.archive import ArchivedFile, archive_pieces
 
 NOW = datetime(2026, 11, 25, 3, 12, tzinfo=UTC)
 CONTENTS = {"a": b"first" * 1000, "b": b"", "c": bytes(range(256)) * 50}
-FILES = [ArchivedFile(f"{key}.csv.gz", key, len(content)) for key, content in CONTENTS.items()]
 
 
-class Store:
-    """File store that returns contents in small pieces, and fails for the key `lost`."""
+def read(key: str) -> Iterator[bytes]:
+    """Yield a content in small pieces. Fails for the key `lost`."""
+    if key == "lost":
+        raise FileDamaged("lost")
+    content = CONTENTS[key]
+    yield from (content[start : start + 700] for start in range(0, len(content), 700))
 
-    def read(self, key: str) -> Iterator[bytes]:
-        if key == "lost":
-            raise FileDamaged("lost")
-        content = CONTENTS[key]
-        yield from (content[start : start + 700] for start in range(0, len(content), 700))
+
+FILES = [ArchivedFile(f"{key}.csv.gz", partial(read, key), len(content)) for key, content in CONTENTS.items()]
 
 
 def collect(files: list[ArchivedFile], recorded: list[str]) -> bytes:
-    store: Any = Store()
 
     async def record(file: ArchivedFile) -> None:
         recorded.append(file.name)
 
     async def run() -> bytes:
-        return b"".join([piece async for piece in archive_pieces(store, files, NOW, record)])
+        return b"".join([piece async for piece in archive_pieces(files, NOW, record)])
 
     return asyncio.run(run())
 
@@ -51,8 +50,15 @@ def test_archive_stores_files_unchanged() -> None:
     assert recorded == ["a.csv.gz", "b.csv.gz", "c.csv.gz"]
 
 
+def test_other_files_are_compressed() -> None:
+    with zipfile.ZipFile(io.BytesIO(collect([ArchivedFile("a.csv", partial(read, "a"))], []))) as archive:
+        (entry,) = archive.infolist()
+        assert (archive.read(entry), entry.compress_type) == (CONTENTS["a"], zipfile.ZIP_DEFLATED)
+        assert entry.compress_size < entry.file_size
+
+
 def test_unreadable_file_ends_the_archive() -> None:
     recorded: list[str] = []
     with pytest.raises(FileDamaged):
-        collect([FILES[0], ArchivedFile("lost.csv.gz", "lost", 5), FILES[2]], recorded)
+        collect([FILES[0], ArchivedFile("lost.csv.gz", partial(read, "lost"), 5), FILES[2]], recorded)
     assert recorded == ["a.csv.gz", "lost.csv.gz"]

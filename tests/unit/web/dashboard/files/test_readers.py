@@ -16,7 +16,7 @@ from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.filestore.file_store import FileStore
 from daybreak.web.dashboard.files.readers import decompress, first_rows, split_lines, spreadsheet_safe_csv
-from daybreak.web.dashboard.formulas import escape_formulas
+from daybreak.web.dashboard.spreadsheets import escape_formulas
 
 RESOURCE = resource_named("custom_member_data")
 CELLS = st.one_of(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.web.dashboard.formulas import escape_formulas
+from daybreak.web.dashboard.spreadsheets import escape_formulas
 
 SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 PARTS = [

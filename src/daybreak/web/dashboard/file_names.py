@@ -1,0 +1,37 @@
+"""Names of the files that the dashboard sends. They carry the account and the day: `acme-members-2026-11-27.csv.gz`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import date
+
+from daybreak.catalogue.saved_names import saved_name
+from daybreak.downloads import IssuedLink
+from daybreak.web.dashboard.page_request import PageRequest
+
+_MAXIMUM_ACCOUNT_LENGTH = 40
+
+
+def download_name(page: PageRequest, name: str, day: date, ending: str) -> str:
+    """Return the name of a file of the account in the path. A time stands for its day."""
+    return saved_name(_account_slug(page), day, name + ending)
+
+
+def download_headers(name: str) -> dict[str, str]:
+    """Return the headers of a file that browsers save under this name."""
+    return {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+
+
+def named_link(page: PageRequest, issued: IssuedLink) -> str:
+    """Return the URL of a link whose file browsers save with the name of the account and the day."""
+    name = saved_name(_account_slug(page), issued.file.as_of, issued.named.name)
+    return issued.url.removesuffix(issued.named.name) + name
+
+
+def _account_slug(page: PageRequest) -> str:
+    """Return the name of the account in ASCII letters and digits, or the start of its id if the name has none."""
+    name = next(entry.account.name for entry in page.accounts if entry.account.client_id == page.client_id)
+    ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    slug = re.sub("[^a-z0-9]+", "-", ascii_name.lower())[:_MAXIMUM_ACCOUNT_LENGTH].strip("-")
+    return slug or page.client_id[:8]
