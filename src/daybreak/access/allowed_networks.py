@@ -15,12 +15,20 @@ _Network = IPv4Network | IPv6Network
 def parse_networks(texts: Iterable[str]) -> tuple[str, ...]:
     """Return networks in CIDR form, without repetitions, in the order of the texts. An address is a network of one.
 
-    Raises InvalidRequest. Its message names the invalid text.
+    Raises InvalidRequest. Its message names the invalid texts, up to 50.
     """
-    networks = tuple(dict.fromkeys(str(_parsed(text)) for text in texts))
+    networks, remedies = dict[str, None](), []
+    for text in texts:
+        try:
+            networks[str(_parsed(text))] = None
+        except ValueError as error:
+            remedies.append(str(error))
     if len(networks) > MAX_NETWORKS:
-        raise _invalid(f"Use up to {MAX_NETWORKS} addresses and networks.")
-    return networks
+        remedies.append(f"Use up to {MAX_NETWORKS} addresses and networks.")
+    if remedies:
+        faults = tuple(FieldFault("/allowed_networks", remedy) for remedy in remedies[:MAX_NETWORKS])
+        raise InvalidRequest(f"Invalid allowed addresses. {' '.join(fault.detail for fault in faults)}", faults=faults)
+    return tuple(networks)
 
 
 def allows(networks: Sequence[str], address: str) -> bool:
@@ -43,6 +51,7 @@ def _networks(texts: tuple[str, ...]) -> tuple[_Network, ...]:
 
 
 def _parsed(text: str) -> _Network:
+    """Return the network. Raises ValueError with the remedy."""
     shown = text.strip()[:60]
     try:
         network = ip_network(text.strip())
@@ -52,13 +61,9 @@ def _parsed(text: str) -> _Network:
         if isinstance(network, IPv4Network) or network.network_address.ipv4_mapped is None:
             return network
         # Addresses of clients are compared in their IPv4 form.
-        raise _invalid(f"{shown} contains an IPv4 address. Write it as IPv4.")
+        raise ValueError(f"{shown} contains an IPv4 address. Write it as IPv4.")
     try:
         containing = ip_network(text.strip(), strict=False)
     except ValueError:
-        raise _invalid(f"{shown!r} is not an address or a network. Use one such as 203.0.113.0/24.") from None
-    raise _invalid(f"{shown} is an address within a network. Use {containing}.")
-
-
-def _invalid(remedy: str) -> InvalidRequest:
-    return InvalidRequest(f"Invalid allowed addresses. {remedy}", faults=(FieldFault("/allowed_networks", remedy),))
+        raise ValueError(f"{shown!r} is not an address or a network. Use one such as 203.0.113.0/24.") from None
+    raise ValueError(f"{shown} is an address within a network. Use {containing}.")

@@ -42,6 +42,7 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     client_id: str | None = None
     seat_id: str | None = None
+    subject: str | None = None
     actor: str | None = None
     action: str | None = None
     since: datetime | None = None

@@ -103,6 +103,7 @@ def _ids(part: sa.ColumnElement[bool], query: AuditQuery) -> sa.Select[tuple[int
     columns = audit_events.c
     filters: list[tuple[object, Callable[[Any], sa.ColumnElement[bool]]]] = [
         (query.seat_id, columns.seat_id.__eq__),
+        (query.subject, columns.subject.__eq__),
         (query.actor, columns.actor.__eq__),
         (query.actor_contains, lambda text: columns.actor.icontains(text, autoescape=True)),
         (query.action, _matches_action),

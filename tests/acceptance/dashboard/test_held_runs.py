@@ -48,7 +48,7 @@ def test_decision_on_held_snapshot_needs_a_reason(
     reason = page.get_by_label("Reason")
     reason.fill("   ")
     page.get_by_role("button", name="Discard").click()
-    expect(page.get_by_text("Enter a reason.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("Enter a reason.")
     reason.fill("The platform was half empty.")
     page.get_by_role("button", name="Discard").dblclick()
     expect(page.get_by_text("Snapshot discarded.")).to_be_visible()

@@ -30,9 +30,9 @@ def test_password_change_ends_other_sessions(
         page.get_by_role("button", name="Change password").click()
 
     change(directory.PASSWORD, "eleven foxes under glass", "eleven foxes under grass")
-    expect(page.get_by_text("The passwords do not match.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("The passwords do not match.")
     change("wrong", "eleven foxes under glass", "eleven foxes under glass")
-    expect(page.get_by_text("The current password is wrong.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("The current password is wrong.")
     change(directory.PASSWORD, "eleven foxes under glass", "eleven foxes under glass")
     expect(page.get_by_text("Password changed.")).to_be_visible()
     elsewhere.reload()

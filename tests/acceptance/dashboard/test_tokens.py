@@ -120,14 +120,14 @@ def test_password_is_required_before_a_secret(
     expect(page.get_by_role("heading", name="Confirm your password")).to_be_visible()
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("button", name="Continue").click()
-    expect(page.get_by_text("The password is wrong.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("The password is wrong.")
     page.get_by_label("Password").fill(directory.PASSWORD)
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_label("Name")).to_have_value("kept")
     page.get_by_label("Name").fill("")
     page.locator("#f-name").evaluate("field => { field.required = false; }")
     page.get_by_role("button", name="Create token").click()
-    expect(page.get_by_text("Use 1 to 80 characters")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("Use 1 to 80 characters")
     ignore_failed_loads(console_messages, 400, 401)
 
 

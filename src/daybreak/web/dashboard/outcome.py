@@ -101,7 +101,7 @@ def rejected(error: DaybreakError, field_name: str) -> PageOutcome:
     """
     status, headers = status_of(error), error_headers(error)
     if isinstance(error, InvalidRequest):
-        message = error.faults[0].detail if error.faults else error.message
+        message = "\n".join(fault.detail for fault in error.faults) or error.message
         return PageOutcome(status, headers, errors={field_name: message}, code=error.code)
     if isinstance(error, Unauthenticated):
         return PageOutcome(status, headers, errors={field_name: error.message}, code=error.code)

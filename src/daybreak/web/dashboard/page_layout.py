@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.responses import Response
@@ -29,8 +30,8 @@ def render_page(
     section = str(context.get("section", page.policy.section))
     account = next((entry.account for entry in page.accounts if entry.account.client_id == client_id), None)
 
-    def account_url(path: str) -> str:
-        return f"{dashboard.root}/dashboard/{client_id}/{path}"
+    def account_url(path: str, **query: str) -> str:
+        return f"{dashboard.root}/dashboard/{client_id}/{path}" + (f"?{urlencode(query)}" if query else "")
 
     layout: dict[str, object] = {
         "seat": page.seat,

@@ -172,6 +172,7 @@ def _token_routes(page: PageRoutes) -> list[PageRoute]:
         *page.form(f"{_TOKENS}/new", tokens.show_new_token_form, tokens.create_token, new),
         *page.form(token, tokens.show_token, tokens.change_token, policy()),
         page.get(f"{token}/first-use", tokens.show_first_use, policy(is_activity=False)),
+        page.get(f"{token}/trace", tokens.show_trace, policy(is_activity=False)),
         *page.confirmation(f"{token}/revoke", tokens.confirm_revocation, tokens.revoke_token, policy()),
     ]
 

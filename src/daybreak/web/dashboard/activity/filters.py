@@ -9,6 +9,7 @@ from daybreak.access.authorization import readable_audit_seat
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest
+from daybreak.domain.identity import is_id
 from daybreak.web.dashboard.activity.labels import ACTION_LABELS
 from daybreak.web.dashboard.page_request import PageRequest
 
@@ -18,7 +19,7 @@ RESULTS = {"ok": "Succeeded", "failed": "Failed"}
 
 @dataclass(frozen=True, slots=True)
 class ActivityFilter:
-    """Action, part of the actor's email, result, and first and last UTC day; "" or None for no limit.
+    """Action, part of the actor's email, result, first and last UTC day, and API token; "" or None for no limit.
 
     `seat_id` is the only seat whose events the user may read, None for all seats.
     """
@@ -29,6 +30,7 @@ class ActivityFilter:
     result: str = ""
     since: date | None = None
     until: date | None = None
+    token: str = ""
 
     @property
     def values(self) -> dict[str, str]:
@@ -39,6 +41,7 @@ class ActivityFilter:
             "result": self.result,
             "since": self.since.isoformat() if self.since else "",
             "until": self.until.isoformat() if self.until else "",
+            "token": self.token,
         }
 
     @property
@@ -58,12 +61,13 @@ class ActivityFilter:
         return AuditQuery(
             client_id=client_id,
             seat_id=self.seat_id,
+            subject=f"token:{self.token}" if self.token else None,
             actor_contains=self.actor or None,
             action=self.action or None,
             succeeded=self.result == "ok" if self.result else None,
             since=datetime.combine(self.since, time(0), UTC) if self.since else None,
             until=self.end,
-            sign_ins=True,
+            sign_ins=not self.token,
             newest_first=True,
         )
 
@@ -76,9 +80,12 @@ def parse_filter(page: PageRequest) -> ActivityFilter:
         raise InvalidRequest("Unknown action in the URL.")
     if result and result not in RESULTS:
         raise InvalidRequest("Unknown result in the URL.")
+    token = parameters.get("token", "")
+    if token and not is_id(token):
+        raise InvalidRequest("Invalid token in the URL.")
     actor = parameters.get("actor", "").strip()[:MAX_EMAIL_LENGTH]
     since, until = _parse_day(parameters.get("since")), _parse_day(parameters.get("until"))
-    return ActivityFilter(readable_audit_seat(page.principal), action, actor, result, since, until)
+    return ActivityFilter(readable_audit_seat(page.principal), action, actor, result, since, until, token)
 
 
 def _parse_day(text: str | None) -> date | None:

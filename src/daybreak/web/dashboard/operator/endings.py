@@ -49,7 +49,7 @@ async def ending_webhooks(page: PageRequest, seat: Seat, client_id: str | None =
     """Return the enabled webhooks that a seat owns, on all accounts or on one."""
     owned = await page.dashboard.services.state.aread(lambda stores: stores.webhooks.list_owned(seat.seat_id))
     urls = [webhook.url for webhook in owned if client_id in (None, webhook.client_id)]
-    return _listed("Webhooks that are disabled until another owner or admin takes them over", urls)
+    return _listed("Webhooks that stop until another owner or admin takes them over", urls)
 
 
 def _token_texts(token: ApiToken, page: PageRequest) -> tuple[str, str, str]:

@@ -19,6 +19,7 @@ from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, 
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.tokens.trace import ACTION, load_trace
 from daybreak.web.dashboard.tokens.view import (
     DEFAULT_EXPIRY,
     DELIVERIES,
@@ -90,6 +91,8 @@ async def show_token(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respo
         "networks": fields.get("networks", "\n".join(token.allowed_networks)),
         "address": page.caller.address,
         "examples": first_request(page).examples(),
+        "trace": await load_trace(page, token),
+        "trace_query": {"token": token.token_id, "action": ACTION},
     }
     return render_page(page, "tokens/show.html", context, outcome)
 
@@ -102,6 +105,17 @@ async def show_first_use(page: PageRequest) -> Response:
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
     context: dict[str, object] = {"token": token_view(token, page.now), "account_url": page.url}
     return render_template(page.dashboard, page.request, "tokens/first_use.html", context)
+
+
+async def show_trace(page: PageRequest) -> Response:
+    """Return the partial about fetched files, which the page of a new token requests at intervals."""
+    token = await _requested_token(page)
+    context: dict[str, object] = {
+        "token": token_view(token, page.now),
+        "trace": await load_trace(page, token),
+        "account_url": page.url,
+    }
+    return render_template(page.dashboard, page.request, "tokens/trace.html", context)
 
 
 async def change_token(page: PageRequest) -> Response | PageOutcome:
@@ -130,7 +144,7 @@ async def confirm_revocation(page: PageRequest) -> Confirmation | Response:
         title="Revoke",
         name=token.name,
         text="Scripts using this token stop working immediately, including download links already issued. "
-        "You can't undo this.",
+        f"You can't undo this. {(await load_trace(page, token)).text}",
         facts=(
             ("Token", f"\N{HORIZONTAL ELLIPSIS}{token.last_four}"),
             ("Created", f"{format_datetime(token.created_at)} by {token.created_by_email}"),
