@@ -4,6 +4,8 @@
   `statement.json`.
 - `tables/{table}/v={n}/{table}.parquet`: the same Parquet files, in folders as Hive partitions.
 - `deltas/v={n}/{file}`: the deltas of the account's chain.
+- `iceberg/{table}/data/` and `iceberg/{table}/metadata/`: tables in the Iceberg format. Only prefixes that begin with
+  `iceberg/` list them, so that copies of a whole bucket leave them out.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, StoredFormat
 from daybreak.downloads import DownloadServices, NamedFile
 from daybreak.filestore.file_store import FileStore
+from daybreak.iceberg.metadata import ICEBERG_FOLDER, Table
+from daybreak.iceberg.tables import read_table
 from daybreak.snapshots.signed_statements import read_stored, statement_key
 from daybreak.state.stores import Stores
 
@@ -128,7 +132,7 @@ class AttachedFiles:
         Raises FileStoreError, Unavailable.
         """
         view = await self._services.state.aread(lambda stores: _read(stores, bucket, prefix))
-        found = [*_version_objects(view), *_table_objects(view), *_delta_objects(view)]
+        found = [*_version_objects(view), *_table_objects(view), *_delta_objects(view), *_iceberg_objects(view)]
         for folder, publication, pack in view.statements:
             found += await self._statement_objects(view, folder, publication, pack)
         return sorted((each for each in found if each.key.startswith(prefix)), key=lambda each: each.key)
@@ -175,8 +179,8 @@ class AttachedFiles:
 class _View:
     """What the database contains about the objects below a prefix.
 
-    `folders` are the folders of whole versions, `entries` the files of publications by snapshot and resource, and
-    `statements` the packs of statements with their folders.
+    `folders` are the folders of whole versions, `entries` the files of publications by snapshot and resource,
+    `tables` those in the Iceberg format, and `statements` the packs of statements with their folders.
     """
 
     bucket: Bucket
@@ -185,6 +189,7 @@ class _View:
     folders: tuple[tuple[str, Publication], ...]
     entries: Mapping[str, Mapping[str, ManifestEntry]]
     chain: Chain | None
+    tables: tuple[Table, ...]
     statements: tuple[tuple[str, Publication, str], ...] = ()
 
     def modified_at(self, publication: Publication) -> datetime:
@@ -220,8 +225,16 @@ def _read(stores: Stores, bucket: Bucket, prefix: str) -> _View:
         tuple(folder for folder in folders if folder[1].snapshot_id in entries),
         entries,
         stores.deltas.chain(bucket.client_id) if _overlaps(_DELTAS, prefix) else None,
+        tuple(_tables(stores, bucket.client_id, prefix)),
         tuple(_packs(stores, bucket.client_id, prefix, folders)),
     )
+
+
+def _tables(stores: Stores, client_id: str, prefix: str) -> Iterator[Table]:
+    if prefix.startswith(ICEBERG_FOLDER):
+        for name in RESOURCE_NAMES:
+            if _overlaps(f"{ICEBERG_FOLDER}{name}/", prefix):
+                yield read_table(stores, client_id, name)
 
 
 def _packs(
@@ -273,6 +286,17 @@ def _delta_objects(view: _View) -> Iterator[AttachedObject]:
             for full, stored in delta.formats.items():
                 named = NamedFile(resource_named(name), delta_format(full), each.publication.version)
                 yield _stored(folder + named.name, named, each.publication, stored, delta.lines)
+
+
+def _iceberg_objects(view: _View) -> Iterator[AttachedObject]:
+    for table in view.tables:
+        named = NamedFile(resource_named(table.name), format_named("parquet"))
+        files = {file.name: (version, file) for version in table.versions for file in version.files}
+        for name, (version, file) in files.items():
+            yield _stored(table.folder + name, named, version.publication, file.stored, file.rows)
+        for name, (version, content) in table.described(view.prefix.removeprefix(table.folder)).items():
+            digest = hashlib.sha256(content).hexdigest()
+            yield AttachedObject(table.folder + name, len(content), digest, version.publication.published_at, content)
 
 
 def _stored(key: str, named: NamedFile, publication: Publication, stored: StoredFormat, rows: int) -> AttachedObject:

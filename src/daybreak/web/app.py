@@ -22,6 +22,7 @@ from daybreak.web.api.s3_credentials import s3_credential_routes
 from daybreak.web.api.statements import statement_routes
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
+from daybreak.web.doors.iceberg.routes import iceberg_routes
 from daybreak.web.doors.s3.routes import s3_routes
 from daybreak.web.doors.sharing.routes import sharing_routes
 from daybreak.web.errors import exception_handlers
@@ -76,6 +77,7 @@ def create_app(services: Services, background: Background) -> Application:
         routes=[
             *api,
             *sharing_routes(services),
+            *iceberg_routes(services),
             *s3_routes(services, sender),
             *description_routes(dashboard, api),
             *dashboard_routes(dashboard),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 from starlette.responses import Response
 from starlette.types import Scope
 
 from daybreak.domain.errors import DaybreakError
+from daybreak.web.doors.iceberg.errors import iceberg_error, is_iceberg_path
 from daybreak.web.doors.s3.errors import is_s3_request, s3_error
 from daybreak.web.doors.sharing.errors import is_sharing_path, sharing_error
 from daybreak.web.http.problems import problem_response
@@ -25,8 +27,11 @@ class ErrorForm(Protocol):
 
 def protocol_form(scope: Scope) -> ErrorForm | None:
     """Return the form of errors of the protocol that a request uses, None for that of the API."""
-    if is_sharing_path(scope["path"]):
+    path = scope["path"]
+    if is_sharing_path(path):
         return sharing_error
+    if is_iceberg_path(path):
+        return partial(iceberg_error, path=path)
     return s3_error if is_s3_request(scope) else None
 
 

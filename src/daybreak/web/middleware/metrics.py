@@ -14,7 +14,13 @@ from daybreak.web.request_state import state_of
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 # What clients use, by the start of the route's path, and the name of what is left.
-_DOORS = {"/download/": "api", "/sharing/": "sharing", "/dashboard": "dashboard", "/unsubscribe": "dashboard"}
+_DOORS = {
+    "/download/": "api",
+    "/sharing/": "sharing",
+    "/iceberg/": "iceberg",
+    "/dashboard": "dashboard",
+    "/unsubscribe": "dashboard",
+}
 _OTHER_DOOR = "other"
 
 

@@ -1,0 +1,135 @@
+"""Table metadata: the kept versions of a table as snapshots, and the files that describe them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+
+from daybreak.catalogue.columns import Column, field_id
+from daybreak.domain.delta import Publication
+from daybreak.iceberg.manifests import DataFile, manifest, manifest_list, manifest_list_name, schema_of
+
+ICEBERG_FOLDER = "iceberg/"
+_NAME_MAPPING = "schema.name-mapping.default"
+# Below the ids of partition fields, which the specification starts at 1000.
+_LAST_PARTITION_ID = 999
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVersion:
+    """One publication of a table. A version without rows has no files."""
+
+    publication: Publication
+    columns: tuple[Column, ...]
+    files: tuple[DataFile, ...]
+
+    @property
+    def version(self) -> int:
+        """The number of the publication."""
+        return self.publication.version
+
+    @property
+    def metadata_name(self) -> str:
+        """The name of its metadata below the location of the table."""
+        return f"metadata/v{self.version}.metadata.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of an account with its kept versions, oldest first."""
+
+    client_id: str
+    name: str
+    versions: tuple[KeptVersion, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its files are in the bucket of the account."""
+        return f"{ICEBERG_FOLDER}{self.name}/"
+
+    @property
+    def location(self) -> str:
+        """The URL of the folder."""
+        return f"s3://{self.client_id}/{self.folder}".rstrip("/")
+
+    def described(self, prefix: str) -> dict[str, tuple[KeptVersion, bytes]]:
+        """Return the metadata files whose names begin with a prefix, and the first version that has each."""
+        found: dict[str, tuple[KeptVersion, bytes]] = {}
+        for number, each in enumerate(self.versions, 1):
+            if each.metadata_name.startswith(prefix):
+                found[each.metadata_name] = each, msgspec.json.encode(metadata(self, self.versions[:number]))
+            name = manifest_list_name(each.version, each.files)
+            if name.startswith(prefix):
+                found[name] = each, manifest_list(self.location, each.version, each.files)
+            for file in each.files:
+                if file.manifest_name.startswith(prefix):
+                    found.setdefault(file.manifest_name, (each, manifest(self.location, file)))
+        return found
+
+
+def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
+    """Return the metadata of a table whose latest version is the last one of `versions`."""
+    latest = versions[-1]
+    schemas = {each.columns: schema_of(each.columns, described=True) for each in versions}
+    ids = {field["id"] for schema in schemas.values() for field in schema["fields"]}
+    names = {column.name: field_id(column.name) for each in versions for column in each.columns}
+    name_mapping = [{"field-id": number, "names": [name]} for name, number in names.items()]
+    return {
+        "format-version": 2,
+        "table-uuid": str(uuid5(UUID(table.client_id), table.name)),
+        "location": table.location,
+        "last-sequence-number": latest.version,
+        "last-updated-ms": _milliseconds(latest.publication.published_at),
+        "last-column-id": max(ids),
+        "schemas": list(schemas.values()),
+        "current-schema-id": schemas[latest.columns]["schema-id"],
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": _LAST_PARTITION_ID,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {_NAME_MAPPING: msgspec.json.encode(name_mapping).decode()},
+        "current-snapshot-id": latest.version,
+        "snapshots": [
+            _snapshot(table, each, schemas[each.columns]["schema-id"], parent)
+            for each, parent in zip(versions, (None, *versions), strict=False)
+        ],
+        "snapshot-log": [
+            {"snapshot-id": each.version, "timestamp-ms": _milliseconds(each.publication.published_at)}
+            for each in versions
+        ],
+        "metadata-log": [],
+        "refs": {
+            "main": {"snapshot-id": latest.version, "type": "branch"},
+            **{f"v{each.version}": {"snapshot-id": each.version, "type": "tag"} for each in versions},
+        },
+    }
+
+
+def _snapshot(table: Table, version: KeptVersion, schema_id: int, parent: KeptVersion | None) -> dict[str, Any]:
+    added = [file for file in version.files if file.since == version.version]
+    summary = {
+        "operation": "overwrite",
+        "added-data-files": len(added),
+        "added-records": sum(file.rows for file in added),
+        "total-data-files": len(version.files),
+        "total-records": sum(file.rows for file in version.files),
+        "total-files-size": sum(file.stored.bytes for file in version.files),
+    }
+    return {
+        "snapshot-id": version.version,
+        **({} if parent is None else {"parent-snapshot-id": parent.version}),
+        "sequence-number": version.version,
+        "timestamp-ms": _milliseconds(version.publication.published_at),
+        "manifest-list": f"{table.location}/{manifest_list_name(version.version, version.files)}",
+        "summary": {name: str(value) for name, value in summary.items()},
+        "schema-id": schema_id,
+    }
+
+
+def _milliseconds(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)

@@ -1,0 +1,53 @@
+"""Errors in the form of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.responses import Response
+
+from daybreak.domain.errors import DaybreakError, Unauthenticated
+from daybreak.web.http.problems import problem_headers, problem_of
+
+ICEBERG_PATH = "/iceberg/v1"
+TOKENS_PATH = ICEBERG_PATH + "/oauth/tokens"
+_JSON = "application/json"
+_TYPES = {
+    400: "BadRequestException",
+    401: "NotAuthorizedException",
+    403: "ForbiddenException",
+    429: "TooManyRequestsException",
+    503: "ServiceUnavailableException",
+}
+
+
+def is_iceberg_path(path: str) -> bool:
+    """Return whether errors of the path have the form of the protocol."""
+    return path.startswith(ICEBERG_PATH + "/")
+
+
+def iceberg_error(
+    error: DaybreakError, *, path: str, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the response to an error, for requests of tokens in the form of RFC 6749 §5.2."""
+    problem = problem_of(error, request_id=request_id, base_url=base_url)
+    sent = {**problem_headers(error), **(headers or {})}
+    if path == TOKENS_PATH:
+        code = "invalid_client" if isinstance(error, Unauthenticated) else "invalid_request"
+        body = {"error": code, "error_description": problem.detail}
+        return Response(msgspec.json.encode(body), problem.status, sent, _JSON)
+    kind = _type_of_missing(path) if problem.status == 404 else _TYPES.get(problem.status, "ServiceFailureException")
+    return error_model(problem.status, kind, problem.detail, sent)
+
+
+def error_model(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error response. Clients raise an exception by its status and type."""
+    body = {"error": {"message": message, "type": kind, "code": status}}
+    return Response(msgspec.json.encode(body), status, headers, _JSON)
+
+
+def _type_of_missing(path: str) -> str:
+    if "/tables/" in path:
+        return "NoSuchTableException"
+    return "NoSuchNamespaceException" if "/namespaces" in path else "NoSuchWarehouseException"

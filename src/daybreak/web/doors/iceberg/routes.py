@@ -1,0 +1,204 @@
+"""Endpoints of the Iceberg REST catalog. All that change something answer 406."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daybreak.access import api_tokens
+from daybreak.attached_files import issue_session_key
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.errors import InvalidRequest, NotFound, Unauthenticated
+from daybreak.domain.identity import Principal
+from daybreak.iceberg.metadata import Table, metadata
+from daybreak.iceberg.tables import NAMESPACE, load_table, require_table, require_warehouse
+from daybreak.sharing import recorded_query
+from daybreak.web.api.authentication import token_principal
+from daybreak.web.doors.iceberg.errors import ICEBERG_PATH, TOKENS_PATH, error_model
+from daybreak.web.http.bodies import read_body
+from daybreak.web.metrics import count_event
+from daybreak.web.request_state import caller_of
+from daybreak.web.services import Services
+
+_WAREHOUSE = "/{prefix}"
+_NAMESPACE = _WAREHOUSE + "/namespaces/{namespace}"
+_TABLE = _NAMESPACE + "/tables/{table}"
+_ENDPOINTS = (
+    f"GET /v1{_WAREHOUSE}/namespaces",
+    f"GET /v1{_NAMESPACE}",
+    f"HEAD /v1{_NAMESPACE}",
+    f"GET /v1{_NAMESPACE}/tables",
+    f"GET /v1{_TABLE}",
+    f"HEAD /v1{_TABLE}",
+    f"GET /v1{_TABLE}/credentials",
+    f"POST /v1{_TABLE}/metrics",
+)
+_METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"]
+_GRANT = "client_credentials"
+_ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type, RFC 8693
+# Clients do not renew them during a query. Every request checks the API token too.
+_CREDENTIALS_LIFETIME = timedelta(hours=12)
+_REGION = "us-east-1"
+"""Clients sign with some region. Any is accepted."""
+
+
+def iceberg_routes(services: Services) -> list[Route]:
+    """Return the routes below /iceberg/v1, none unless `attach.iceberg`."""
+    if not services.settings.attach.iceberg:
+        return []
+    endpoints = _CatalogEndpoints(services)
+    return [
+        Route(ICEBERG_PATH + "/config", endpoints.config),
+        Route(TOKENS_PATH, endpoints.token, methods=["POST"]),
+        Route(ICEBERG_PATH + _WAREHOUSE + "/namespaces", endpoints.list_namespaces),
+        Route(ICEBERG_PATH + _NAMESPACE, endpoints.has_namespace, methods=["HEAD"]),
+        Route(ICEBERG_PATH + _NAMESPACE, endpoints.get_namespace),
+        Route(ICEBERG_PATH + _NAMESPACE + "/tables", endpoints.list_tables),
+        Route(ICEBERG_PATH + _TABLE, endpoints.has_table, methods=["HEAD"]),
+        Route(ICEBERG_PATH + _TABLE, endpoints.get_table),
+        Route(ICEBERG_PATH + _TABLE + "/credentials", endpoints.credentials),
+        Route(ICEBERG_PATH + _TABLE + "/metrics", endpoints.metrics, methods=["POST"]),
+        Route(ICEBERG_PATH + "/{path:path}", _unsupported, methods=_METHODS),
+    ]
+
+
+class _CatalogEndpoints:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def config(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        client_id = require_warehouse(principal, request.query_params.get("warehouse", principal.account.client_id))
+        return _json({"defaults": {}, "overrides": {"prefix": client_id}, "endpoints": _ENDPOINTS})
+
+    async def token(self, request: Request) -> Response:
+        """Answer client credentials (RFC 6749 §4.4). The secret is an API token, which is also the access token."""
+        fields = dict(parse_qsl((await read_body(request)).decode("utf-8", "replace")))
+        if fields.get("grant_type") != _GRANT:
+            raise InvalidRequest(f"Send grant_type={_GRANT}.")
+        secret = fields.get("client_secret") or _basic_password(request)
+        principal = await api_tokens.authenticate(self._services.access, secret, caller_of(request))
+        expires_at = None if principal.token is None else principal.token.expires_at
+        body: dict[str, Any] = {"access_token": secret, "token_type": "bearer", "issued_token_type": _ACCESS_TOKEN}
+        if expires_at is not None:
+            body["expires_in"] = int((expires_at - self._services.clock()).total_seconds())
+        return _json(body, {"Cache-Control": "no-store"})
+
+    async def list_namespaces(self, request: Request) -> Response:
+        await self._warehouse(request)
+        parent = request.query_params.get("parent", "")
+        if parent:
+            _require_namespace(parent)
+        return _json({"namespaces": [] if parent else [[NAMESPACE]]})
+
+    async def has_namespace(self, request: Request) -> Response:
+        await self._namespace(request)
+        return Response(status_code=204)
+
+    async def get_namespace(self, request: Request) -> Response:
+        await self._namespace(request)
+        return _json({"namespace": [NAMESPACE], "properties": {}})
+
+    async def list_tables(self, request: Request) -> Response:
+        await self._namespace(request)
+        return _json({"identifiers": [{"namespace": [NAMESPACE], "name": name} for name in RESOURCE_NAMES]})
+
+    async def has_table(self, request: Request) -> Response:
+        principal = await self._namespace(request)
+        client_id = principal.account.client_id
+        await load_table(self._services.downloads, client_id, request.path_params["table"])
+        return Response(status_code=204)
+
+    async def get_table(self, request: Request) -> Response:
+        principal = await self._namespace(request)
+        table = await self._recorded_table(request, principal)
+        location = f"{table.location}/{table.versions[-1].metadata_name}"
+        credentials = await self._credentials(principal)
+        return _json(
+            {
+                "metadata-location": location,
+                "metadata": metadata(table, table.versions),
+                "config": credentials[0]["config"],
+                "storage-credentials": credentials,
+            }
+        )
+
+    async def credentials(self, request: Request) -> Response:
+        principal = await self._namespace(request)
+        await self._recorded_table(request, principal)
+        return _json({"storage-credentials": await self._credentials(principal)})
+
+    async def metrics(self, request: Request) -> Response:
+        await self._namespace(request)
+        require_table(request.path_params["table"])
+        return Response(status_code=204)
+
+    async def _warehouse(self, request: Request) -> Principal:
+        principal = await token_principal(request, self._services)
+        require_warehouse(principal, request.path_params["prefix"])
+        return principal
+
+    async def _namespace(self, request: Request) -> Principal:
+        principal = await self._warehouse(request)
+        _require_namespace(request.path_params["namespace"])
+        return principal
+
+    async def _recorded_table(self, request: Request, principal: Principal) -> Table:
+        """Load a table. The request counts as one link, and is in the audit trail."""
+        services, caller = self._services, caller_of(request)
+        async with recorded_query(services.downloads, principal, services.clock(), caller) as details:
+            table = await load_table(services.downloads, principal.account.client_id, request.path_params["table"])
+            details |= {"table": table.name, "version": table.versions[-1].version}
+        count_event("table_queried")
+        return table
+
+    async def _credentials(self, principal: Principal) -> list[dict[str, Any]]:
+        """Return keys for the S3 endpoint as properties of Iceberg's file readers."""
+        services = self._services
+        key = await issue_session_key(services.downloads, principal, _CREDENTIALS_LIFETIME)
+        assert key.expires_at is not None  # session keys expire
+        config = {
+            # ClickHouse repeats the bucket if the last slash is missing.
+            "s3.endpoint": services.settings.attach_url.rstrip("/") + "/",
+            "s3.access-key-id": key.access_key_id,
+            "s3.secret-access-key": key.secret,
+            "s3.session-token": key.session_token,
+            "s3.session-token-expires-at-ms": str(int(key.expires_at.timestamp() * 1000)),
+            "s3.path-style-access": "true",
+            "s3.region": _REGION,
+            "client.region": _REGION,
+        }
+        return [{"prefix": f"s3://{principal.account.client_id}/", "config": config}]
+
+
+async def _unsupported(_request: Request) -> Response:
+    return error_model(406, "UnsupportedOperationException", "This catalog is read only, and has no such operation.")
+
+
+def _require_namespace(name: str) -> None:
+    if name.lower() != NAMESPACE:
+        raise NotFound(f"There is no such namespace. Use {NAMESPACE}.")
+
+
+def _basic_password(request: Request) -> str:
+    """Return the secret of a client that authenticates with HTTP Basic (RFC 6749 §2.3.1). Raises Unauthenticated."""
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    try:
+        _, separator, secret = base64.b64decode(credentials.encode(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeError):
+        separator = ""
+    if scheme.lower() != "basic" or not separator:
+        raise Unauthenticated("Send an API token as client_secret.", code="missing_token")
+    return unquote(secret)
+
+
+def _json(body: object, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(body), headers=headers, media_type="application/json")

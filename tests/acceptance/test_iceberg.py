@@ -1,0 +1,197 @@
+"""The Iceberg REST catalog over HTTP, read with pyiceberg."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+import requests
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import ForbiddenError, NoSuchTableError, UnauthorizedError
+
+from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
+from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
+from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
+from tests.acceptance.test_sharing import as_text, rows_of
+from tests.parts.waiting import wait_until
+
+SETTINGS = {"attach.s3": True, "attach.iceberg": True, "snapshot.formats": ["csv", "json", "parquet"]}
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """An installation with two versions of different rows. North's members need several pages and row groups."""
+    folder = tmp_path_factory.mktemp("iceberg") / "installation"
+    found = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
+    found.create()
+    state = found.state()
+    found.publish_snapshot(state, seed=2)
+    state.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def service(installation: Installation) -> Iterator[Service]:
+    with serving(installation, workers=1, settings=SETTINGS) as found:
+        yield found
+
+
+def token_of(service: Service, email: str = MAYA, client_id: str = NORTH) -> str:
+    return service.installation.create_token(email, client_id)[0]
+
+
+def catalog_of(service: Service, client_id: str, **properties: str) -> RestCatalog:
+    uri = f"{service.base_url}/iceberg"
+    tokens = {"oauth2-server-uri": f"{uri}/v1/oauth/tokens"}
+    return RestCatalog("daybreak", uri=uri, warehouse=client_id, **tokens, **properties)
+
+
+def call(service: Service, path: str, token: str, method: str = "GET", **options: Any) -> requests.Response:
+    headers = {"Authorization": f"Bearer {token}"}
+    url = f"{service.base_url}/iceberg/v1/{path}"
+    return requests.request(method, url, headers=headers, timeout=PATIENCE_SECONDS, allow_redirects=False, **options)
+
+
+def csv_rows(service: Service, token: str, client_id: str, name: str, version: int) -> list[list[str]]:
+    """Return the rows of the CSV file of a version."""
+    snapshots = read_snapshots(service)
+    state = service.installation.state()
+    try:
+        file = state.read(lambda stores: stores.snapshots.file(snapshots[version], client_id, name, "csv"))
+    finally:
+        state.close()
+    assert file is not None
+    return rows_of(gzip.decompress((service.installation.files_folder / file.stored.key).read_bytes()))
+
+
+def read_snapshots(service: Service) -> dict[int, str]:
+    state = service.installation.state()
+    try:
+        served = state.read(lambda stores: stores.snapshots.served())
+    finally:
+        state.close()
+    return {each.version: each.snapshot_id for each in served if each.version is not None}
+
+
+@pytest.mark.parametrize(("email", "client_id"), [(MAYA, NORTH), (MAYA, SOUTH), (FREYA, FOREIGN)])
+def test_every_table_and_version_is_read(service: Service, email: str, client_id: str) -> None:
+    """Cell by cell, the current version and the one before."""
+    token = token_of(service, email, client_id)
+    catalog = catalog_of(service, client_id, credential=f"{client_id}:{token}")
+    assert catalog.list_namespaces() == [("daybreak",)]
+    assert [name for _, name in catalog.list_tables("daybreak")] == list(RESOURCE_NAMES)
+    for resource in RESOURCES:
+        table = catalog.load_table(("daybreak", resource.name))
+        for version in (1, 2):
+            frame = table.scan(snapshot_id=version).to_pandas()
+            expected = csv_rows(service, token, client_id, resource.name, version)
+            assert as_text(resource, frame) == expected, (resource.name, version)
+        assert table.scan().to_arrow().num_rows == len(expected)
+        assert table.snapshot_by_name("v1") == table.snapshot_by_id(1)
+
+
+def test_columns_and_rows_are_selected_by_the_engine(service: Service) -> None:
+    catalog = catalog_of(service, NORTH, token=token_of(service))
+    table = catalog.load_table("daybreak.members")
+    some = table.scan(row_filter="COUNTRY IS NULL", selected_fields=("MEMBER_ID",)).to_arrow()
+    assert some.column_names == ["MEMBER_ID"]
+    expected = table.scan().to_pandas()
+    assert some.num_rows == int(expected["COUNTRY"].isna().sum()) > 0
+
+
+def test_polars_reads_a_table_of_pyiceberg(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    table = catalog_of(service, NORTH, token=token_of(service)).load_table("daybreak.members")
+    frame = pl.scan_iceberg(table, storage_options=table.io.properties).collect()
+    assert frame.to_arrow().to_pylist() == table.scan().to_arrow().to_pylist()
+
+
+def test_revoked_token_stops(service: Service) -> None:
+    secret, token_id = service.installation.create_token(MAYA, NORTH)
+    catalog = catalog_of(service, NORTH, token=secret)
+    table = catalog.load_table("daybreak.communities")
+    assert table.scan().to_arrow().num_rows
+    service.installation.change(lambda stores: stores.api_tokens.revoke(token_id, datetime.now(UTC), "test"))
+    with pytest.raises(UnauthorizedError):
+        catalog.load_table("daybreak.communities")
+    # The keys of the S3 endpoint end too.
+    with pytest.raises(OSError, match=r"(?i)access.?denied|forbidden|403"):
+        table.scan().to_arrow()
+
+
+def test_foreign_and_unknown_warehouses_are_alike(service: Service) -> None:
+    token = token_of(service)
+    paths = ("config?warehouse={}", "{}/namespaces", "{}/namespaces/daybreak/tables/members")
+    for path in paths:
+        answers = [call(service, path.format(client_id), token) for client_id in (FOREIGN, UNKNOWN)]
+        assert [answer.status_code for answer in answers] == [404, 404]
+        assert answers[0].json() == answers[1].json()
+    assert call(service, paths[0].format(NORTH), token).json()["overrides"] == {"prefix": NORTH}
+
+
+def test_errors_have_the_form_of_the_protocol(service: Service) -> None:
+    token = token_of(service)
+    catalog = catalog_of(service, NORTH, token=token)
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table("daybreak.unknown")
+    assert not catalog.table_exists("daybreak.unknown")
+    assert catalog.table_exists("daybreak.members")
+    assert not catalog.namespace_exists("unknown")
+    assert catalog.list_namespaces("daybreak") == []
+    for method, path in (
+        ("POST", f"{NORTH}/namespaces"),
+        ("DELETE", f"{NORTH}/namespaces/daybreak/tables/members"),
+        ("POST", f"{NORTH}/namespaces/daybreak/tables/members"),
+        ("GET", f"{NORTH}/namespaces/daybreak/views"),
+    ):
+        refused = call(service, path, token, method, json={})
+        assert refused.status_code == 406
+        assert refused.json()["error"]["type"] == "UnsupportedOperationException"
+    assert (
+        call(service, f"{NORTH}/namespaces/daybreak/tables/members/metrics", token, "POST", json={}).status_code == 204
+    )
+    missing = requests.get(f"{service.base_url}/iceberg/v1/config", timeout=PATIENCE_SECONDS)
+    assert (missing.status_code, missing.json()["error"]["type"]) == (401, "NotAuthorizedException")
+    with pytest.raises(ForbiddenError):
+        catalog_of(service, NORTH, token=token_of(service, VIC))
+
+
+def test_tokens_are_exchanged_for_client_credentials(service: Service) -> None:
+    url, token = f"{service.base_url}/iceberg/v1/oauth/tokens", token_of(service)
+    grant = {"grant_type": "client_credentials"}
+    found = requests.post(url, {**grant, "client_secret": token}, timeout=PATIENCE_SECONDS)
+    assert found.json().items() >= {"token_type": "bearer", "access_token": token}.items()
+    assert requests.post(url, grant, auth=("any", token), timeout=PATIENCE_SECONDS).json() == found.json()
+    for body, status, error in (
+        ({**grant, "client_secret": token[:-1]}, 401, "invalid_client"),
+        (grant, 401, "invalid_client"),
+        ({"client_secret": token}, 400, "invalid_request"),
+    ):
+        refused = requests.post(url, body, timeout=PATIENCE_SECONDS)
+        assert (refused.status_code, refused.json()["error"]) == (status, error)
+
+
+def test_loaded_tables_are_in_the_audit_trail(service: Service) -> None:
+    secret, token_id = service.installation.create_token(MAYA, NORTH)
+    assert call(service, f"{NORTH}/namespaces/daybreak/tables/members", secret).status_code == 200
+    assert call(service, f"{NORTH}/namespaces/daybreak/tables/unknown", secret).status_code == 404
+
+    def events() -> list[tuple[str, object]]:
+        lines = service.get(f"/download/v1/audit/{NORTH}", token=secret).text.splitlines()
+        own = [event for event in map(json.loads, lines) if event["subject"] == f"token:{token_id}"]
+        # Reading the audit trail is in it too.
+        queries = [event for event in own if event["action"] == "table.queried"]
+        return [(event["result"], event["details"].get("version")) for event in queries]
+
+    wait_until(lambda: len(events()) == 2, PATIENCE_SECONDS)
+    assert events() == [("ok", 2), ("not_found", None)]
+
+
+def test_catalog_is_off_by_default(installation: Installation) -> None:
+    with serving(installation, workers=1) as service:
+        assert call(service, "config", token_of(service)).status_code == 404
