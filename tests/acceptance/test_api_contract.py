@@ -179,6 +179,7 @@ def operations(service: Service) -> dict[str, Call]:
         "getStatementSignature": sending("GET", f"{files}/statement.json.sig"),
         "getKeptStatement": sending("GET", f"{files}/statements/2.1.json"),
         "getKeptStatementSignature": sending("GET", f"{files}/statements/2.1.json.sig"),
+        "listErasureReceipts": sending("GET", f"{files}/receipts"),
         "readAuditTrail": sending("GET", f"/download/v1/audit/{NORTH}"),
     }
 
@@ -186,7 +187,7 @@ def operations(service: Service) -> dict[str, Call]:
 STATEMENTS = ("statement.json", "statement.json.sig", "statements/2.1.json", "statements/2.1.json.sig")
 FILE_OPERATIONS = (
     "getManifest", "requestFile", "getDeltas", "requestDelta", "readAuditTrail", "getStatement",
-    "getStatementSignature", "getKeptStatement", "getKeptStatementSignature",
+    "getStatementSignature", "getKeptStatement", "getKeptStatementSignature", "listErasureReceipts",
 )  # fmt: skip
 
 
@@ -418,7 +419,7 @@ def exceed_rates(service: Service) -> None:
     until_refused(lambda: service.request_file(files, FOREIGN), 302)
     until_refused(lambda: service.request_file(files, FOREIGN, "deltas/2/communities.delta.csv.gz"), 404)
     until_refused(lambda: service.get(link), 200)
-    for name in STATEMENTS:
+    for name in (*STATEMENTS, "receipts"):
         assert service.get(f"/download/v1/files/{FOREIGN}/{name}", token=files).status_code == 429
     until_refused(lambda: service.get(f"/download/v1/audit/{FOREIGN}", token=files), 200)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -15,10 +18,13 @@ import pytest
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.audit import AuditQuery
+from daybreak.domain.erasure import member_digest
 from daybreak.proof.rules import RULES
+from daybreak.snapshots.erase import erase_member
+from daybreak_client import command
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.daily_builder import Builder
-from tests.acceptance.installation import LEADERS, MAYA, NORTH, VIC
+from tests.acceptance.installation import LEADERS, MAYA, NORTH, SOUTH, VIC
 from tests.acceptance.service import Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.presence import absent
@@ -34,8 +40,8 @@ DIGESTS = """jq -r '.subject[] | "\\(.digest.sha256)  \\(.name)"' statement.json
 
 
 @pytest.fixture(scope="module")
-def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Return a service with two signed publications, 2 and 3."""
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """Return the builder of two signed publications, 2 and 3."""
     for program, package in (("ssh-keygen", "openssh-client"), ("jq", "jq")):
         if shutil.which(program) is None:
             absent(program, f"apt-get install {package}")
@@ -45,7 +51,12 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     builder.publish()
     builder.platform.next_day()
     builder.publish()
-    with serving(installation) as service:
+    return builder
+
+
+@pytest.fixture(scope="module")
+def signed(builder: Builder) -> Iterator[Service]:
+    with serving(builder.installation) as service:
         yield service
 
 
@@ -180,3 +191,32 @@ def test_dashboard_shows_the_rows_of_the_source(signed: Service) -> None:
                 assert f"{table} {rows['source']:,} {rows['exported']:,} {excluded or 'none'}" in text
                 shown += bool(rows["excluded"])
     assert shown
+
+
+def test_account_gets_the_receipts_of_erasures(
+    signed: Service, builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last test, because it changes the files."""
+    path, token = f"/download/v1/files/{NORTH}/receipts", signed.token(MAYA, NORTH)
+    assert content(signed, path, token) == b""
+    rows = gzip.decompress(content(signed, signed.link(token, NORTH, "members.csv.gz"))).decode()
+    member_id = next(csv.DictReader(io.StringIO(rows, newline="")))["MEMBER_ID"]
+    with closing(builder.installation.state()) as state:
+        erase_member(builder.context(state, tmp_path), member_id, "test", lambda _run: None)
+    assert signed.get(path, token=signed.token(MAYA, SOUTH)).json()["code"] == "wrong_context"
+    assert content(signed, path.replace(NORTH, SOUTH), signed.token(MAYA, SOUTH)) == b""
+    (line,) = content(signed, path, token).splitlines()
+    receipt = json.loads(json.loads(line)["statement"])["predicate"]
+    assert (receipt["client_id"], receipt["member_sha256"]) == (NORTH, member_digest(member_id))
+
+    monkeypatch.setenv("DAYBREAK_SERVICE", signed.address)
+    monkeypatch.setenv("DAYBREAK_TOKEN", token)
+    monkeypatch.setenv("DAYBREAK_ACCOUNT", NORTH)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "receipts"
+    assert command.run(["receipts", str(folder)]) == 0
+    (stored,) = folder.glob("*.json")
+    assert stored.name == f"{receipt['erasure_id']}.json"
+    (folder / "allowed_signers").write_bytes(content(signed, "/download/v1/trust"))
+    verify = f"-f allowed_signers -I export.example.org -n daybreak/{NORTH} -s {stored.name}.sig < {stored.name}"
+    assert succeeds(f"ssh-keygen -Y verify {verify}", folder)

@@ -28,6 +28,7 @@ class SignedPublisher:
     signs: bool = True
     changes: dict[int, dict[str, Any]] = field(default_factory=dict)
     kept: dict[int, bytes] = field(default_factory=dict)
+    receipts: bytes = b""
 
     def __post_init__(self) -> None:
         self.trust = self.signer.trust()
@@ -48,6 +49,8 @@ class SignedPublisher:
             content = self._signature(content) if path.endswith(".sig") else content
         elif path.startswith(f"{files}/statements/"):
             content = self.statement(int(path.removeprefix(f"{files}/statements/").split(".")[0]))
+        elif path == f"{files}/receipts":
+            return Reply(200, self.receipts)
         else:
             return None
         if not content or not self.signs:

@@ -35,6 +35,16 @@ class Erasure:
     obsolete_keys: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SignedReceipt:
+    """The signed receipt of an account."""
+
+    erasure_id: str
+    finished_at: datetime
+    statement: str
+    signature: str
+
+
 def member_digest(member_id: str) -> str:
     """Return the SHA-256 (hex) of a MEMBER_ID in lower case."""
     return hashlib.sha256(member_id.encode("ascii")).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -63,7 +64,7 @@ def statement(facts: Facts, account: AccountFacts) -> bytes:
     files: dict[str, dict[str, Any]] = {}
     for entry in account.entries:
         for format, stored in entry.formats.items():
-            name = f"{entry.resource}{format_named(format).ending}"
+            name = _file_name(entry.resource, format)
             subjects.append({"name": name, "digest": {"sha256": stored.sha256}})
             files[name] = {"bytes": stored.bytes, "rows": entry.rows, "content_sha256": stored.content_sha256}
     previous = account.previous
@@ -82,6 +83,11 @@ def statement(facts: Facts, account: AccountFacts) -> bytes:
         "completeness": account.completeness,
     }
     return in_toto(PUBLICATION_TYPE, subjects, predicate)
+
+
+@cache
+def _file_name(resource: str, format: str) -> str:
+    return f"{resource}{format_named(format).ending}"
 
 
 def in_toto(predicate_type: str, subjects: Sequence[Mapping[str, Any]], predicate: Mapping[str, Any]) -> bytes:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from isal import isal_zlib
+
 from daybreak.domain.errors import FileDamaged
 
 ACCOUNTS_PER_PACK = 512
@@ -45,7 +47,8 @@ def encode_pack(statements: Sequence[tuple[str, SignedStatement]]) -> bytes:
     index, bodies = [], []
     offset = _HEAD.size + len(statements) * _ENTRY.size
     for client_id, signed in statements:
-        compressed = zlib.compress(signed.content, _COMPRESSION_LEVEL)
+        # A third of the time of zlib.
+        compressed = isal_zlib.compress(signed.content, _COMPRESSION_LEVEL)
         digest = hashlib.sha256(signed.content).digest()
         index.append(_ENTRY.pack(UUID(client_id).bytes, offset, len(compressed), len(signed.signature), digest))
         bodies += [compressed, signed.signature]

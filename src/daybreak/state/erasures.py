@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from daybreak.domain.erasure import Erasure, ReplacedFiles
+from daybreak.domain.erasure import Erasure, ReplacedFiles, SignedReceipt
 from daybreak.domain.errors import Conflict
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import erasures
@@ -87,6 +87,17 @@ class ErasureStore(Store):
             sa.select(table.client_id, table.content, table.signature).where(table.erasure_id == erasure_id)
         )
         return {client_id: (content, signature) for client_id, content, signature in rows}
+
+    def account_receipts(self, client_id: str, offset: int, limit: int) -> list[SignedReceipt]:
+        """Return signed receipts of an account, oldest first."""
+        table = erasure_receipts.c
+        statement = (
+            sa.select(table.erasure_id, erasures.c.finished_at, table.content, table.signature)
+            .join(erasures, erasures.c.erasure_id == table.erasure_id)
+            .where(table.client_id == client_id)
+            .order_by(erasures.c.finished_at, table.erasure_id)
+        )
+        return self._all(statement.offset(offset).limit(limit), SignedReceipt)
 
     def list_all(self) -> list[Erasure]:
         """Return all erasures, oldest first."""

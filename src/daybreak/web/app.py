@@ -14,6 +14,7 @@ from daybreak.web.api.audit import audit_routes
 from daybreak.web.api.auth import auth_routes
 from daybreak.web.api.deltas import delta_routes
 from daybreak.web.api.description import description_routes
+from daybreak.web.api.erasures import erasure_routes
 from daybreak.web.api.files import file_routes
 from daybreak.web.api.health import health_routes
 from daybreak.web.api.links import link_routes
@@ -67,6 +68,7 @@ def create_app(services: Services, background: Background) -> Application:
         # Before the paths of files, one of which matches every path.
         *delta_routes(services),
         *statement_routes(services),
+        *erasure_routes(services),
         *file_routes(services),
         *s3_credential_routes(services),
         *auth_routes(services),

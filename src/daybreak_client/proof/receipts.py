@@ -1,0 +1,56 @@
+"""Receipts of erasures: what a service signs about the files in which it erased a Member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from daybreak_client import wire
+from daybreak_client.errors import NotProved
+from daybreak_client.proof.memory import Seen
+
+_TYPE = "https://in-toto.io/Statement/v1"
+_PREDICATE_TYPE = "https://daybreak.example/erasure/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A receipt whose signature is valid. `rows` were removed from `files` files."""
+
+    erasure_id: str
+    member_sha256: str
+    finished_at: datetime
+    files: int
+    rows: int
+    content: bytes
+    signature: bytes
+
+
+def verified_receipts(lines: bytes, seen: Seen, client_id: str) -> Iterator[Receipt]:
+    """Yield the receipts in the lines of a response. Raises NotProved, Expired."""
+    for line in lines.splitlines():
+        try:
+            value = wire.mapping(wire.json_value(line))
+            content, signature = value["statement"].encode(), value["signature"].encode()
+            yield _verified(content, signature, seen, client_id)
+        except wire.InvalidValue as fault:
+            raise NotProved(f"A receipt is invalid: {fault}.") from None
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise NotProved("A receipt is not one of Daybreak.") from None
+
+
+def _verified(content: bytes, signature: bytes, seen: Seen, client_id: str) -> Receipt:
+    signed_by = seen.trust.signed_statement(content, signature, client_id)
+    value = wire.mapping(wire.json_value(content))
+    predicate = wire.mapping(value["predicate"])
+    if (value["_type"], value["predicateType"]) != (_TYPE, _PREDICATE_TYPE):
+        raise wire.InvalidValue("it is of another type")
+    if (predicate["service"], predicate["client_id"]) != (seen.trust.service, client_id):
+        raise wire.InvalidValue("it is of another service or account")
+    finished_at = wire.instant(predicate["finished_at"])
+    # The key of a receipt is valid for minutes.
+    signed_by.check(finished_at, seen.revoked)
+    rows = wire.items(predicate["files"], lambda file: wire.count(file["rows_removed"]))
+    erasure_id, member = wire.uuid(predicate["erasure_id"]), wire.digest(predicate["member_sha256"])
+    return Receipt(erasure_id, member, finished_at, len(rows), sum(rows), content, signature)

@@ -1,0 +1,82 @@
+"""`daybreak receipts`: only receipts that the service signed for the account."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daybreak_client.command import run
+from tests.parts.delta_publisher import publishing
+from tests.parts.signed_publisher import SignedPublisher
+from tests.parts.statement_signer import ACCOUNT, NOW, SERVICE
+
+ERASURE_ID = "9a3c8f5e-3d4b-4c1a-8f0e-2b7d6a5c4e31"
+WRONG = 6
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedPublisher]:
+    with publishing(ACCOUNT) as (publisher,):
+        monkeypatch.setenv("DAYBREAK_SERVICE", publisher.service.url)
+        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+        monkeypatch.setenv("DAYBREAK_ACCOUNT", ACCOUNT)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        yield SignedPublisher(publisher)
+
+
+def receipt(**changes: object) -> bytes:
+    predicate = {
+        "service": SERVICE, "client_id": ACCOUNT, "erasure_id": ERASURE_ID, "member_sha256": "0" * 64,
+        "finished_at": NOW.isoformat(), "files": [{"rows_removed": 1}, {"rows_removed": 2}], **changes,
+    }  # fmt: skip
+    value = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "predicateType": "https://daybreak.example/erasure/v1",
+        "predicate": predicate,
+    }
+    return json.dumps(value).encode()
+
+
+def line(content: bytes, signature: bytes) -> bytes:
+    return json.dumps({"statement": content.decode(), "signature": signature.decode()}).encode() + b"\n"
+
+
+def test_receipts_are_listed_and_stored(
+    service: SignedPublisher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = receipt()
+    service.receipts = line(content, service.signer.sign(content))
+    assert run(["receipts", str(tmp_path / "receipts"), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["erasure_id"], shown["files"], shown["rows_removed"]) == (ERASURE_ID, 2, 3)
+    assert (tmp_path / "receipts" / f"{ERASURE_ID}.json").read_bytes() == content
+    service.receipts = b""
+    assert run(["receipts", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client_id": "00000000-0000-4000-8000-000000000001"},
+        {"service": "other.example.org"},
+        {"erasure_id": "../../escape"},
+        {"finished_at": "2020-01-01T00:00:00Z"},
+        {"files": [{"rows_removed": "1"}]},
+    ],
+)
+def test_wrong_receipt_is_refused(service: SignedPublisher, tmp_path: Path, changes: dict[str, object]) -> None:
+    content = receipt(**changes)
+    service.receipts = line(content, service.signer.sign(content))
+    assert run(["receipts", str(tmp_path / "receipts")]) == WRONG
+    assert not (tmp_path / "receipts").exists()
+
+
+def test_receipt_with_another_signature_is_refused(service: SignedPublisher) -> None:
+    service.receipts = line(receipt(), service.signer.sign(receipt(member_sha256="1" * 64)))
+    assert run(["receipts"]) == WRONG
+    service.receipts = b"[]\n"
+    assert run(["receipts"]) == WRONG
