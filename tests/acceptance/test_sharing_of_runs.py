@@ -1,4 +1,4 @@
-"""Delta Sharing of snapshots that the builder has made."""
+"""Delta Sharing, and the Iceberg catalog, of snapshots that the builder has made."""
 
 import csv
 import gzip
@@ -13,6 +13,7 @@ import delta_sharing
 import pandas as pd
 import pytest
 import requests
+from pyiceberg.catalog.rest import RestCatalog
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
@@ -53,6 +54,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         "DAYBREAK_WORKERS": "1",
         "DAYBREAK_SNAPSHOT__FORMATS": "csv,json,parquet",
         "DAYBREAK_SHARING__ENABLED": "true",
+        "DAYBREAK_ATTACH__S3": "true",
+        "DAYBREAK_ATTACH__ICEBERG": "true",
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
@@ -109,6 +112,30 @@ def test_tables_equal_the_csv_files_of_each_version(reader: Reader, resource: Re
             # Without the option, the client reads the format delta.
             assert delta_sharing.load_as_pandas(url, timestamp=_published_at(profile, account, version)).equals(frame)
         assert delta_sharing.load_as_pandas(url).equals(frame)
+
+
+def test_iceberg_tables_equal_the_csv_files_of_each_version(reader: Reader) -> None:
+    """The files have field ids. A file that is the same in both versions belongs to the first one."""
+    added = set()
+    for account, profile in reader.profiles.items():
+        credentials = json.loads(profile.read_text())
+        catalog = RestCatalog(
+            "daybreak",
+            uri=credentials["endpoint"].replace("/sharing/v1", "/iceberg"),
+            warehouse=account,
+            token=credentials["bearerToken"],
+        )
+        for resource in RESOURCES:
+            table = catalog.load_table(("daybreak", resource.name))
+            for version in (1, 2):
+                frame = table.scan(snapshot_id=version).to_pandas()
+                content = reader.contents[account, version, resource.name]
+                assert _as_text(resource, frame) == _csv_rows(content), (account, version, resource.name)
+            for manifest in table.snapshot_by_name("v2").manifests(table.io):
+                same = content == reader.contents[account, 1, resource.name]
+                assert manifest.added_snapshot_id == (1 if same else 2)
+                added.add(manifest.added_snapshot_id)
+    assert added == {1, 2}
 
 
 def test_versions_have_different_rows(reader: Reader) -> None:
