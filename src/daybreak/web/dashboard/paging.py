@@ -31,14 +31,21 @@ def slice_of(page: PageRequest, items: Sequence[T], length: int, url: Callable[[
     A number beyond the end is the last page: entries may be gone since the link was made. Raises InvalidRequest.
     """
     requested = parse_integer(page.request.query_params.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
-    number = min(requested, max(1, -(-len(items) // length)))
-    start = (number - 1) * length
+    start = (min(requested, max(1, -(-len(items) // length))) - 1) * length
     shown = items[start : start + length]
+    return slice_at(shown, start, len(shown), total=len(items), length=length, url=url)
+
+
+def slice_at(
+    items: Sequence[T], start: int, count: int, *, total: int, length: int, url: Callable[[str], str]
+) -> Slice[T]:
+    """Return a page of a list that was not read as a whole. It has `count` of the `total` entries, after `start`."""
+    number, end = start // length + 1, start + count
     return Slice(
-        items=shown,
+        items=items,
         first=start + 1,
-        last=start + len(shown),
-        total=len(items),
-        previous_url=url(str(number - 1)) if number > 1 else None,
-        next_url=url(str(number + 1)) if start + length < len(items) else None,
+        last=end,
+        total=total,
+        previous_url=url(str(number - 1)) if start else None,
+        next_url=url(str(number + 1)) if end < total else None,
     )

@@ -17,7 +17,7 @@ from daybreak.web.dashboard.activity.labels import grouped_actions
 from daybreak.web.dashboard.activity.view import EventRow, event_rows
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
-from daybreak.web.dashboard.paging import Slice
+from daybreak.web.dashboard.paging import Slice, slice_at
 
 _PAGE_LENGTH = 50
 _AROUND = 20
@@ -106,19 +106,12 @@ def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link
 def _slice(page: PageRequest, activity: ActivityFilter, found: _Found) -> Slice[EventRow]:
     """Return the position of a page of events."""
 
-    def url(other: int) -> str:
-        position = {} if other == 1 else {"page": str(other), "newest": str(found.newest)}
+    def url(number: str) -> str:
+        position = {} if number == "1" else {"page": number, "newest": str(found.newest)}
         return page.url("activity", **activity.query, **position)
 
-    first = (found.number - 1) * _PAGE_LENGTH
-    return Slice(
-        items=found.rows,
-        first=first + 1,
-        last=first + found.count,
-        total=found.total,
-        previous_url=url(found.number - 1) if found.number > 1 else None,
-        next_url=url(found.number + 1) if first + found.count < found.total else None,
-    )
+    start = (found.number - 1) * _PAGE_LENGTH
+    return slice_at(found.rows, start, found.count, total=found.total, length=_PAGE_LENGTH, url=url)
 
 
 async def _record_export(page: PageRequest, activity: ActivityFilter, extension: str) -> None:

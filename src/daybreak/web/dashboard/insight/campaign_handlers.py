@@ -10,7 +10,7 @@ from starlette.responses import Response
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.insight.campaign_list import ORDERS, CampaignQuery
+from daybreak.insight.campaign_list import ORDERS, PAGE_LENGTH, CampaignQuery
 from daybreak.insight.figures import CampaignDetails, CampaignFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.file_names import download_name
@@ -23,7 +23,6 @@ from daybreak.web.dashboard.insight.campaign_view import (
     campaign_facts,
     campaign_figures,
     campaign_links_block,
-    campaign_slice,
     campaign_table,
     campaign_title,
     campaign_usage_block,
@@ -39,6 +38,7 @@ from daybreak.web.dashboard.insight.selection import FirstDays, Selection, selec
 from daybreak.web.dashboard.insight.view import period_text, selection_context
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
+from daybreak.web.dashboard.paging import slice_at
 
 _MAXIMUM_TEXT_LENGTH = 200
 _MAXIMUM_PAGE = 100_000
@@ -64,14 +64,14 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
     wanted = CampaignQuery(found.selection.period, text, order)
     shown = await load_campaign_page(cache, page, found.entries, wanted, number)
 
-    def page_url(other: int) -> str:
+    def page_url(other: str) -> str:
         query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order}
-        return page.url("insight/campaigns", **query, page=str(other))
+        return page.url("insight/campaigns", **query, page=other)
 
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight/campaigns"),
         "block": campaign_table(shown, lambda campaign_id: _campaign_url(page, found.selection, campaign_id)),
-        "slice": campaign_slice(shown, page_url),
+        "slice": slice_at((), shown.first, len(shown.campaigns), total=shown.total, length=PAGE_LENGTH, url=page_url),
         "orders": ORDER_LABELS,
         "order": order,
         "text": text,

@@ -10,7 +10,6 @@ from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
 from daybreak.web.dashboard.insight.campaign_blocks import campaigns_block
 from daybreak.web.dashboard.insight.labels import campaign_label, channel_label, link_type_label
 from daybreak.web.dashboard.insight.summary import Figure
-from daybreak.web.dashboard.paging import Slice
 
 ORDER_LABELS: Mapping[str, str] = {
     "sent": "Newest",
@@ -24,19 +23,6 @@ ORDER_LABELS: Mapping[str, str] = {
 def campaign_table(found: CampaignPage, url: Callable[[str], str]) -> Block:
     """Return the table of a page of campaigns."""
     return campaigns_block(found.campaigns, len(found.campaigns), url, limit=PAGE_LENGTH)
-
-
-def campaign_slice(found: CampaignPage, url: Callable[[int], str]) -> Slice[object]:
-    """Return the position of a page of campaigns. `url` returns the URL of a page number."""
-    number, end = found.first // PAGE_LENGTH + 1, found.first + len(found.campaigns)
-    return Slice(
-        items=(),
-        first=found.first + 1,
-        last=end,
-        total=found.total,
-        previous_url=url(number - 1) if found.first else None,
-        next_url=url(number + 1) if end < found.total else None,
-    )
 
 
 def campaign_figures(details: CampaignDetails, average: CampaignDay) -> list[Figure]:
