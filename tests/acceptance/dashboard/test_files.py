@@ -95,7 +95,7 @@ def test_excel_button_downloads_a_workbook(files: Page, service: Service) -> Non
     with files.expect_download() as downloading:
         row.get_by_role("link", name="Excel").click()
     assert re.fullmatch(r"northlight-theatre-members-\d{4}-\d\d-\d\d\.xlsx", downloading.value.suggested_filename)
-    sheet = openpyxl.load_workbook(downloading.value.path()).worksheets[0]
+    sheet = openpyxl.load_workbook(io.BytesIO(downloading.value.path().read_bytes())).worksheets[0]
     cells = [cell.value for row in sheet.iter_rows() for cell in row]
     assert sheet.max_row == 401
     assert '=HYPERLINK("http://x.example")' in cells

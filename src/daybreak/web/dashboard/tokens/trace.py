@@ -77,12 +77,14 @@ def trace_text(events: Sequence[AuditEvent]) -> str:
         return "It has fetched no files."
     titles = Counter(_title(event) for event in events)
     addresses = {event.address for event in events}
-    (title, most), *others = titles.most_common()
-    what = f"{title} {_times(most)}" if not others else f"{format_count(len(titles), 'file')} {_times(len(events))}"
     where = f"from {addresses.pop()}" if len(addresses) == 1 else f"from {len(addresses):,} addresses"
     since = "at least since" if len(events) == _MAXIMUM_EVENTS else "since"
-    text = f"It has fetched {what} {where} {since} {format_date(events[-1].at)}"
-    return f"{text}, most often {title}." if others else f"{text}."
+    source = f"{where} {since} {format_date(events[-1].at)}"
+    (title, most), *others = titles.most_common()
+    if not others:
+        return f"It has fetched {title} {'once' if most == 1 else f'{most:,} times'} {source}."
+    favorite = f", most often {title}" if most > others[0][1] else ""
+    return f"{format_count(len(events), 'download')} of {format_count(len(titles), 'file')} {source}{favorite}."
 
 
 def _key(event: AuditEvent) -> tuple[str, str, str]:
@@ -98,7 +100,3 @@ def _size(event: AuditEvent) -> int | None:
 def _title(event: AuditEvent) -> str:
     name = str(event.details.get("file", ""))
     return _TITLES.get(name.partition(".")[0], name)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"

@@ -26,9 +26,7 @@ def test_equal_fetches_are_one_row() -> None:
         ("campaigns.csv.gz", 1002, "203.0.113.9", "curl/8.5.0", 1),
     ]
     assert trace.rows[0].last_at == NOW - timedelta(hours=1)
-    assert trace.text == (
-        "It has fetched 2 files 5 times from 2 addresses since 23 Nov 2026, most often Member Details."
-    )
+    assert trace.text == ("5 downloads of 2 files from 2 addresses since 23 Nov 2026, most often Member Details.")
 
 
 def test_sentence_names_a_single_file_and_address() -> None:
