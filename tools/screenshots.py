@@ -146,6 +146,8 @@ def account_pages(browser: Browser, base: str, capture: Capture) -> None:
     def open_page(path: str) -> None:
         page.goto(f"{base}/dashboard/{directory.NORTHLIGHT}/{path}")
 
+    open_page("connect?tool=curl")
+    capture(page, "connect")
     open_page("settings/tokens/new")
     page.get_by_label("Name").fill("Nightly warehouse load")
     page.get_by_role("button", name="Create token").click()

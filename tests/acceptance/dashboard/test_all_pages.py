@@ -20,7 +20,8 @@ MAXIMUM_BYTES = 100_000
 NARROW: ViewportSize = {"width": 320, "height": 640}
 ACCOUNT_PAGES = (
     "files", "files/members/preview", "files/members/changes", "insight", "insight?range=12m", "insight/campaigns",
-    "activity", "accounts?q=a", "settings/tokens", "settings/tokens/new", "settings/webhooks", "settings/webhooks/new",
+    "activity", "connect", "connect?tool=curl", "accounts?q=a",
+    "settings/tokens", "settings/tokens/new", "settings/webhooks", "settings/webhooks/new",
     "settings/notifications", "settings/security", "settings/security/sign-out-everywhere", "confirm",
 )  # fmt: skip
 OPERATOR_PAGES = (

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from daybreak.web.dashboard.accounts import handlers as accounts
 from daybreak.web.dashboard.activity import handlers as activity
 from daybreak.web.dashboard.assets import asset_response
+from daybreak.web.dashboard.connect import handlers as connect
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.files import handlers as files
 from daybreak.web.dashboard.insight import campaign_handlers as campaigns
@@ -245,6 +246,7 @@ def _account_routes(page: PageRoutes) -> list[PageRoute]:
     return [
         page.get(f"{_ACCOUNT}/accounts", accounts.list_accounts, Policy()),
         page.get(f"{_ACCOUNT}/commands.json", accounts.list_commands, Policy()),
+        page.get(f"{_ACCOUNT}/connect", connect.show_connect, Policy(section="connect", permission="see_files")),
         *_insight_routes(page),
         *_activity_routes(page),
         *_file_routes(page),

@@ -71,12 +71,12 @@ class FirstRequest:
     def examples(self) -> tuple[Example, ...]:
         """Return an example in each language."""
         return (
-            Example("curl", "curl", (_ENTER_TOKEN, _SAVE_HEADER, self._curl())),
-            Example("python", "Python", (_ENTER_TOKEN, self._python())),
-            Example("r", "R", (_ENTER_TOKEN, self._r())),
-            Example("duckdb", "DuckDB", (_ENTER_TOKEN, _SAVE_HEADER, self._curl(), self._duckdb())),
+            Example("curl", "curl", (ENTER_TOKEN, SAVE_HEADER, self._curl())),
+            Example("python", "Python", (ENTER_TOKEN, self._python())),
+            Example("r", "R", (ENTER_TOKEN, self._r())),
+            Example("duckdb", "DuckDB", (ENTER_TOKEN, SAVE_HEADER, self._curl(), self._duckdb())),
             Example("powershell", "PowerShell", (_ENTER_TOKEN_IN_POWERSHELL, self._powershell())),
-            Example("sync", "daybreak sync", (_ENTER_TOKEN, *self._client())),
+            Example("sync", "daybreak sync", (ENTER_TOKEN, *self._client())),
         )
 
     def _curl(self) -> Step:
@@ -135,7 +135,7 @@ Invoke-WebRequest -Headers $headers -OutFile {self.file_name} `
         )
 
 
-_ENTER_TOKEN = Step(
+ENTER_TOKEN = Step(
     "Enter the token",
     ENTER_TOKEN_COMMAND,
     "For bash and zsh. Press Enter, paste the token, and press Enter again. It is not shown, and not in the history.",
@@ -145,7 +145,7 @@ _ENTER_TOKEN_IN_POWERSHELL = Step(
     f"$env:{VARIABLE} = [Net.NetworkCredential]::new('', (Read-Host 'Token' -AsSecureString)).Password",
     "Paste the token at the prompt. It is not shown, and not in the history.",
 )
-_SAVE_HEADER = Step(
+SAVE_HEADER = Step(
     "Save it for curl", save_token_command(f'"${VARIABLE}"'), f"Writes {HEADER_FILE}, which only you can read."
 )
 

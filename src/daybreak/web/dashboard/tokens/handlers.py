@@ -79,7 +79,7 @@ async def create_token(page: PageRequest) -> Response | PageOutcome:
         )
     except (InvalidRequest, Conflict) as error:
         return rejected(error, _field_of(error))
-    return render_page(page, "tokens/created.html", created_context(page, created))
+    return render_page(page, "tokens/created.html", created_context(page, created, values["tool"]))
 
 
 async def show_token(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
@@ -170,6 +170,7 @@ def _values(page: PageRequest) -> dict[str, str]:
         "expiry": fields.get("expiry", DEFAULT_EXPIRY),
         "delivery": fields.get("delivery", ""),
         "networks": fields.get("networks", ""),
+        "tool": fields.get("tool", ""),
     }
 
 

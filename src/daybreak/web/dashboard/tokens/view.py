@@ -13,6 +13,7 @@ from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.tokens.examples import FirstRequest, example_format
+from daybreak.web.dashboard.tokens.recipes import recipes_of
 from daybreak.web.share_profile import PROFILE_NAME, profile_data_url, share_profile
 
 DEFAULT_EXPIRY = "90"
@@ -89,9 +90,10 @@ def first_request(page: PageRequest) -> FirstRequest:
     return FirstRequest(settings.base_url, page.client_id, resource_named(_EXAMPLE_RESOURCE), file_format)
 
 
-def created_context(page: PageRequest, created: NewToken) -> dict[str, object]:
-    """Return the variables of the page that shows a new token with examples that use it."""
+def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str, object]:
+    """Return the variables of the page that shows a new token with the recipe of a tool, or examples that use it."""
     return {
+        "recipe": recipes_of(page.dashboard.services.settings, page.client_id).get(tool),
         # After a reload, the page of the token replaces the secret.
         "history_url": page.url(f"settings/tokens/{created.token.token_id}"),
         "token": token_view(created.token, page.now),

@@ -1,0 +1,1 @@
+"""Connect: recipes that open an account's tables in a tool."""
