@@ -25,12 +25,15 @@ from daybreak.demo.directory import DemoDirectory, make_directory
 from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.events import Webhook
 from daybreak.domain.identity import ApiToken
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FreeSpace
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.settings import load_settings
 from daybreak.snapshots.disk_space import RESERVE_BYTES
+from daybreak.state.nodes import Node
+from tests.parts.s3 import S3Bucket
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 UNNEEDED = (
@@ -472,6 +475,37 @@ def test_doctor_reports_faults(
         with pytest.MonkeyPatch.context() as behind_a_proxy:
             behind_a_proxy.setenv(name, value)
             assert "ok    addresses:" in command("doctor")
+
+
+def test_deep_doctor_checks_a_large_file_and_the_other_nodes(
+    installation: tuple[Path, DemoDirectory], command: Command, s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, directory = installation
+    command("snapshot", "run")
+    kept = sorted(path.name for path in (folder / "files/snapshots").iterdir())
+    checks = {each["check"]: each for each in map(json.loads, command("doctor", "--deep", "--json").splitlines())}
+    assert "20.0 MB written and read" in checks["large file"]["detail"]
+    assert checks["webhook hosts"]["detail"] == "0 hosts resolved"
+    assert sorted(path.name for path in (folder / "files/snapshots").iterdir()) == kept
+    now = now_utc()
+    other = Node("n1", "host-b", "0.0.1", now, now + timedelta(hours=1), ("web",), "other")
+    account = directory.seat(OWNER_EMAIL).client_ids[0]
+    webhook = Webhook("e1", account, "https://*/", "k.sealed", now, "seat", OWNER_EMAIL)
+    with closing(open_state(load_settings(folder / "daybreak.toml", {}))) as state:
+        state.write(lambda stores: stores.nodes.record_heartbeat(other))
+        state.write(lambda stores: stores.webhooks.add(webhook))
+        for name, value in s3_bucket.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("DAYBREAK_FILES__URL", s3_bucket.url)
+        monkeypatch.setenv("DAYBREAK_FILES__PATH_STYLE", "true")
+        report = command("doctor", "--deep", code=1)
+        state.write(lambda stores: stores.nodes.delete_before(now + timedelta(hours=2)))
+        state.write(lambda stores: stores.webhooks.remove("e1"))
+    assert "ok    large file: 20.0 MB written and read" in report
+    assert "FAULT nodes: host-b (web) runs version 0.0.1" in report
+    assert "host-b (web) has another keyring" in report
+    assert "host-b (web) has a clock that is" in report
+    assert "FAULT webhook hosts: The webhook host * cannot be resolved" in report
 
 
 def test_doctor_reports_a_full_file_store(

@@ -6,8 +6,10 @@ import stat
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
+
+from cyclopts import Parameter
 
 from daybreak.cli.errors import describe_error
 from daybreak.cli.options import AsJson, Config, settings_of, state_of
@@ -29,10 +31,22 @@ _MAX_SYNC_AGE = timedelta(hours=26)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-def doctor(*, config: Config = None, json: AsJson = False) -> int:
+def doctor(
+    *,
+    deep: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Also write and read a file of 20 MB, compare nodes, and resolve the hosts of webhooks."
+        ),
+    ] = False,
+    config: Config = None,
+    json: AsJson = False,
+) -> int:
     """Check configuration, keyring, signing, state, files, source, disk, encoder, single sign-on, locations, mail,
     webhooks, background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON line.
     """
+    from daybreak.cli.doctor_deep import check_large_file, check_nodes, check_webhook_hosts
+
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
     # The first check that failed with each error text: an unavailable component is reported once.
@@ -57,6 +71,8 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
         ("freshness", _freshness),
         ("lost files", _lost_files),
     )
+    if deep:
+        checks += (("large file", check_large_file), ("nodes", check_nodes), ("webhook hosts", check_webhook_hosts))
     for name, check in checks:
         try:
             report(name, check(settings), True)

@@ -19,7 +19,7 @@ _DOORS = {
     "/sharing/": "sharing",
     "/iceberg/": "iceberg",
     "/dashboard": "dashboard",
-    "/unsubscribe": "dashboard",
+    "/{bucket}/": "s3",
 }
 _OTHER_DOOR = "other"
 

@@ -1,0 +1,93 @@
+"""Checks of `daybreakd doctor --deep`, which take seconds: a large file, the other nodes, and hosts of webhooks."""
+
+import hashlib
+import secrets
+import socket
+import time
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from daybreak import __version__
+from daybreak.cli.output import format_bytes, format_seconds
+from daybreak.domain.counts import format_count
+from daybreak.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from daybreak.settings import Settings
+
+_SIZE_BYTES = 20_000_000
+_PIECE_BYTES = 1 << 20
+# At the start, between the first parts of an upload, and at the end.
+_RANGES = ((0, 100), (8 * (1 << 20) - 50, 100), (_SIZE_BYTES - 100, 100))
+# Heartbeats arrive every 15 seconds.
+_ALIVE_FOR = timedelta(minutes=2)
+_CLOCK_TOLERANCE = timedelta(seconds=5)
+_MAX_WEBHOOKS = 10_000
+
+
+def check_large_file(settings: "Settings") -> str:
+    """Write a file in several parts, read it, also in ranges, and delete it."""
+    from daybreak.bootstrap import new_id, open_files
+
+    store, content = open_files(settings), secrets.token_bytes(_SIZE_BYTES)
+    began = time.monotonic()
+    sink = store.stage(new_id())
+    try:
+        pieces = (content[start : start + _PIECE_BYTES] for start in range(0, _SIZE_BYTES, _PIECE_BYTES))
+        written = sink.write("", "members", "csv", pieces)
+        sink.commit()
+        store.check(written.key, _SIZE_BYTES, hashlib.sha256(content).hexdigest())
+        for start, length in _RANGES:
+            if b"".join(store.read(written.key, start, length)) != content[start : start + length]:
+                raise OperatorError(
+                    f"{settings.files.url} returns other bytes for a range of a file. Check what is between this "
+                    "machine and the store, such as a proxy or a cache."
+                )
+    finally:
+        sink.discard()
+    return f"{format_bytes(_SIZE_BYTES)} written and read in {format_seconds(time.monotonic() - began)}"
+
+
+def check_nodes(settings: "Settings") -> str:
+    """Compare versions, keyrings and clocks of the running nodes with this one."""
+    from daybreak.bootstrap import now_utc, open_keyring, open_state
+
+    now, keyring = now_utc(), open_keyring(settings).current().fingerprint
+    with closing(open_state(settings)) as state:
+        nodes = state.read(lambda stores: stores.nodes.list_seen(now - _ALIVE_FOR))
+    faults = []
+    for node in nodes:
+        name = f"{node.host} ({', '.join(node.roles)})"
+        if node.version != __version__:
+            faults.append(f"{name} runs version {node.version}, and this node {__version__}. Update the older one.")
+        if node.keyring not in (None, keyring):
+            faults.append(f"{name} has another keyring. Copy keyring.json from the node where it was changed last.")
+        if node.seen_at > now + _CLOCK_TOLERANCE:
+            seconds = format_seconds((node.seen_at - now).total_seconds())
+            faults.append(f"{name} has a clock that is {seconds} ahead. Run an NTP service on all nodes.")
+    if faults:
+        raise OperatorError("\n".join(faults))
+    return f"{format_count(len(nodes), 'running node')} with this version and keyring"
+
+
+def check_webhook_hosts(settings: "Settings") -> str:
+    """Resolve the hosts of all enabled webhooks."""
+    from daybreak.bootstrap import open_state
+
+    with closing(open_state(settings)) as state:
+        webhooks = state.read(lambda stores: stores.webhooks.list_enabled("", _MAX_WEBHOOKS))
+    hosts = sorted({urlsplit(webhook.url).hostname or "" for webhook in webhooks})
+    faults = [fault for host in hosts if (fault := _resolution_fault(host)) is not None]
+    if faults:
+        raise OperatorError("\n".join(faults))
+    return f"{format_count(len(hosts), 'host')} resolved"
+
+
+def _resolution_fault(host: str) -> str | None:
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        return f"The webhook host {host} cannot be resolved: {error.strerror}. Ask the owner of the endpoint."
+    return None
