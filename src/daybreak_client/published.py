@@ -50,7 +50,7 @@ class PublishedSnapshot:
     """The files of one account in the current snapshot.
 
     `version` grows by one with each publication. `as_of` is the instant of the data. `late`: the next publication is
-    overdue, for `reason`.
+    overdue, for `reason`. `incomplete` are the resources that lack rows, because the platform has malformed ones.
     """
 
     client_id: str
@@ -62,6 +62,14 @@ class PublishedSnapshot:
     late: bool
     reason: str | None
     files: tuple[PublishedFile, ...]
+    incomplete: tuple[str, ...] = ()
+
+    @property
+    def incomplete_note(self) -> str:
+        """Which resources are incomplete, as a sentence, "" if none is."""
+        if not self.incomplete:
+            return ""
+        return f"Incomplete: {', '.join(self.incomplete)}. The platform has malformed rows. Ask your operator."
 
     def description(self) -> dict[str, object]:
         """Return all values but the files, for JSON."""
@@ -74,6 +82,7 @@ class PublishedSnapshot:
             "next_expected_at": self.next_expected_at.isoformat(),
             "late": self.late,
             "reason": self.reason,
+            "incomplete": list(self.incomplete),
         }
 
     def select(self, resources: Sequence[str] = (), formats: Sequence[str] = ("csv",)) -> tuple[PublishedFile, ...]:
@@ -138,7 +147,13 @@ def parse_manifest(response: Mapping[str, Any]) -> PublishedSnapshot:
         late=wire.flag(data["late"]),
         reason=None if data["reason"] is None else wire.text(data["reason"]),
         files=files,
+        incomplete=tuple(name for name in wire.items(data["resources"], _incomplete_resource) if name),
     )
+
+
+def _incomplete_resource(entry: Mapping[str, Any]) -> str:
+    """Return the name of a resource that is incomplete, "" for another one. Earlier services do not say it."""
+    return wire.resource(entry["resource"]) if wire.flag(entry.get("incomplete", False)) else ""
 
 
 def _files_of(client_id: str, entry: Mapping[str, Any]) -> Iterator[PublishedFile]:

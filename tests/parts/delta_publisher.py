@@ -52,6 +52,7 @@ class Publisher:
     copies: int = 0
     first_day: datetime = datetime(2026, 11, 1, 4, tzinfo=UTC)
     late_reason: str | None = None
+    incomplete: str = ""
     before_reply: Callable[[Request], Reply | None] = lambda _: None
     columns: Callable[[dict[str, Any]], dict[str, Any]] = lambda schema: schema
 
@@ -182,7 +183,8 @@ class Publisher:
             file = {"format": "csv", "path": f"/download/v1/files/{self.client_id}/{resource.name}.csv.gz",
                     "bytes": len(packed), "sha256": _sha256(packed), "content_sha256": _sha256(content)}  # fmt: skip
             rows = len(current.rows[resource.name])
-            resources.append({"resource": resource.name, "title": resource.title, "rows": rows, "files": [file]})
+            resources.append({"resource": resource.name, "title": resource.title, "rows": rows, "files": [file],
+                              "incomplete": resource.name == self.incomplete})  # fmt: skip
         return {"client_id": self.client_id, "snapshot_id": self._snapshot_id(current.number),
                 "version": current.number, "as_of": current.as_of,
                 "published_at": current.as_of, "next_expected_at": INSTANT,

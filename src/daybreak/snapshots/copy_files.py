@@ -77,9 +77,11 @@ def _kept_files(state: State) -> Iterator[ManifestFile]:
 
 def _distinct(files: Iterable[ManifestFile]) -> Iterator[ManifestFile]:
     """Yield each key once: in a bucket, several snapshots refer to the same object."""
-    seen: set[int] = set()
+    # 16 bytes for each key, because there may be millions. Different keys have different digests.
+    seen: set[bytes] = set()
     for file in files:
-        if (digest := hash(file.stored.key)) not in seen:
+        digest = hashlib.blake2b(file.stored.key.encode(), digest_size=16).digest()
+        if digest not in seen:
             seen.add(digest)
             yield file
 

@@ -72,6 +72,8 @@ def _print_result(folder: Path, fetched: FetchResult, mode: Mode, prefix: str) -
     would = "would change" if mode.dry_run else "changed"
     counts = f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}."
     print_note(f"{prefix}{counts} {freshness(fetched.published)}")
+    if fetched.published.incomplete:
+        print_note(f"{prefix}{fetched.published.incomplete_note}")
 
 
 def _as_json(folder: Path, fetched: FetchResult) -> dict[str, object]:

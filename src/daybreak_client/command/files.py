@@ -25,6 +25,8 @@ def files(*, access: Access = Access(), as_json: AsJson = False) -> None:
         frozenset({"rows", "size"}),
     )
     print_note(freshness(published))
+    if published.incomplete:
+        print_note(published.incomplete_note)
 
 
 def link(

@@ -45,11 +45,11 @@ def sync(
         run = SyncRun(account, database, work_folder(account, place_of(target)), callbacks)
         if dry_run:
             plan = run.preview(full=full)
-            return replace(_result(account, plan, None, dry_run=True), notes=_late_notes(run, plan))
+            return replace(_result(account, plan, None, dry_run=True), notes=_file_notes(run, plan))
         assert database is not None
         delete_old_downloads()
         plan, state = run.run(full=full)
-        result = replace(_result(account, plan, state), notes=(*_late_notes(run, plan), *_notes(run, state)))
+        result = replace(_result(account, plan, state), notes=(*_file_notes(run, plan), *_notes(run, state)))
         if not verify:
             return result
         different = run.differing(plan.tables or account.tables(), state)
@@ -118,9 +118,11 @@ def _result(account: AccountFiles, plan: Plan, state: AccountState | None, *, dr
     )
 
 
-def _late_notes(run: SyncRun, plan: Plan) -> tuple[str, ...]:
+def _file_notes(run: SyncRun, plan: Plan) -> tuple[str, ...]:
     reason = run.late_reason(plan)
-    return () if reason is None else (f"New files are late. {reason}".strip(),)
+    late = "" if reason is None else f"New files are late. {reason}".strip()
+    incomplete = "" if plan.published is None else plan.published.incomplete_note
+    return tuple(note for note in (late, incomplete) if note)
 
 
 def _notes(run: SyncRun, state: AccountState) -> tuple[str, ...]:

@@ -73,6 +73,16 @@ def test_invalid_format_is_refused(format_name: Any) -> None:
         parse_manifest(manifest(("members", format_name, "/x")))
 
 
+def test_incomplete_resources_are_listed() -> None:
+    value = manifest(("members", "csv", "/x"), ("communities", "csv", "/y"))
+    assert parse_manifest(value).incomplete == ()
+    value["data"]["resources"][0]["incomplete"] = True
+    assert parse_manifest(value).incomplete == ("members",)
+    value["data"]["resources"][0]["incomplete"] = "yes"
+    with pytest.raises(InvalidValue):
+        parse_manifest(value)
+
+
 def test_names_and_paths_are_not_taken_from_the_service() -> None:
     (file,) = parse_manifest(manifest(("members", "csv", "@other.example/usercustomize.py"))).files
     assert (file.name, file.path) == (

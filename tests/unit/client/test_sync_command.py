@@ -41,6 +41,19 @@ def community(number: int, name: str) -> Row:
     return (f"00000000-0000-4000-8000-{number:012}", name, NORTH, number)
 
 
+def test_incomplete_resources_are_named(
+    north: Publisher, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    north.publish({"communities": [community(1, "Fans")]})
+    for command in (["sync", target], ["fetch", str(tmp_path / "exports")], ["files"]):
+        north.incomplete = "communities"
+        assert run(command) == 0
+        assert "Incomplete: communities. The platform has malformed rows." in capsys.readouterr().err
+        north.incomplete = ""
+        assert run(command) == 0
+        assert "Incomplete" not in capsys.readouterr().err
+
+
 def test_changes_are_printed(north: Publisher, target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     north.publish({"communities": [community(1, "Fans"), community(2, "Club")]})
     assert run(["sync", target]) == 0
