@@ -40,6 +40,7 @@ from daybreak_client.tables import Table, parse_tables
 _AUTH = "/download/v2/auth"
 _FILES = "/download/v1/files"
 _SCHEMA = "/download/v1/schema"
+_S3 = "/download/v1/s3-credentials"
 API_TOKEN_PREFIX = "service_api_"  # noqa: S105 - a prefix, not a token
 _EXAMPLE_ID = "7d909222-adf5-4547-93e0-e8f60c50f980"
 _MAX_SNAPSHOT_CHANGES = 3
@@ -130,6 +131,13 @@ class Daybreak:
             return self._connection.request("GET", f"{_SCHEMA}?{urlencode({'dialect': dialect})}", wire.create_tables)
         except Refused as refusal:
             raise WrongUse(refusal.message) from refusal
+
+    def s3_credentials(self) -> dict[str, object]:
+        """Return credentials for the S3 endpoint, in the format of `credential_process`. They expire after an hour.
+
+        Needs an API token. Raises Refused (`not_found` if the service has no such endpoint), Unreachable, WrongUse.
+        """
+        return self._connection.request("POST", _S3, _parse_s3_credentials, token=self._required_token())
 
     def account(self, client_id: str) -> AccountFiles:
         """Return the files of an account. A session switches to it; an API token belongs to one account.
@@ -334,6 +342,13 @@ def _parse_package(response: Any) -> dict[str, Any]:
     """Return a data package, whose tables are valid."""
     parse_tables(response)
     return dict(wire.mapping(response))
+
+
+def _parse_s3_credentials(response: Any) -> dict[str, object]:
+    response = wire.mapping(response)
+    secrets = {name: wire.token(response[name]) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")}
+    expiration = wire.instant(response["Expiration"])
+    return {"Version": 1, **secrets, "Expiration": f"{expiration:%Y-%m-%dT%H:%M:%SZ}"}
 
 
 def _ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from daybreak.access.end_credentials import EndReason
 from daybreak.access.operators import sign_out_all
@@ -76,6 +76,26 @@ def kids_in_use(stores: Stores) -> frozenset[str]:
     ]
     of_webhooks = {sealing_kid(secret) for secret in stores.webhooks.sealed_secrets()}
     return frozenset(totp.encryption_kid(seed) for seed in seeds if seed is not None) | of_webhooks
+
+
+def kids_of_s3_keys(stores: Stores, keyring: Keyring, now: datetime, tolerance: timedelta) -> frozenset[str]:
+    """Return the keys from which the S3 secrets of API tokens may be derived that have not ended.
+
+    A secret is derived when its token is created, with the key that signs. Another node may have signed with an earlier
+    key for the `tolerance` after a rotation.
+    """
+    created = [
+        token.created_at
+        for token in stores.api_tokens.list_for()
+        if token.revoked_at is None and (token.expires_at is None or token.expires_at > now)
+    ]
+    found, since = set(), datetime.min.replace(tzinfo=UTC)
+    for key in keyring.keys:
+        if key.retired_at is not None:
+            if any(since <= each <= key.retired_at + tolerance for each in created):
+                found.add(key.kid)
+            since = key.retired_at
+    return frozenset(found)
 
 
 def revoke_key(

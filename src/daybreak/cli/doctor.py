@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
+from daybreak.cli.doctor_s3 import check_s3
 from daybreak.cli.errors import describe_error
 from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import format_bytes, format_instant, print_json, print_text
@@ -43,7 +44,8 @@ def doctor(
     json: AsJson = False,
 ) -> int:
     """Check configuration, keyring, signing, state, files, source, disk, encoder, single sign-on, locations, mail,
-    webhooks, background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON line.
+    webhooks, S3 endpoint, background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON
+    line.
     """
     from daybreak.cli.doctor_deep import check_large_file, check_nodes, check_webhook_hosts
 
@@ -66,6 +68,7 @@ def doctor(
         ("locations", _locations),
         ("mail", _mail),
         ("webhooks", _webhooks),
+        ("S3 endpoint", check_s3),
         ("background tasks", _tasks),
         ("clock", _clock),
         ("freshness", _freshness),

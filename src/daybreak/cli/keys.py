@@ -53,12 +53,11 @@ def rotate(*, config: Config = None) -> None:
     ring = keyring.load(settings.keys.file)
     with state_of(settings) as state:
         state.read(lambda stores: keys.require_no_revoked_key(ring, stores))
-        rotated = ring.rotate(
-            now_utc(),
-            secrets.token_bytes,
-            lifetime=max(settings.access.session_lifetime, settings.access.link_lifetime),
-            kids_in_use=state.read(keys.kids_in_use),
-        )
+        now, lifetime = now_utc(), max(settings.access.session_lifetime, settings.access.link_lifetime)
+        in_use = state.read(keys.kids_in_use)
+        if settings.attach.s3:
+            in_use |= state.read(lambda stores: keys.kids_of_s3_keys(stores, ring, now, lifetime))
+        rotated = ring.rotate(now, secrets.token_bytes, lifetime=lifetime, kids_in_use=in_use)
         keyring.save(settings.keys.file, rotated)
         found = state.write(lambda stores: keys.reencrypt(stores, rotated, secrets.token_bytes))
     print_text(f"{rotated.signing_kid} signs now.")

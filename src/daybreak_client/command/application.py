@@ -14,6 +14,7 @@ from daybreak_client.command.help_text import epilogue
 from daybreak_client.command.login import login, logout
 from daybreak_client.command.output import print_note
 from daybreak_client.command.receipts import receipts
+from daybreak_client.command.s3_credentials import s3_credentials
 from daybreak_client.command.schema import schema
 from daybreak_client.command.share_profile import share_profile
 from daybreak_client.command.sync import sync
@@ -40,7 +41,8 @@ def make_app() -> App:
         result_action="return_value",
     )
     sign_in = (login, logout, accounts, use, profiles)
-    for verb in (*sign_in, files, fetch, sync, verify, receipts, link, schema, types, share_profile, completion):
+    verbs = (files, fetch, sync, verify, receipts, link, schema, types, share_profile, s3_credentials, completion)
+    for verb in (*sign_in, *verbs):
         app.command(verb, help_epilogue="")
     return app
 

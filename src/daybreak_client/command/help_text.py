@@ -16,6 +16,7 @@ EXAMPLES = (
     ("Print SQL that creates tables for the files", "daybreak schema --ddl postgresql"),
     ("Print Python that loads the fetched files into pandas with the right types", "daybreak types --pandas members"),
     ("Write a profile for Delta Sharing clients, with the API token in use", "daybreak share-profile daybreak.share"),
+    ("Print credentials for aws, boto3 and other S3 tools, from `credential_process`", "daybreak s3-credentials"),
     ("Sign in to a second service, and use it", "daybreak login https://eu.example.org --profile eu"),
     ("", "daybreak fetch exports-eu --profile eu"),
 )

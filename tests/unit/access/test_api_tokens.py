@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from daybreak.access import api_tokens, operators, sessions
+from daybreak.access import api_tokens, keys, operators, sessions
 from daybreak.access.api_tokens import NewToken
-from daybreak.credentials import api_token
+from daybreak.credentials import api_token, keyring
 from daybreak.domain.errors import (
     Conflict,
     Forbidden,
@@ -354,3 +354,21 @@ def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
 
     assert (revoke(), revoke()) == (True, False)
     assert [event.actor for event in instance.audit("token.*")] == ["operator", "operator"]
+
+
+def test_key_of_s3_secrets_is_in_use_until_its_tokens_end(instance: Instance) -> None:
+    tolerance = timedelta(days=7)
+    first = instance.services.keyring.current()
+
+    def in_use(ring: keyring.Keyring) -> frozenset[str]:
+        return instance.state.read(lambda stores: keys.kids_of_s3_keys(stores, ring, instance.now[0], tolerance))
+
+    created = create_token(instance)
+    instance.advance(days=1)
+    second = first.rotate(instance.now[0], secrets.token_bytes, lifetime=tolerance)
+    instance.advance(days=1)
+    third = second.rotate(instance.now[0], secrets.token_bytes, lifetime=tolerance)
+    # The token is older than the second key, which signed for a day.
+    assert in_use(third) == {first.signing_kid}
+    instance.write(lambda stores: stores.api_tokens.revoke(created.token.token_id, instance.now[0], "test"))
+    assert in_use(third) == frozenset()

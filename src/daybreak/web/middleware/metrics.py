@@ -15,11 +15,12 @@ from daybreak.web.request_state import state_of
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 # What clients use, by the start of the route's path, and the name of what is left.
 _DOORS = {
+    "/download/v1/links/": "links",
     "/download/": "api",
     "/sharing/": "sharing",
+    "/{bucket}/": "s3",
     "/iceberg/": "iceberg",
     "/dashboard": "dashboard",
-    "/{bucket}/": "s3",
 }
 _OTHER_DOOR = "other"
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from daybreak.access.api_tokens import NewToken
 from daybreak.catalogue.resources import resource_named
+from daybreak.credentials.s3_keys import static_key
 from daybreak.domain.counts import format_count
 from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
@@ -101,6 +102,21 @@ def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str
         "examples": first_request(page).examples(),
         "profile_url": _profile_url(page, created),
         "profile_name": PROFILE_NAME,
+        "s3": _s3_access(page, created),
+    }
+
+
+def _s3_access(page: PageRequest, created: NewToken) -> Mapping[str, str] | None:
+    """Return endpoint, bucket and static key for S3 tools, None unless the service has the endpoint enabled."""
+    services = page.dashboard.services
+    if not services.settings.attach.s3:
+        return None
+    key = static_key(created.token.token_id, keyring=services.keyring.current())
+    return {
+        "endpoint": services.settings.attach_url,
+        "bucket": page.client_id,
+        "access_key_id": key.access_key_id,
+        "secret": key.secret,
     }
 
 
