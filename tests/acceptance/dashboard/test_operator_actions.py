@@ -106,6 +106,17 @@ def test_seat_is_created_and_receives_access(
     assert {"seat.added", "grant.changed", "grant.removed"} <= {event.action for event in events}
 
 
+def test_person_is_invited_with_access(operator: Page, own_service: Service) -> None:
+    email = f"{unique('colleague').replace(' ', '-')}@example.org"
+    operator.goto(own_service.operator(f"accounts/{directory.NORTHLIGHT}"))
+    operator.get_by_label("Email").fill(email)
+    operator.get_by_label("Invite a person who has no seat").check()
+    operator.get_by_role("button", name="Grant access").click()
+    expect(operator.get_by_text("A person who had no seat receives an invitation by mail.")).to_be_visible()
+    expect(operator.get_by_role("row", name=re.compile(email))).to_contain_text("Data Export")
+    wait_until(lambda: any(each["To"] == email for each in list(own_service.mails.mails)), 120)
+
+
 def test_invited_person_chooses_a_password(
     operator: Page, own_service: Service, open_page: Callable[..., Page], console_messages: list[str]
 ) -> None:

@@ -78,6 +78,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "api-tokens-on": Flash("good", "API tokens turned on."),
     "api-tokens-off": Flash("good", "API tokens turned off.", "Tokens of this account are refused."),
     "grant-saved": Flash("good", "Access granted."),
+    "grant-invited": Flash("good", "Access granted.", "A person who had no seat receives an invitation by mail."),
     "grant-removed": Flash("good", "Access removed.", "Its API tokens on this account are revoked."),
     "factor-reset": Flash("good", "Second factor reset.", "All sessions have ended, and the seat is not an operator."),
     "seat-signed-out": Flash("good", "All sessions ended.", "API tokens stay valid."),

@@ -7,17 +7,18 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
+from daybreak.access import password_reset
 from daybreak.access.directory import edits
 from daybreak.access.operators import find_seat
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import NotFound, OperatorError
-from daybreak.domain.identity import ROLES, Account, Grant
+from daybreak.domain.identity import ROLES, Account, Grant, Seat
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.formatting import format_name
 from daybreak.web.dashboard.operator.directory import load_directory
 from daybreak.web.dashboard.operator.endings import ending_tokens, ending_webhooks
-from daybreak.web.dashboard.operator.seats import requested_seat
+from daybreak.web.dashboard.operator.seats import invite_seat, requested_seat
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
@@ -38,6 +39,7 @@ async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
             for grant in directory.grants
             if grant.client_id == account.client_id and grant.seat_id in seats
         ],
+        "can_invite": password_reset.is_available(page.dashboard.services.settings),
         "synced": bool(page.dashboard.services.settings.directory.accounts),
     }
     return render_page(page, "operator/account.html", context, outcome)
@@ -67,11 +69,16 @@ async def turn_api_tokens_on(page: PageRequest) -> Response:
 
 
 async def put_grant(page: PageRequest) -> Response | PageOutcome:
-    """Add the permissions of a seat on an account, or change them."""
+    """Add the permissions of a seat on an account, or change them. A person without a seat can be invited."""
     form, account = page.form, await _requested_account(page)
+    email, invites = form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1], form.get("invite") == "yes"
+    new_seat = Seat(page.dashboard.services.access.new_id(), email, None)
 
     def work(stores: Stores) -> None:
-        seat = find_seat(stores, form.get("email", "")[:MAX_EMAIL_LENGTH])
+        if invites and stores.seats.by_email(email) is None:
+            edits.add_seat(stores, new_seat, page.now, actor=page.seat.email)
+            invite_seat(stores, new_seat, page)
+        seat = find_seat(stores, email)
         grant = Grant(
             seat.seat_id,
             account.client_id,
@@ -82,7 +89,7 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
         edits.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
 
     try:
-        return await _change(page, account, work, "grant-saved")
+        return await _change(page, account, work, "grant-invited" if invites else "grant-saved")
     except OperatorError as error:
         return invalid_field("email", error.message)
 
