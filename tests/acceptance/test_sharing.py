@@ -139,6 +139,24 @@ def test_python_client_reads_every_table(service: Service, tmp_path: Path, email
         assert as_text(resource, frame) == rows_of(recipient.csv(resource.name)), resource.name
 
 
+def test_python_client_sends_client_credentials(service: Service, north: Recipient, tmp_path: Path) -> None:
+    def shares(secret: str) -> list[str]:
+        profile = tmp_path / f"{uuid.uuid4()}.share"
+        content = {
+            "shareCredentialsVersion": 2, "type": "oauth_client_credentials", "endpoint": north.endpoint,
+            "tokenEndpoint": f"{north.endpoint}/oauth/token", "clientId": NORTH, "clientSecret": secret,
+        }  # fmt: skip
+        profile.write_text(json.dumps(content))
+        return [share.name for share in delta_sharing.SharingClient(str(profile)).list_shares()]
+
+    assert shares(north.token) == [NORTH]
+    with pytest.raises(requests.HTTPError) as refused:
+        shares("service_api_unknown")
+    assert refused.value.response.status_code == 401
+    wrong = requests.post(f"{north.endpoint}/oauth/token", data={"grant_type": "password"}, timeout=PATIENCE_SECONDS)
+    assert (wrong.status_code, wrong.json()["errorCode"]) == (400, "invalid_request")
+
+
 def test_python_client_applies_a_limit(north: Recipient, tmp_path: Path) -> None:
     url = f"{north.profile(tmp_path)}#{NORTH}.daybreak.members"
     assert len(delta_sharing.load_as_pandas(url, limit=7)) == 7

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daybreak.access import api_tokens
 from daybreak.attached_files import issue_session_key
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.domain.errors import InvalidRequest, NotFound, Unauthenticated
+from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
 from daybreak.iceberg.metadata import Table, metadata
 from daybreak.iceberg.tables import NAMESPACE, load_table, require_table, require_warehouse
 from daybreak.sharing import recorded_query
 from daybreak.web.api.authentication import token_principal
+from daybreak.web.doors.client_credentials import answer_client_credentials
 from daybreak.web.doors.iceberg.errors import ICEBERG_PATH, TOKENS_PATH, error_model
-from daybreak.web.http.bodies import read_body
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
@@ -42,8 +38,6 @@ _ENDPOINTS = (
     f"POST /v1{_TABLE}/metrics",
 )
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"]
-_GRANT = "client_credentials"
-_ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type, RFC 8693
 # Clients do not renew them during a query. Every request checks the API token too.
 _CREDENTIALS_LIFETIME = timedelta(hours=12)
 _REGION = "us-east-1"
@@ -81,16 +75,7 @@ class _CatalogEndpoints:
 
     async def token(self, request: Request) -> Response:
         """Answer client credentials (RFC 6749 §4.4). The secret is an API token, which is also the access token."""
-        fields = dict(parse_qsl((await read_body(request)).decode("utf-8", "replace")))
-        if fields.get("grant_type") != _GRANT:
-            raise InvalidRequest(f"Send grant_type={_GRANT}.")
-        secret = fields.get("client_secret") or _basic_password(request)
-        principal = await api_tokens.authenticate(self._services.access, secret, caller_of(request))
-        expires_at = None if principal.token is None else principal.token.expires_at
-        body: dict[str, Any] = {"access_token": secret, "token_type": "bearer", "issued_token_type": _ACCESS_TOKEN}
-        if expires_at is not None:
-            body["expires_in"] = int((expires_at - self._services.clock()).total_seconds())
-        return _json(body, {"Cache-Control": "no-store"})
+        return await answer_client_credentials(request, self._services)
 
     async def list_namespaces(self, request: Request) -> Response:
         await self._warehouse(request)
@@ -186,18 +171,6 @@ async def _unsupported(_request: Request) -> Response:
 def _require_namespace(name: str) -> None:
     if name.lower() != NAMESPACE:
         raise NotFound(f"There is no such namespace. Use {NAMESPACE}.")
-
-
-def _basic_password(request: Request) -> str:
-    """Return the secret of a client that authenticates with HTTP Basic (RFC 6749 §2.3.1). Raises Unauthenticated."""
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    try:
-        _, separator, secret = base64.b64decode(credentials.encode(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeError):
-        separator = ""
-    if scheme.lower() != "basic" or not separator:
-        raise Unauthenticated("Send an API token as client_secret.", code="missing_token")
-    return unquote(secret)
 
 
 def _json(body: object, headers: dict[str, str] | None = None) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import SHARING_PATH, SharedFile
 from daybreak.table_changes import NumberRange
 from daybreak.web.api.authentication import token_principal
+from daybreak.web.doors.client_credentials import answer_client_credentials
 from daybreak.web.doors.sharing import objects
 from daybreak.web.doors.sharing.lines import LineWriter, end_line
 from daybreak.web.doors.sharing.requests import (
@@ -33,6 +35,8 @@ from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
 
 VERSION = "Delta-Table-Version"
+_RENEWAL = timedelta(hours=1)
+"""After which clients request a token again. The Python client refuses a response without it."""
 _SHARE = SHARING_PATH + "/shares/{share}"
 _SCHEMA = _SHARE + "/schemas/{schema}"
 _TABLE = _SCHEMA + "/tables/{table}"
@@ -47,6 +51,7 @@ def sharing_routes(services: Services) -> list[Route]:
     endpoints = _SharingEndpoints(services)
     return [
         Route(SHARING_PATH + "/shares", endpoints.list_shares),
+        Route(SHARING_PATH + "/oauth/token", endpoints.token, methods=["POST"]),
         Route(_SHARE, endpoints.get_share),
         Route(_SHARE + "/schemas", endpoints.list_schemas),
         Route(_SCHEMA + "/tables", endpoints.list_tables),
@@ -62,6 +67,9 @@ def sharing_routes(services: Services) -> list[Route]:
 class _SharingEndpoints:
     def __init__(self, services: Services) -> None:
         self._services = services
+
+    async def token(self, request: Request) -> Response:
+        return await answer_client_credentials(request, self._services, renewal=_RENEWAL)
 
     async def list_shares(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
