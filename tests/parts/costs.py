@@ -27,7 +27,13 @@ def pytest_configure() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _cpu_seconds() -> float:
+def _own_seconds() -> float:
+    """Return the processor time of this process, and of the processes that it has waited for."""
+    waited_for = os.times()
+    return time.process_time() + waited_for.children_user + waited_for.children_system
+
+
+def _descendants_seconds() -> float:
     """Return the processor time of the descendants, and of the processes that each of them has waited for."""
     children: dict[int, list[int]] = defaultdict(list)
     ticks: dict[int, int] = {}
@@ -39,20 +45,20 @@ def _cpu_seconds() -> float:
             children[int(fields[1])].append(pid)
             ticks[pid] = sum(map(int, fields[11:15]))
     found, waiting = 0, list(children[os.getpid()])
-    waited_for = os.times()
     while waiting:
         pid = waiting.pop()
         found += ticks[pid]
         waiting += children[pid]
-    return time.process_time() + waited_for.children_user + waited_for.children_system + found / _TICKS
+    return found / _TICKS
 
 
 def _counted(item: pytest.Item, phase: str) -> Generator[None, object, object]:
-    begun = _cpu_seconds()
+    # The order leaves out the time of the search for descendants.
+    begun = _descendants_seconds() + _own_seconds()
     try:
         return (yield)
     finally:
-        item.user_properties.append((phase, _cpu_seconds() - begun))
+        item.user_properties.append((phase, _own_seconds() + _descendants_seconds() - begun))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

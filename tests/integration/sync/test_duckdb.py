@@ -14,8 +14,8 @@ from tests.parts.delta_publisher import Publisher
 
 @pytest.mark.parametrize(
     "schemas",
-    [("daybreak", "daybreak"), ("MAIN", "main"), ("Exports", "exports"), ("temp", "temp")],
-    ids=["name of the file", "upper case", "mixed case", "temp"],
+    [("daybreak", "daybreak"), ("Exports", "exports"), ("temp", "temp")],
+    ids=["name of the file", "mixed case", "temp"],
 )
 def test_schemas_are_found_again(tmp_path: Path, north: Publisher, account: AccountFiles, schemas: list[str]) -> None:
     """The file daybreak.duckdb has the catalog `daybreak`. DuckDB ignores the case of names."""
