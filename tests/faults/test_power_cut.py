@@ -94,7 +94,7 @@ def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer
         pid = fork_server.start("workload", mount, log_file=str(log_file), days=days)
         try:
             for number, name in enumerate(expected):
-                wait_until(lambda number=number: is_stopped_at(pid, log_file, number), what=name, every=0.005)  # type: ignore[misc]
+                wait_until(lambda number=number: is_stopped_at(pid, log_file, number), 180, what=name, every=0.005)  # type: ignore[misc]
                 acknowledgments = read_acknowledgments(log_file)
                 assert crash_points(acknowledgments) == expected[: number + 1]
                 crash_state = CrashState(

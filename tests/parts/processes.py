@@ -74,7 +74,7 @@ class Running:
             error.add_note(self.log()[-4000:])
             raise
 
-    def stop(self, signal_number: signal.Signals = signal.SIGTERM, seconds: float = 30) -> int:
+    def stop(self, signal_number: signal.Signals = signal.SIGTERM, seconds: float = 120) -> int:
         """Send a signal, wait, kill the process group, and return the exit status."""
         if self.alive():
             self.process.send_signal(signal_number)
