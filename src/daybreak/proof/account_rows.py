@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from daybreak.catalogue.written_sums import KEYS, ROWS
@@ -13,6 +15,33 @@ from daybreak.proof.rules import Identity
 from daybreak.proof.statement import completeness_of
 
 _MODULUS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Figures of a source table for a resource, by the place of the account: rows that are kept in the source, exported
+    and excluded, sums of columns, and figures of source and files that are equal.
+    """
+
+    resource: str
+    table: str
+    kept: Sequence[int]
+    exported: Sequence[int]
+    excluded: Sequence[tuple[str, Sequence[int]]]
+    sums: Sequence[tuple[str, Sequence[int]]]
+    compared: Sequence[tuple[Sequence[int], Sequence[int]]]
+
+    def account(self, place: int) -> dict[str, Any]:
+        """Return the account of the table for a statement."""
+        excluded = {rule: rows for rule, values in self.excluded if (rows := values[place])}
+        account: dict[str, Any] = {
+            "source": self.kept[place] + sum(excluded.values()),
+            "exported": self.exported[place],
+            "excluded": excluded,
+        }
+        if self.sums:
+            account["sums"] = {figure: values[place] for figure, values in self.sums}
+        return account
 
 
 class AccountRows:
@@ -37,39 +66,51 @@ class AccountRows:
             yield row
 
     def section(self, client_id: str, statuses: Mapping[str, str]) -> dict[str, Any]:
-        """Return the section of the account's statement. `statuses` are those of all accounts together."""
+        """Return the section of the account's statement, after all rows. `statuses` are those of all accounts
+        together.
+        """
         place = self._written.places[client_id]
         tables: dict[str, dict[str, dict[str, Any]]] = {}
-        own = {**statuses, **{each.resource: each.status for each in self._identities.values()}}
-        for (resource, table), by_rule in self._rows.items():
-            identity = self._identities[resource, table]
-            tables.setdefault(resource, {})[table] = self._account(identity, by_rule, place)
-            if not self._closes(identity, place):
-                own[resource] = "unexplained"
+        own = {**statuses, **self._own_statuses}
+        for each in self._tables:
+            tables.setdefault(each.resource, {})[each.table] = each.account(place)
+            for source, written in each.compared:
+                if source[place] != written[place]:
+                    own[each.resource] = "unexplained"
         return completeness_of(tables, own)
 
-    def _account(self, identity: Identity, by_rule: Mapping[str, array[int]], place: int) -> dict[str, Any]:
-        excluded = {rule: values[place] for rule, values in by_rule.items() if rule and values[place]}
-        kept = by_rule[""][place] if "" in by_rule else 0
-        exported = kept if identity.exported is None else self._written.of(identity.resource, identity.exported)[place]
-        account: dict[str, Any] = {
-            "source": kept + sum(excluded.values()),
-            "exported": exported,
-            "excluded": excluded,
-        }
-        sums = {
-            figure: self._written.of(identity.resource, figure)[place]
-            for _, figure in identity.compared
-            if figure not in (ROWS, KEYS, identity.exported)
-        }
-        return account | ({"sums": sums} if sums else {})
+    @cached_property
+    def _own_statuses(self) -> Mapping[str, str]:
+        return {each.resource: each.status for each in self._identities.values()}
 
-    def _closes(self, identity: Identity, place: int) -> bool:
-        for name, figure in identity.compared:
-            source = self._figures.get((identity.resource, identity.table, name))
-            if (0 if source is None else source[place]) != self._written.of(identity.resource, figure)[place]:
-                return False
-        return True
+    @cached_property
+    def _tables(self) -> list[_Table]:
+        """The figures of each table, looked up once for all accounts."""
+        none = array("Q", bytes(8 * len(self._written.places)))
+        found = []
+        for (resource, table), by_rule in self._rows.items():
+            identity = self._identities[resource, table]
+            kept = by_rule.get("", none)
+            of = partial(self._written.of, resource)
+            found.append(
+                _Table(
+                    resource,
+                    table,
+                    kept,
+                    kept if identity.exported is None else of(identity.exported),
+                    [(rule, values) for rule, values in by_rule.items() if rule],
+                    [
+                        (figure, of(figure))
+                        for _, figure in identity.compared
+                        if figure not in (ROWS, KEYS, identity.exported)
+                    ],
+                    [
+                        (self._figures.get((resource, table, name), none), of(figure))
+                        for name, figure in identity.compared
+                    ],
+                )
+            )
+        return found
 
     def _add(self, arrays: dict[Any, array[int]], key: object, place: int, value: int) -> None:
         if not value:
