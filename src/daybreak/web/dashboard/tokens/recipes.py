@@ -126,7 +126,7 @@ daybreak:
 _SNOWFLAKE = Step(
     "Fetch the files, and write the statements that create the tables",
     "daybreak fetch exports\ndaybreak schema --ddl snowflake > tables.sql",
-    "Requires pip install daybreak. Then load the files with PUT and COPY INTO.",
+    "Requires the client. Then load the files with PUT and COPY INTO.",
 )
 
 
@@ -174,7 +174,7 @@ _RECIPES = (
     )),
     Recipe("dlt", "dlt", Door.DOWNLOADS, (
         ENTER_TOKEN, _NAME_SERVICE,
-        Step("Load the tables in Python", _DLT, "Requires pip install 'daybreak[dlt]' 'dlt[duckdb]'."),
+        Step("Load the tables in Python", _DLT, "Requires the client with the extra dlt, and dlt[duckdb]."),
     ), tested=True),
     Recipe("aws", "aws", Door.S3, (
         ENTER_TOKEN, SAVE_HEADER, _AWS,
