@@ -51,14 +51,14 @@ class Pack(msgspec.Struct, frozen=True):
 class SignedSnapshot:
     """The statements of one run: those of all accounts, in packs that are sorted by account.
 
-    They are valid for `version` and `chain_id`, and while the number of closed account chains is `erasures`.
-    `public_key` signed them.
+    They are valid for `version` and `chain_id`, and while the signing epoch is `epoch`: erasures and revocations begin
+    another one. `public_key` signed them.
     """
 
     snapshot_id: str
     version: int
     chain_id: str
-    erasures: int
+    epoch: int
     signed_at: datetime
     expires_at: datetime
     public_key: str

@@ -52,14 +52,14 @@ class _Plan:
     version: int
     chain_id: str
     continues: bool
-    erasures: int
+    epoch: int
     previous: Snapshot | None
     stored: SignedSnapshot | None
 
     @property
-    def has_erasures(self) -> bool:
+    def may_have_erasures(self) -> bool:
         """Whether files may have fewer rows than the stored statements say."""
-        return self.stored is not None and self.stored.erasures != self.erasures
+        return self.stored is not None and self.stored.epoch != self.epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def sign_for_publication(
     facts = Facts(authority.service, plan.version, plan.snapshot.as_of, now, expires_at)
     name = uuid.uuid4().hex[:12]
     packs = signing.write_packs(facts, key, name, check)
-    signed = SignedSnapshot(snapshot_id, plan.version, plan.chain_id, plan.erasures, now, expires_at, key.public, packs)
+    signed = SignedSnapshot(snapshot_id, plan.version, plan.chain_id, plan.epoch, now, expires_at, key.public, packs)
     # Another builder has published the snapshot in the meantime.
     with suppress(Conflict):
         state.write(lambda stores: stores.signatures.record(signed))
@@ -162,8 +162,8 @@ def require_signed(stores: Stores, snapshot_id: str) -> None:
     published, signed = stores.snapshots.get(snapshot_id), stores.signatures.of_snapshot(snapshot_id)
     if signed is None and stores.signatures.trust() is None:
         return
-    current = None if published is None else (published.version, published.chain_id, stores.signatures.erasures())
-    if signed is None or (signed.version, signed.chain_id, signed.erasures) != current:
+    current = None if published is None else (published.version, published.chain_id, stores.signatures.epoch())
+    if signed is None or (signed.version, signed.chain_id, signed.epoch) != current:
         raise StatementsOutdated("Another publication or an erasure came between. Repeat the publication.")
 
 
@@ -178,14 +178,14 @@ def _plan(stores: Stores, snapshot_id: str) -> _Plan | None:
         version,
         chain_id,
         chain_id != snapshot.snapshot_id,
-        stores.signatures.erasures(),
+        stores.signatures.epoch(),
         served,
         stores.signatures.of_snapshot(snapshot_id),
     )
 
 
 def _fits(stored: SignedSnapshot, plan: _Plan) -> bool:
-    return (stored.version, stored.chain_id, stored.erasures) == (plan.version, plan.chain_id, plan.erasures)
+    return (stored.version, stored.chain_id, stored.epoch) == (plan.version, plan.chain_id, plan.epoch)
 
 
 def _expiry(snapshot: Snapshot, settings: Settings, now: datetime) -> datetime:
@@ -235,7 +235,7 @@ class _Signing:
                         client_id,
                         chain_id,
                         entries_in(self.settings, own_entries),
-                        reconciled(section, own_entries) if self.plan.has_erasures else section,
+                        reconciled(section, own_entries) if self.plan.may_have_erasures else section,
                         previous.get(client_id),
                         {} if broken else deltas.get(client_id, {}),
                     )

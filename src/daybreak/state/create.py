@@ -72,6 +72,8 @@ def create_schema(connection: sa.Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
     for guard in _SQLITE_GUARDS if dialect == "sqlite" else _POSTGRESQL_GUARDS:
         connection.exec_driver_sql(guard)
-    connection.execute(sa.insert(counters), [{"name": name, "value": 0} for name in ("fence", "version", "erasures")])
+    connection.execute(
+        sa.insert(counters), [{"name": name, "value": 0} for name in ("fence", "version", "signing_epoch")]
+    )
     for table in (current_snapshot, audit_retention):
         connection.execute(sa.insert(table), {"slot": 1})

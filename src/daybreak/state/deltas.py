@@ -200,7 +200,7 @@ class DeltaStore(Store):
             }
             upsert(self._connection, account_chains, [row], keys=["client_id"])
         # Signed statements that are not published yet become obsolete.
-        self._execute(sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1))
+        self._execute(sa.update(counters).where(counters.c.name == "signing_epoch").values(value=counters.c.value + 1))
         fences = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True)))
         own = sa.and_(
             snapshot_deltas.c.client_id == client_id,

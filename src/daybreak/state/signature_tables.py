@@ -14,7 +14,7 @@ snapshot_statements = sa.Table(
     sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("chain_id", KEY, nullable=False),
-    sa.Column("erasures", sa.BigInteger, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("signed_at", Instant, nullable=False),
     sa.Column("expires_at", Instant, nullable=False),
     sa.Column("public_key", sa.Text, nullable=False),

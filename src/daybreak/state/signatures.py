@@ -23,7 +23,7 @@ from daybreak.state.snapshots import UNPUBLISHED
 from daybreak.state.statements import Store, upsert
 
 _SERVED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
-_SIGNED = ("version", "chain_id", "erasures", "signed_at", "expires_at", "public_key", "packs")
+_SIGNED = ("version", "chain_id", "epoch", "signed_at", "expires_at", "public_key", "packs")
 _DELTA = msgspec.json.Decoder(ResourceDelta)
 
 
@@ -65,9 +65,9 @@ class SignatureStore(Store):
         ).first()
         return None if row is None else replace(SignedSnapshot(*row), packs=msgspec.convert(row[-1], tuple[Pack, ...]))
 
-    def erasures(self) -> int:
-        """Return the number of closed account chains. Statements that are not published are obsolete if it grows."""
-        return int(self._execute(sa.select(counters.c.value).where(counters.c.name == "erasures")).scalar_one())
+    def epoch(self) -> int:
+        """Return the signing epoch. Unpublished statements of an earlier one are obsolete."""
+        return int(self._execute(sa.select(counters.c.value).where(counters.c.name == "signing_epoch")).scalar_one())
 
     # --- Revisions after erasures ------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class SignatureStore(Store):
         """Record keys as revoked. Statements that are not published yet become obsolete."""
         rows: list[dict[str, Any]] = [{"public_key": key, "revoked_at": now} for key in public_keys]
         upsert(self._connection, revoked_signers, rows, keys=["public_key"], change=["public_key"])
-        self._execute(sa.update(counters).where(counters.c.name == "erasures").values(value=counters.c.value + 1))
+        self._execute(sa.update(counters).where(counters.c.name == "signing_epoch").values(value=counters.c.value + 1))
 
     def revoked(self) -> list[str]:
         """Return the revoked keys, sorted."""

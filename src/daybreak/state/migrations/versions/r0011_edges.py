@@ -56,7 +56,7 @@ def _add_statements() -> None:
         sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("chain_id", _KEY, nullable=False),
-        sa.Column("erasures", sa.BigInteger, nullable=False),
+        sa.Column("epoch", sa.BigInteger, nullable=False),
         sa.Column("signed_at", _INSTANT, nullable=False),
         sa.Column("expires_at", _INSTANT, nullable=False),
         sa.Column("public_key", sa.Text, nullable=False),
@@ -93,7 +93,7 @@ def _add_statements() -> None:
         sa.Column("content", sa.Text, nullable=False),
         sa.Column("signature", sa.Text, nullable=False),
     )
-    op.execute("INSERT INTO counters (name, value) VALUES ('erasures', 0)")
+    op.execute("INSERT INTO counters (name, value) VALUES ('signing_epoch', 0)")
 
 
 def _bind_password_links() -> None:
