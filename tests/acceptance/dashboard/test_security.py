@@ -48,7 +48,7 @@ def test_password_change_ends_other_sessions(
     expect(page.get_by_role("region", name="Sessions")).to_contain_text("127.0.0.1 (Oslo, Norway)")
     page.get_by_role("link", name="Sign out everywhere").click()
     expect(page.get_by_text("127.0.0.1 (Oslo, Norway)")).to_be_visible()
-    expect(page.get_by_text("This session ends.")).to_be_visible()
+    expect(page.get_by_text("Sessions that end")).to_be_visible()
     page.get_by_role("link", name="Cancel").click()
     expect(page.get_by_role("heading", name="Security", exact=True)).to_be_visible()
     page.get_by_role("link", name="Sign out everywhere").click()
