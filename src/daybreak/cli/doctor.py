@@ -53,27 +53,7 @@ def doctor(
     report = _print_check_json if json else _print_check
     # The first check that failed with each error text: an unavailable component is reported once.
     failed: dict[str, str] = {}
-    checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
-        ("configuration", _configuration),
-        ("addresses", _addresses),
-        ("state database", _state),
-        ("keyring", _keyring),
-        ("signing", _signing),
-        ("file store", _files),
-        ("source", _source),
-        ("directory", _directory),
-        ("disk", _disk),
-        ("encoder", _encoder),
-        ("single sign-on", _single_sign_on),
-        ("locations", _locations),
-        ("mail", _mail),
-        ("webhooks", _webhooks),
-        ("S3 endpoint", check_s3),
-        ("background tasks", _tasks),
-        ("clock", _clock),
-        ("freshness", _freshness),
-        ("lost files", _lost_files),
-    )
+    checks = _CHECKS
     if deep:
         checks += (("large file", check_large_file), ("nodes", check_nodes), ("webhook hosts", check_webhook_hosts))
     for name, check in checks:
@@ -388,3 +368,26 @@ def _nearest_existing(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
     return folder
+
+
+_CHECKS: "tuple[tuple[str, Callable[[Settings], str]], ...]" = (
+    ("configuration", _configuration),
+    ("addresses", _addresses),
+    ("state database", _state),
+    ("keyring", _keyring),
+    ("signing", _signing),
+    ("file store", _files),
+    ("source", _source),
+    ("directory", _directory),
+    ("disk", _disk),
+    ("encoder", _encoder),
+    ("single sign-on", _single_sign_on),
+    ("locations", _locations),
+    ("mail", _mail),
+    ("webhooks", _webhooks),
+    ("S3 endpoint", check_s3),
+    ("background tasks", _tasks),
+    ("clock", _clock),
+    ("freshness", _freshness),
+    ("lost files", _lost_files),
+)

@@ -273,7 +273,7 @@ def test_unusable_aws_profile_is_rejected(environment: Environment, profile: str
 def test_aws_profile_without_boto3_is_rejected(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     environment({"AWS_PROFILE": "other"})
     monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
-    with pytest.raises(OperatorError, match=r"daybreak\[server,aws\]"):
+    with pytest.raises(OperatorError, match="pip install boto3"):
         ObjectStore(S3, LIMITS)
 
 
