@@ -1,4 +1,4 @@
-"""Changes since the first schema was recorded. Nothing has been released yet, so this revision may still grow."""
+"""Directory runs, faults of tasks and files, revoked keys, signed statements, and bound password links."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -32,7 +32,9 @@ def upgrade() -> None:
         sa.Column("error", sa.Text, nullable=False),
     )
     op.create_table(
-        "revoked_keys", sa.Column("kid", _KEY, primary_key=True), sa.Column("revoked_at", _INSTANT, nullable=False)
+        "revoked_keys",
+        sa.Column("kid", _KEY, primary_key=True),
+        sa.Column("revoked_at", _INSTANT, nullable=False),
     )
     op.create_table(
         "file_faults",
@@ -44,9 +46,6 @@ def upgrade() -> None:
     _add_statements()
     op.add_column("snapshots", sa.Column("columns", sa.Text))
     _bind_password_links()
-    op.add_column("nodes", sa.Column("keyring", sa.Text))
-    failed = sa.text("state = 'failed'")
-    op.create_index("ix_deliveries_failed", "deliveries", ["finished_at"], sqlite_where=failed, postgresql_where=failed)
 
 
 def _add_statements() -> None:
@@ -56,7 +55,7 @@ def _add_statements() -> None:
         sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("chain_id", _KEY, nullable=False),
-        sa.Column("epoch", sa.BigInteger, nullable=False),
+        sa.Column("erasures", sa.BigInteger, nullable=False),
         sa.Column("signed_at", _INSTANT, nullable=False),
         sa.Column("expires_at", _INSTANT, nullable=False),
         sa.Column("public_key", sa.Text, nullable=False),
@@ -93,7 +92,7 @@ def _add_statements() -> None:
         sa.Column("content", sa.Text, nullable=False),
         sa.Column("signature", sa.Text, nullable=False),
     )
-    op.execute("INSERT INTO counters (name, value) VALUES ('signing_epoch', 0)")
+    op.execute("INSERT INTO counters (name, value) VALUES ('erasures', 0)")
 
 
 def _bind_password_links() -> None:
