@@ -64,6 +64,8 @@ def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool:
             "DAYBREAK_TOKEN": secret,
             "RUNTIME__DLTHUB_TELEMETRY": "false",
             "HOME": str(tmp_path),
+            # For root, dlt does not use the home directory.
+            "DLT_DATA_DIR": str(tmp_path / "dlt"),
         }
         steps = [step for step in script if not step.startswith("read ")]
         done = subprocess.run(

