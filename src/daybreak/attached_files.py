@@ -33,6 +33,8 @@ from daybreak.snapshots.signed_statements import read_stored, statement_key
 from daybreak.state.stores import Stores
 
 SESSION_LIFETIME = timedelta(hours=1)
+REGION = "us-east-1"
+"""Region of all buckets. Clients may sign for any."""
 _LATEST, _DELTAS = "latest/", "deltas/"
 _MANIFEST, _STATEMENT, _SIGNATURE = "manifest.json", "statement.json", "statement.json.sig"
 _CACHED_STATEMENTS = 10_000
@@ -205,6 +207,11 @@ def _overlaps(path: str, prefix: str) -> bool:
     return path.startswith(prefix) or prefix.startswith(path)
 
 
+def _needs(resource: str, folder: str, prefix: str) -> bool:
+    """Return whether keys of a version that begin with the prefix depend on a resource. Those about all files do."""
+    return any(_overlaps(f"{folder}{name}", prefix) for name in (f"{resource}.", _MANIFEST, _STATEMENT))
+
+
 def _read(stores: Stores, bucket: Bucket, prefix: str) -> _View:
     """Read what the objects below a prefix need, and no more: most requests are about one object."""
     publications = tuple(stores.deltas.publications())
@@ -215,7 +222,7 @@ def _read(stores: Stores, bucket: Bucket, prefix: str) -> _View:
     folders = [folder for folder in folders if _overlaps(folder[0], prefix)]
     tables = [name for name in RESOURCE_NAMES if _overlaps(f"tables/{name}/", prefix)]
     needed = publications if tables else tuple(each for _, each in folders)
-    resources = RESOURCE_NAMES if folders else tables
+    resources = tables or [name for name in RESOURCE_NAMES if any(_needs(name, path, prefix) for path, _ in folders)]
     ids = list(dict.fromkeys(each.snapshot_id for each in needed))
     entries = stores.snapshots.manifests(ids, bucket.client_id, resources) if ids and resources else {}
     return _View(

@@ -85,7 +85,7 @@ async def _authenticate(
         await _record_use(services, token.token_id, now)
     return Principal(
         kind="api_token",
-        subject=f"token:{token.token_id}",
+        subject=token.subject,
         seat=resolved.seat,
         account=resolved.account,
         grant=resolved.grant,
@@ -300,7 +300,7 @@ async def _record_refusal(
 ) -> None:
     """Record a refused request in the audit trail, once a minute for each token and address."""
     token = resolved.token
-    subject = f"token:{token.token_id}"
+    subject = token.subject
     rule = ThrottleRule(f"refused:{subject}:{address_group(caller.address)}", 1, _REFUSAL_INTERVAL_SECONDS)
     origin = EventOrigin(now, caller, resolved.seat, token.client_id, subject)
 
@@ -350,7 +350,7 @@ def _operator_event(
         actor=actor,
         seat_id=token.seat_id,
         client_id=token.client_id,
-        subject=f"token:{token.token_id}",
+        subject=token.subject,
         details={**_details(token), **(details or {})},
     )
 

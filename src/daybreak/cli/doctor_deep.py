@@ -21,8 +21,6 @@ _SIZE_BYTES = 20_000_000
 _PIECE_BYTES = 1 << 20
 # At the start, between the first parts of an upload, and at the end.
 _RANGES = ((0, 100), (8 * (1 << 20) - 50, 100), (_SIZE_BYTES - 100, 100))
-# Heartbeats arrive every 15 seconds.
-_ALIVE_FOR = timedelta(minutes=2)
 _CLOCK_TOLERANCE = timedelta(seconds=5)
 _MAX_WEBHOOKS = 10_000
 
@@ -53,10 +51,11 @@ def check_large_file(settings: "Settings") -> str:
 def check_nodes(settings: "Settings") -> str:
     """Compare versions, keyrings and clocks of the running nodes with this one."""
     from daybreak.bootstrap import now_utc, open_keyring, open_state
+    from daybreak.state.nodes import ALIVE_FOR
 
     now, keyring = now_utc(), open_keyring(settings).current().fingerprint
     with closing(open_state(settings)) as state:
-        nodes = state.read(lambda stores: stores.nodes.list_seen(now - _ALIVE_FOR))
+        nodes = state.read(lambda stores: stores.nodes.list_seen(now - ALIVE_FOR))
     faults = []
     for node in nodes:
         name = f"{node.host} ({', '.join(node.roles)})"

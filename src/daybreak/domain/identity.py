@@ -247,6 +247,11 @@ class ApiToken(msgspec.Struct, frozen=True):
     serve_gzip_as: ServeGzipAs | None = None
     allowed_networks: tuple[str, ...] = ()
 
+    @property
+    def subject(self) -> str:
+        """The token in links and audit events."""
+        return f"token:{self.token_id}"
+
 
 class ResolvedToken(msgspec.Struct, frozen=True):
     """An API token with its seat, account and grant (None when removed), read by one statement."""

@@ -83,7 +83,7 @@ def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
         "table-uuid": str(uuid5(UUID(table.client_id), table.name)),
         "location": table.location,
         "last-sequence-number": latest.version,
-        "last-updated-ms": _milliseconds(latest.publication.published_at),
+        "last-updated-ms": milliseconds(latest.publication.published_at),
         "last-column-id": max(ids),
         "schemas": list(schemas.values()),
         "current-schema-id": schemas[latest.columns]["schema-id"],
@@ -99,7 +99,7 @@ def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
             for each, parent in zip(versions, (None, *versions), strict=False)
         ],
         "snapshot-log": [
-            {"snapshot-id": each.version, "timestamp-ms": _milliseconds(each.publication.published_at)}
+            {"snapshot-id": each.version, "timestamp-ms": milliseconds(each.publication.published_at)}
             for each in versions
         ],
         "metadata-log": [],
@@ -124,12 +124,13 @@ def _snapshot(table: Table, version: KeptVersion, schema_id: int, parent: KeptVe
         "snapshot-id": version.version,
         **({} if parent is None else {"parent-snapshot-id": parent.version}),
         "sequence-number": version.version,
-        "timestamp-ms": _milliseconds(version.publication.published_at),
+        "timestamp-ms": milliseconds(version.publication.published_at),
         "manifest-list": f"{table.location}/{manifest_list_name(version.version, version.files)}",
         "summary": {name: str(value) for name, value in summary.items()},
         "schema-id": schema_id,
     }
 
 
-def _milliseconds(instant: datetime) -> int:
+def milliseconds(instant: datetime) -> int:
+    """Return a time in milliseconds since 1970."""
     return int(instant.timestamp() * 1000)

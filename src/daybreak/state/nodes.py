@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -24,6 +24,10 @@ nodes = sa.Table(
     # NULL for nodes of earlier versions.
     sa.Column("keyring", sa.Text),
 )
+
+
+ALIVE_FOR = timedelta(minutes=2)
+"""After its last heartbeat, a node counts as running. Heartbeats arrive every 15 seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,12 @@ from daybreak.snapshots.report import count, figure, section
 from daybreak.state.deliveries import DeliveryBacklog
 from daybreak.state.directory import SyncStatus
 from daybreak.state.file_faults import FileFault
-from daybreak.state.nodes import Node
+from daybreak.state.nodes import ALIVE_FOR, Node
 from daybreak.state.stores import Stores
 from daybreak.state.task_faults import TaskFault
 
 _RECENT_RUNS = 3
 _FAILED_FOR = timedelta(days=1)
-# Heartbeats arrive every 15 seconds.
-_ALIVE_FOR = timedelta(minutes=2)
 _NODES_KEPT = timedelta(days=7)
 _log = structlog.get_logger("daybreak.web")
 
@@ -175,7 +173,7 @@ def _directory_metrics(sync: SyncStatus | None) -> Iterator[Metric]:
 
 def _node_metrics(state: ServiceState) -> Iterator[Metric]:
     """Yield the running processes by role and version, the builder's heartbeat, and the number of keyrings."""
-    alive = [node for node in state.nodes if state.now - node.seen_at < _ALIVE_FOR]
+    alive = [node for node in state.nodes if state.now - node.seen_at < ALIVE_FOR]
     nodes = GaugeMetricFamily("daybreak_nodes", "Running nodes.", labels=("role", "version"))
     roles = sorted({(role, node.version) for node in alive for role in node.roles})
     for role, version in roles:

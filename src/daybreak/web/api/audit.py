@@ -27,6 +27,7 @@ from daybreak.web.api.responses import view_of
 from daybreak.web.http.streaming import streamed
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
+from daybreak.web.transfers import with_first_piece
 
 _PAGE_SIZE = 500
 
@@ -85,18 +86,10 @@ def audit_routes(services: Services) -> list[ApiRoute]:
             limit=_PAGE_SIZE,
         )
         await _record_export(request, services, principal)
-        pages = _pages(services, query)
-        # Read the first page before the response starts, so that an unavailable database is a problem response.
-        first = await anext(pages, b"")
-        return streamed(request, _chained(first, pages), media_type=READ_AUDIT.response.media_types[0])
+        pages = await with_first_piece(_pages(services, query))
+        return streamed(request, pages, media_type=READ_AUDIT.response.media_types[0])
 
     return [ApiRoute("/download/v1/audit/{client_id}", trail, READ_AUDIT)]
-
-
-async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for page in rest:
-        yield page
 
 
 async def _record_export(request: Request, services: Services, principal: Principal) -> None:

@@ -24,6 +24,7 @@ from daybreak.web.api.responses import view_of
 from daybreak.web.http.streaming import streamed
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
+from daybreak.web.transfers import with_first_piece
 
 _PAGE_SIZE = 20
 _STATEMENT = '{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://daybreak.example/erasure/v1",...}'
@@ -63,18 +64,10 @@ def erasure_routes(services: Services) -> list[ApiRoute]:
         await require_in_context(services.state, principal, "download", client_id)
         origin = EventOrigin.of(principal, services.clock(), caller_of(request))
         await record_download(services.downloads, origin, "statement.fetched", "ok", {"file": "receipts"})
-        pages = _pages(services, client_id)
-        # Read the first page before the response starts, so that an unavailable database is a problem response.
-        first = await anext(pages, b"")
-        return streamed(request, _chained(first, pages), media_type=LIST_RECEIPTS.response.media_types[0])
+        pages = await with_first_piece(_pages(services, client_id))
+        return streamed(request, pages, media_type=LIST_RECEIPTS.response.media_types[0])
 
     return [ApiRoute("/download/v1/files/{client_id}/receipts", receipts, LIST_RECEIPTS)]
-
-
-async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for page in rest:
-        yield page
 
 
 async def _pages(services: Services, client_id: str) -> AsyncIterator[bytes]:

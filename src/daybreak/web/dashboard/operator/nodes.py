@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
+from daybreak.state.nodes import ALIVE_FOR
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 
 _LISTED_FOR = timedelta(days=1)
-_ALIVE_FOR = timedelta(minutes=2)
 
 
 async def list_nodes(page: PageRequest) -> Response:
@@ -18,6 +18,6 @@ async def list_nodes(page: PageRequest) -> Response:
     since = page.now - _LISTED_FOR
     nodes = await page.dashboard.services.state.aread(lambda stores: stores.nodes.list_seen(since))
     context: dict[str, object] = {
-        "nodes": [{"node": node, "alive": page.now - node.seen_at < _ALIVE_FOR} for node in nodes]
+        "nodes": [{"node": node, "alive": page.now - node.seen_at < ALIVE_FOR} for node in nodes]
     }
     return render_page(page, "operator/nodes.html", context)

@@ -47,7 +47,7 @@ async def load_trace(page: PageRequest, token: ApiToken) -> TokenTrace:
     query = AuditQuery(
         client_id=token.client_id,
         seat_id=token.seat_id,
-        subject=f"token:{token.token_id}",
+        subject=token.subject,
         action=ACTION,
         succeeded=True,
         since=token.created_at,
@@ -62,11 +62,12 @@ async def load_trace(page: PageRequest, token: ApiToken) -> TokenTrace:
 
 def trace_of(events: Sequence[AuditEvent], *, is_live: bool) -> TokenTrace:
     """Return the trace of events, which are newest first."""
-    counts = Counter(map(_key, events))
-    newest = {_key(event): event for event in reversed(events)}
+    keyed = [(_key(event), event) for event in events]
+    counts = Counter(key for key, _ in keyed)
+    newest = dict(reversed(keyed))
     rows = [
-        Fetches(*_key(event)[:1], _size(event), *_key(event)[1:], counts[_key(event)], event.at)
-        for event in sorted(newest.values(), key=lambda event: event.at, reverse=True)
+        Fetches(key[0], _size(event), *key[1:], counts[key], event.at)
+        for key, event in sorted(newest.items(), key=lambda each: each[1].at, reverse=True)
     ]
     return TokenTrace(rows[:_ROWS_SHOWN], trace_text(events), is_live)
 

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daybreak.attached_files import issue_session_key
+from daybreak.attached_files import REGION, issue_session_key
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
-from daybreak.iceberg.metadata import Table, metadata
+from daybreak.iceberg.metadata import Table, metadata, milliseconds
 from daybreak.iceberg.tables import NAMESPACE, load_table, require_table, require_warehouse
 from daybreak.sharing import recorded_query
 from daybreak.web.api.authentication import token_principal
@@ -40,8 +40,6 @@ _ENDPOINTS = (
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"]
 # Clients do not renew them during a query. Every request checks the API token too.
 _CREDENTIALS_LIFETIME = timedelta(hours=12)
-_REGION = "us-east-1"
-"""Clients sign with some region. Any is accepted."""
 
 
 def iceberg_routes(services: Services) -> list[Route]:
@@ -156,10 +154,10 @@ class _CatalogEndpoints:
             "s3.access-key-id": key.access_key_id,
             "s3.secret-access-key": key.secret,
             "s3.session-token": key.session_token,
-            "s3.session-token-expires-at-ms": str(int(key.expires_at.timestamp() * 1000)),
+            "s3.session-token-expires-at-ms": str(milliseconds(key.expires_at)),
             "s3.path-style-access": "true",
-            "s3.region": _REGION,
-            "client.region": _REGION,
+            "s3.region": REGION,
+            "client.region": REGION,
         }
         return [{"prefix": f"s3://{principal.account.client_id}/", "config": config}]
 
@@ -173,5 +171,5 @@ def _require_namespace(name: str) -> None:
         raise NotFound(f"There is no such namespace. Use {NAMESPACE}.")
 
 
-def _json(body: object, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(body), headers=headers, media_type="application/json")
+def _json(body: object) -> Response:
+    return Response(msgspec.json.encode(body), media_type="application/json")

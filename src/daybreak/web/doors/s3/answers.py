@@ -17,9 +17,6 @@ from daybreak.web.doors.s3.requests import ListRequest, continuation_token
 from daybreak.web.http.conditional import http_date
 from daybreak.web.http.files import FileEntity
 
-REGION = "us-east-1"
-"""Region of all buckets. Clients may sign for any."""
-
 _NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 _OVERRIDES = ("cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1024}")

@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.link_rate import LinkRate
-from daybreak.attached_files import AttachedFiles, StatementObject, StoredObject
+from daybreak.attached_files import REGION, AttachedFiles, StatementObject, StoredObject
 from daybreak.domain.identity import is_id
 from daybreak.downloads import OpenedFile, record_download
 from daybreak.settings import Settings
@@ -102,7 +102,7 @@ class _S3Endpoint:
 
     async def _bucket(self, request: Request, read: S3Request, access: Access) -> Response:
         if request.method == "HEAD":
-            return Response(headers={"x-amz-bucket-region": answers.REGION})
+            return Response(headers={"x-amz-bucket-region": REGION})
         for name, operation in _BUCKET_OPERATIONS.items():
             if name in read.parameters:
                 return operation()
