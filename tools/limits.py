@@ -118,6 +118,7 @@ def _requests() -> list[Row]:
 def _downloads() -> list[Row]:
     from daybreak.web.file_sender import INLINE_BYTES
     from daybreak.web.http.ranges import MAX_RANGES
+    from daybreak.web.streams import MAX_STREAMS
 
     return [
         ("Size of a file", "unlimited", ""),
@@ -127,6 +128,12 @@ def _downloads() -> list[Row]:
             f"Files over {_size(INLINE_BYTES)} that one worker sends at the same time, then `503 busy`",
             "files.max_transfers",
         ),
+        (
+            "Archives, workbooks, spreadsheet-safe copies, audit trails that one worker generates",
+            str(MAX_STREAMS),
+            FIXED,
+        ),
+        ("Share of one account in either limit", "up to the number that others could still begin: alone, half", FIXED),
     ]
 
 

@@ -191,6 +191,17 @@ def test_ambiguous_end_of_a_request_is_refused(service: Service, lines: list[byt
     assert statuses_until_closed(service, post(*lines) + CHUNKS + SMUGGLED) == [b"400"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PUT", "/bucket/key"), ("PUT", f"{AUTH}/context"), ("POST", "/download/v1/files"), ("POST", "/dashboard/")],
+)
+def test_connection_of_a_refused_body_is_closed(service: Service, method: str, path: str) -> None:
+    """Without the header, a client that uses the connection again may get no response."""
+    found = service.request(method, path, data=b"x" * 100_000, headers={"Accept": "application/json"})
+    assert 400 <= found.status_code < 500
+    assert found.headers["Connection"] == "close"
+
+
 def test_upgrade_cannot_smuggle_a_request(service: Service) -> None:
     offer = post(b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: %d" % len(SMUGGLED))
     last = SMUGGLED.replace(b"Host: a", b"Host: a\r\nConnection: close")

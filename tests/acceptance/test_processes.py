@@ -90,7 +90,7 @@ def large_installation(make_installation: Callable[[], Installation]) -> Install
 
 
 def test_transfers_of_slow_readers_are_limited(large_installation: Installation) -> None:
-    with started(large_installation, workers=1, settings={"files.max_transfers": 20}) as service:
+    with started(large_installation, workers=1, settings={"files.max_transfers": 40}) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
         assert len(expected) > 5_000_000

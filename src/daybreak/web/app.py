@@ -41,6 +41,7 @@ from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
 from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.services import Services
+from daybreak.web.streams import Streams
 
 BODY_LIMIT_BYTES = 16 * 1024
 QUERY_LIMIT_BYTES = 1024 * 1024
@@ -53,7 +54,8 @@ def create_app(services: Services, background: Background) -> Application:
     """Create the application of one worker. The context `background` is open while the worker runs."""
     guard, probe = DigestGuard(), ReadinessProbe(services)
     sender = FileSender(services, guard)
-    dashboard = create_dashboard_context(services)
+    streams = Streams()
+    dashboard = create_dashboard_context(services, streams)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -68,11 +70,11 @@ def create_app(services: Services, background: Background) -> Application:
         # Before the paths of files, one of which matches every path.
         *delta_routes(services),
         *statement_routes(services),
-        *erasure_routes(services),
+        *erasure_routes(services, streams),
         *file_routes(services),
         *s3_credential_routes(services),
         *auth_routes(services),
-        *audit_routes(services),
+        *audit_routes(services, streams),
         *health_routes(probe),
     ]
     app = Starlette(
@@ -99,7 +101,8 @@ def middleware(settings: Settings) -> Sequence[Middleware]:
     """Return the middleware around every route, outermost first.
 
     Middleware that records requests comes first, then middleware that adds headers, then middleware that refuses
-    requests. Every refusal is therefore logged, counted, and sent with all headers.
+    requests. Every refusal is therefore logged, counted, and sent with all headers. Limits of bodies add a header too,
+    and raise their errors where the body is read.
     """
     base_url = settings.base_url
     stack = [
@@ -113,18 +116,16 @@ def middleware(settings: Settings) -> Sequence[Middleware]:
         stack.append(Middleware(MetricsMiddleware))
     stack += [
         Middleware(SecurityHeadersMiddleware, hsts=settings.secure),
-        Middleware(UnexpectedErrorMiddleware, base_url=base_url),
-        Middleware(HeadCheckMiddleware, base_url=base_url),
-    ]
-    if settings.require_https:
-        stack.append(Middleware(HttpsOnlyMiddleware, base_url=base_url))
-    stack.append(
         Middleware(
             BodyLimitsMiddleware,
             limit_bytes=BODY_LIMIT_BYTES,
             deadline_seconds=BODY_DEADLINE_SECONDS,
             # Queries contain the predicates of the client, such as long lists of values.
             larger_limits={f"{SHARING_PATH}/": QUERY_LIMIT_BYTES},
-        )
-    )
+        ),
+        Middleware(UnexpectedErrorMiddleware, base_url=base_url),
+        Middleware(HeadCheckMiddleware, base_url=base_url),
+    ]
+    if settings.require_https:
+        stack.append(Middleware(HttpsOnlyMiddleware, base_url=base_url))
     return stack

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from anyio import CancelScope
 from starlette.requests import ClientDisconnect, Request
 
 from daybreak.domain.errors import Unavailable
@@ -86,6 +87,18 @@ class FairQueue:
                 turn.set_result(None)
                 return
         self._free += 1
+
+
+async def in_thread(task: Callable[[], T]) -> T:
+    """Run a task in a thread. When canceled, wait for its end: until then, it uses the slot of the caller."""
+    running = asyncio.ensure_future(asyncio.to_thread(task))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        # The scope of a response repeats its cancellation until the task has ended.
+        with CancelScope(shield=True):
+            await asyncio.wait((running,))
+        raise
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

@@ -87,7 +87,7 @@ class FileSender:
                 body = _read(file, answer, opened.file.stored.key)
                 await self._record(request, opened, answer.length)
                 return Response(body, answer.status, answer.headers)
-            resources.enter_context(self._transfers.transfer())
+            resources.enter_context(self._transfers.transfer(opened.client_id))
             await self._record(request, opened, answer.length)
             # From here on, the response owns the file and its transfer slot.
             return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
@@ -106,7 +106,7 @@ class FileSender:
         answer = file_answer(entity, _merged_headers(request), method=request.method)
         with ExitStack() as resources:
             if answer.length > INLINE_BYTES:
-                resources.enter_context(self._transfers.transfer())
+                resources.enter_context(self._transfers.transfer(opened.client_id))
             pieces = await with_first_piece(store_pieces(self._services.files, opened.file.stored.key, answer.segments))
             await self._record(request, opened, answer.length)
             return FileTransfer(answer, pieces, resources.pop_all())

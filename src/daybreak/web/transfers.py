@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from io import FileIO
@@ -24,30 +25,36 @@ _RETRY_AFTER_SECONDS = 5
 
 
 class TransferLimit:
-    """Limits how many files this worker sends at the same time. A client that reads slowly occupies 2 MB."""
+    """Limits how many files this worker sends at the same time. A client that reads slowly occupies 2 MB.
+
+    An account has at most as many transfers as others could still begin. One account alone therefore uses half of the
+    limit, and each further account leaves room for the next (Choudhury and Hahne, dynamic thresholds).
+    """
 
     def __init__(self, maximum: int) -> None:
         self._maximum = maximum
-        self._running = 0
+        self._running: Counter[str] = Counter()
 
     @contextmanager
-    def transfer(self) -> Iterator[None]:
-        """Count one transfer.
+    def transfer(self, account: str) -> Iterator[None]:
+        """Count one transfer of an account.
 
         Raises:
-            Unavailable: `busy` when the limit is reached.
+            Unavailable: `busy` when the limit or the share of the account is reached.
         """
-        if self._running >= self._maximum:
+        if self._running[account] >= self._maximum - self._running.total():
             raise Unavailable(
                 "Too many downloads at the same time. Try again in a few seconds.",
                 code="busy",
                 retry_after_seconds=_RETRY_AFTER_SECONDS,
             )
-        self._running += 1
+        self._running[account] += 1
         try:
             yield
         finally:
-            self._running -= 1
+            self._running[account] -= 1
+            if not self._running[account]:
+                del self._running[account]
 
 
 class FileTransfer(StreamingResponse):

@@ -101,12 +101,24 @@ def test_segments_are_read_as_one_body(path: Path) -> None:
 
 def test_transfers_are_limited() -> None:
     limit = TransferLimit(2)
-    with limit.transfer():
-        with limit.transfer(), pytest.raises(Unavailable) as caught, limit.transfer():
+    with limit.transfer("A"):
+        with limit.transfer("B"), pytest.raises(Unavailable) as caught, limit.transfer("C"):
             pass
         assert caught.value.code == "busy"
-        with limit.transfer():
+        with limit.transfer("C"):
             pass
+
+
+def test_each_account_leaves_transfers_to_the_next() -> None:
+    limit = TransferLimit(100)
+    with ExitStack() as running:
+        for account, share in (("A", 50), ("B", 25), ("C", 13), ("D", 6)):
+            for _ in range(share):
+                running.enter_context(limit.transfer(account))
+            with pytest.raises(Unavailable):
+                running.enter_context(limit.transfer(account))
+    with limit.transfer("A"):
+        pass
 
 
 async def _joined(pieces: AsyncIterator[bytes]) -> bytes:

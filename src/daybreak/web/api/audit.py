@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -24,10 +25,10 @@ from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID
 from daybreak.web.api.operation import FILES, ApiRoute, Operation, Parameter, ResponseType
 from daybreak.web.api.responses import view_of
-from daybreak.web.http.streaming import streamed
+from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
-from daybreak.web.transfers import with_first_piece
+from daybreak.web.streams import Streams
 
 _PAGE_SIZE = 500
 
@@ -70,7 +71,7 @@ READ_AUDIT = Operation(
 )
 
 
-def audit_routes(services: Services) -> list[ApiRoute]:
+def audit_routes(services: Services, streams: Streams) -> list[ApiRoute]:
     """Return the route /download/v1/audit/{client_id}."""
 
     async def trail(request: Request) -> Response:
@@ -85,19 +86,18 @@ def audit_routes(services: Services) -> list[ApiRoute]:
             until=_instant(request, UNTIL),
             limit=_PAGE_SIZE,
         )
-        await _record_export(request, services, principal)
-        pages = await with_first_piece(_pages(services, query))
-        return streamed(request, pages, media_type=READ_AUDIT.response.media_types[0])
+        headers = {"Content-Type": READ_AUDIT.response.media_types[0]}
+        record = partial(_record_export, request, services, principal)
+        return await streams.respond(request, client_id, _pages(services, query), headers, record=record)
 
     return [ApiRoute("/download/v1/audit/{client_id}", trail, READ_AUDIT)]
 
 
 async def _record_export(request: Request, services: Services, principal: Principal) -> None:
-    if request.method == "GET":
-        parameters = ((parameter.name, parameter.read(request)) for parameter in (SINCE, UNTIL, ACTION))
-        details = {"format": "ndjson", "filter": {name: value for name, value in parameters if value}}
-        origin = EventOrigin.of(principal, services.clock(), caller_of(request))
-        await record_download(services.downloads, origin, "audit.exported", "ok", details)
+    parameters = ((parameter.name, parameter.read(request)) for parameter in (SINCE, UNTIL, ACTION))
+    details = {"format": "ndjson", "filter": {name: value for name, value in parameters if value}}
+    origin = EventOrigin.of(principal, services.clock(), caller_of(request))
+    await record_download(services.downloads, origin, "audit.exported", "ok", details)
 
 
 async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
@@ -107,7 +107,8 @@ async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
         def read(stores: Stores, query: AuditQuery = query) -> list[AuditEvent]:
             return stores.audit.read(query)
 
-        events = await services.state.aread(read)
+        # In a thread: a filter that few events match reads all of them.
+        events = await in_thread(partial(services.state.read, read))
         if events:
             yield encoder.encode_lines([view_of(AuditLine, event, id=event.event_id or 0) for event in events])
         if len(events) < _PAGE_SIZE:

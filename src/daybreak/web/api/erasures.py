@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -21,10 +22,9 @@ from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID
 from daybreak.web.api.operation import FILES, ApiRoute, Operation, ResponseType
 from daybreak.web.api.responses import view_of
-from daybreak.web.http.streaming import streamed
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
-from daybreak.web.transfers import with_first_piece
+from daybreak.web.streams import Streams
 
 _PAGE_SIZE = 20
 _STATEMENT = '{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://daybreak.example/erasure/v1",...}'
@@ -55,7 +55,7 @@ LIST_RECEIPTS = Operation(
 )
 
 
-def erasure_routes(services: Services) -> list[ApiRoute]:
+def erasure_routes(services: Services, streams: Streams) -> list[ApiRoute]:
     """Return the route of receipts. It precedes those of files."""
 
     async def receipts(request: Request) -> Response:
@@ -63,9 +63,10 @@ def erasure_routes(services: Services) -> list[ApiRoute]:
         client_id = request.path_params["client_id"].lower()
         await require_in_context(services.state, principal, "download", client_id)
         origin = EventOrigin.of(principal, services.clock(), caller_of(request))
-        await record_download(services.downloads, origin, "statement.fetched", "ok", {"file": "receipts"})
-        pages = await with_first_piece(_pages(services, client_id))
-        return streamed(request, pages, media_type=LIST_RECEIPTS.response.media_types[0])
+        details = {"file": "receipts"}
+        record = partial(record_download, services.downloads, origin, "statement.fetched", "ok", details)
+        headers = {"Content-Type": LIST_RECEIPTS.response.media_types[0]}
+        return await streams.respond(request, client_id, _pages(services, client_id), headers, record=record)
 
     return [ApiRoute("/download/v1/files/{client_id}/receipts", receipts, LIST_RECEIPTS)]
 

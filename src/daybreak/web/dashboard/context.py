@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import time
@@ -14,8 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from daybreak.domain.identity import SecondFactorPolicy
 from daybreak.web.dashboard import formatting
 from daybreak.web.dashboard.assets import Asset, load_assets
-from daybreak.web.fair_queue import FairQueue
+from daybreak.web.fair_queue import FairQueue, in_thread
 from daybreak.web.services import Services
+from daybreak.web.streams import Streams
 
 T = TypeVar("T")
 
@@ -31,6 +31,7 @@ class DashboardContext:
     services: Services
     templates: Environment
     assets: Mapping[str, Asset]
+    streams: Streams
     tasks: FairQueue = field(
         default_factory=lambda: FairQueue(
             "dashboard", _TASKS, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT
@@ -72,10 +73,10 @@ class DashboardContext:
         `account` is an account, or a seat for pages of no account. Raises Unavailable(busy).
         """
         async with self.tasks.slot(account):
-            return await asyncio.to_thread(task)
+            return await in_thread(task)
 
 
-def create_dashboard_context(services: Services) -> DashboardContext:
+def create_dashboard_context(services: Services, streams: Streams) -> DashboardContext:
     """Return a context with loaded templates and assets."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -86,4 +87,4 @@ def create_dashboard_context(services: Services) -> DashboardContext:
         auto_reload=False,
     )
     templates.filters.update(formatting.TEMPLATE_FILTERS)
-    return DashboardContext(services, templates, load_assets())
+    return DashboardContext(services, templates, load_assets(), streams)

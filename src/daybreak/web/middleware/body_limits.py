@@ -1,4 +1,4 @@
-"""Size and time limits of request bodies."""
+"""Limits of request bodies: size, time, and the end of the connection if a body is not read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ class BodyLimitsMiddleware:
     """Limit the size of request bodies, and the time they take to arrive.
 
     The error is raised where the endpoint reads the body. Its exception handler sends the response.
+
+    A response that is sent before the whole body was read has `Connection: close`. The server closes such a connection,
+    and a client that does not know it would send its next request there (RFC 9112 §9.6).
     """
 
     def __init__(
@@ -27,7 +30,8 @@ class BodyLimitsMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            receive = _LimitedBody(scope, receive, self._limit_of(scope["path"]), self._deadline_seconds).receive
+            body = _LimitedBody(scope, receive, self._limit_of(scope["path"]), self._deadline_seconds)
+            receive, send = body.receive, body.closing(send)
         await self._app(scope, receive, send)
 
     def _limit_of(self, path: str) -> int:
@@ -44,6 +48,7 @@ class _LimitedBody:
         self._declared = _declared_length(scope)
         self._received = 0
         self._complete = False
+        self._has_body = self._declared > 0 or any(name == b"transfer-encoding" for name, _ in scope["headers"])
 
     async def receive(self) -> Message:
         """Receive the next message.
@@ -69,6 +74,17 @@ class _LimitedBody:
                 raise self._too_large()
             self._complete = not message.get("more_body", False)
         return message
+
+    def closing(self, send: Send) -> Send:
+        """Return a `send` that announces the end of the connection when the body was not read."""
+
+        async def send_closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._has_body and not self._complete:
+                headers = [header for header in message["headers"] if header[0] != b"connection"]
+                message["headers"] = [*headers, (b"connection", b"close")]
+            await send(message)
+
+        return send_closing
 
     def _too_large(self) -> RequestError:
         return RequestError(f"The request body is larger than {self._limit_bytes} bytes.", code="body_too_large")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 import pytest
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from daybreak.domain.errors import RequestError
@@ -38,6 +39,27 @@ def test_larger_body_is_refused(pieces: list[bytes], length: str) -> None:
     with pytest.raises(RequestError) as caught:
         asyncio.run(read(pieces, length=length))
     assert caught.value.code == "body_too_large"
+
+
+@pytest.mark.parametrize(
+    ("header", "reads", "closes"),
+    [
+        (("content-length", "4"), False, True),
+        (("content-length", "4"), True, False),
+        (("transfer-encoding", "chunked"), False, True),
+        (("content-length", "0"), False, False),
+        (("accept", "*/*"), False, False),
+    ],
+)
+def test_connection_with_an_unread_body_is_closed(header: tuple[str, str], reads: bool, closes: bool) -> None:
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        if reads:
+            await receive()
+        await Response(status_code=403)(scope, receive, send)
+
+    app = BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=60)
+    answer = asyncio.run(acall(app, http_scope(headers=[header]), [b"1234"]))
+    assert answer.headers.get("connection") == ("close" if closes else None)
 
 
 def test_slow_body_is_refused_at_the_deadline() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from msgspec.structs import replace
 from starlette.responses import Response
@@ -15,46 +16,56 @@ from daybreak.web.dashboard.activity.filters import ActivityFilter
 from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE, spreadsheet_csv
-from daybreak.web.http.streaming import streamed
+from daybreak.web.streams import thread_pieces
 
 BATCH_EVENTS = 1000
 MAXIMUM_BATCHES = 200
 _FIELDS = ("at", "action", "result", "actor", "subject", "address", "user_agent", "request_id", "details")
 
 
-def csv_response(page: PageRequest, activity: ActivityFilter) -> Response:
+async def csv_response(page: PageRequest, activity: ActivityFilter) -> Response:
     """Stream a CSV file for spreadsheets, with formulas escaped."""
 
     def rows() -> Iterator[Sequence[str]]:
         yield _FIELDS
-        for event in _events(page, activity):
+        for event in chain.from_iterable(_batches(page, activity)):
             record = {**_record(event), "details": json.dumps(dict(event.details), ensure_ascii=False)}
             yield [str(record[name]) for name in _FIELDS]
 
-    return _stream(page, spreadsheet_csv(rows()), ".csv", CSV_MEDIA_TYPE)
+    return await _stream(page, activity, spreadsheet_csv(rows()), "csv", CSV_MEDIA_TYPE)
 
 
-def json_lines_response(page: PageRequest, activity: ActivityFilter) -> Response:
+async def json_lines_response(page: PageRequest, activity: ActivityFilter) -> Response:
     """Stream a JSON Lines file."""
-    lines = (json.dumps(_record(event), ensure_ascii=False).encode() + b"\n" for event in _events(page, activity))
-    return _stream(page, lines, ".jsonl", "application/x-ndjson")
+
+    def lines() -> Iterator[bytes]:
+        for batch in _batches(page, activity):
+            yield "".join(json.dumps(_record(event), ensure_ascii=False) + "\n" for event in batch).encode()
+
+    return await _stream(page, activity, lines(), "jsonl", "application/x-ndjson")
 
 
-def _stream(page: PageRequest, pieces: Iterator[bytes], ending: str, media_type: str) -> Response:
-    headers = download_headers(download_name(page, "activity", page.now, ending))
-    return streamed(page.request, pieces, media_type=media_type, headers=headers)
+async def _stream(
+    page: PageRequest, activity: ActivityFilter, pieces: Iterator[bytes], extension: str, media_type: str
+) -> Response:
+    """Return the response, and record it in the audit trail that it contains."""
+    headers = download_headers(download_name(page, "activity", page.now, f".{extension}"))
+    return await page.dashboard.streams.respond(
+        page.request,
+        page.client_id,
+        thread_pieces(pieces),
+        {**headers, "Content-Type": media_type},
+        record=partial(page.record, "audit.exported", {"format": extension, "filter": activity.query}),
+    )
 
 
-def _events(page: PageRequest, activity: ActivityFilter) -> Iterator[AuditEvent]:
-    """Yield the events, newest first. Each batch is a short transaction that continues after the last event.
-
-    Starlette iterates in a thread.
-    """
+def _batches(page: PageRequest, activity: ActivityFilter) -> Iterator[list[AuditEvent]]:
+    """Yield the events, newest first. Each batch is a short transaction that continues after the last event."""
     before_id: int | None = None
     for _ in range(MAXIMUM_BATCHES):
         batch = replace(activity.events_of(page.client_id), after_id=before_id, limit=BATCH_EVENTS)
         events = page.dashboard.services.state.read(partial(_read, batch))
-        yield from events
+        yield events
         if len(events) < BATCH_EVENTS:
             return
         before_id = events[-1].event_id

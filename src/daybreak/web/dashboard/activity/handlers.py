@@ -73,16 +73,12 @@ async def show_activity(page: PageRequest) -> Response:
 
 async def download_csv(page: PageRequest) -> Response:
     """Download the filtered events as CSV."""
-    activity = parse_filter(page)
-    await _record_export(page, activity, "csv")
-    return csv_response(page, activity)
+    return await csv_response(page, parse_filter(page))
 
 
 async def download_json_lines(page: PageRequest) -> Response:
     """Download the filtered events as JSON Lines."""
-    activity = parse_filter(page)
-    await _record_export(page, activity, "jsonl")
-    return json_lines_response(page, activity)
+    return await json_lines_response(page, parse_filter(page))
 
 
 def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link_lifetime: timedelta) -> _Found:
@@ -112,8 +108,3 @@ def _slice(page: PageRequest, activity: ActivityFilter, found: _Found) -> Slice[
 
     start = (found.number - 1) * _PAGE_LENGTH
     return slice_at(found.rows, start, found.count, total=found.total, length=_PAGE_LENGTH, url=url)
-
-
-async def _record_export(page: PageRequest, activity: ActivityFilter, extension: str) -> None:
-    if page.request.method == "GET":
-        await page.record("audit.exported", {"format": extension, "filter": activity.query})

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-
-from starlette.concurrency import iterate_in_threadpool
+from typing import IO
 
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
@@ -20,6 +19,7 @@ from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.readers import spreadsheet_safe_csv
 from daybreak.web.dashboard.files.workbooks import fits_in_a_workbook, workbook
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.streams import thread_pieces
 
 EXCEL = "excel"
 
@@ -84,11 +84,17 @@ async def archive_pieces(
             entry.compress_type = zipfile.ZIP_DEFLATED if file.size_bytes is None else zipfile.ZIP_STORED
             entry.external_attr = 0o644 << 16
             with archive.open(entry, "w", force_zip64=file.size_bytes is None) as target:
-                async for piece in iterate_in_threadpool(file.read()):
-                    target.write(piece)
-                    yield output.take()
+                async for piece in thread_pieces(_archived(file, target, output)):
+                    yield piece
     # The directory of the archive, which an error leaves out.
     yield output.take()
+
+
+def _archived(file: ArchivedFile, target: IO[bytes], output: _Output) -> Iterator[bytes]:
+    """Write a file to the archive. In the thread that reads, because it also compresses."""
+    for piece in file.read():
+        target.write(piece)
+        yield output.take()
 
 
 class _Output(io.RawIOBase):

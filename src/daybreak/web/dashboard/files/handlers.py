@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from itertools import chain
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from starlette.responses import Response
 
@@ -40,8 +41,7 @@ from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import is_partial, render_template
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
-from daybreak.web.http.streaming import streamed
-from daybreak.web.transfers import with_first_piece
+from daybreak.web.streams import thread_pieces
 
 _NOT_PUBLISHED = EmptyState("While you wait", "Choose your notifications, and create an API token for your scripts.")
 _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this account. Ask your operator.")
@@ -109,15 +109,8 @@ async def download_all(page: PageRequest) -> Response:
         known = {name: value for name, value in details.items() if value is not None}
         await page.record("file.fetched", {**known, "archive": True})
 
-    pieces = archive_pieces(archived, snapshot.as_of, record)
-    if page.request.method == "GET":
-        try:
-            # Read the first piece before the response starts, while an error page is still possible.
-            pieces = await with_first_piece(pieces)
-        except (FileStoreError, csv.Error):
-            raise files_unavailable() from None
-    headers = download_headers(download_name(page, kind, snapshot.as_of, ".zip"))
-    return streamed(page.request, pieces, media_type="application/zip", headers=headers)
+    name = download_name(page, kind, snapshot.as_of, ".zip")
+    return await _respond(page, archive_pieces(archived, snapshot.as_of, record), name, "application/zip")
 
 
 async def preview_file(page: PageRequest) -> Response:
@@ -156,18 +149,11 @@ async def preview_changes(page: PageRequest) -> Response:
 async def download_spreadsheet_safe(page: PageRequest) -> Response:
     """Stream the spreadsheet-safe copy of a CSV file and record the download in the audit trail."""
     found, key = await _requested_csv(page)
-    pieces = spreadsheet_safe_csv(page.dashboard.services.files, found.resource, key)
-    try:
-        # Read the first piece before the response starts, while an error page is still possible.
-        first = await page.dashboard.run_task(page.client_id, lambda: next(pieces, b""))
-    except (FileStoreError, csv.Error):
-        raise files_unavailable() from None
+    pieces = thread_pieces(spreadsheet_safe_csv(page.dashboard.services.files, found.resource, key))
+    details = {"file": f"{found.resource.name}.csv", "snapshot_id": found.snapshot.snapshot_id}
+    record = partial(page.record, "file.fetched", details)
     name = download_name(page, found.resource.name, found.snapshot.as_of, ".csv")
-    if page.request.method == "GET":
-        details = {"file": f"{found.resource.name}.csv", "snapshot_id": found.snapshot.snapshot_id}
-        await page.record("file.fetched", details)
-    headers = download_headers(name)
-    return streamed(page.request, chain((first,), pieces), media_type=CSV_MEDIA_TYPE, headers=headers)
+    return await _respond(page, pieces, name, CSV_MEDIA_TYPE, record)
 
 
 async def download_workbook(page: PageRequest) -> Response:
@@ -175,9 +161,9 @@ async def download_workbook(page: PageRequest) -> Response:
     found, key = await _requested_csv(page)
     if not fits_in_a_workbook(found.resource, found.entry.rows):
         raise InvalidRequest("This file is too large for a workbook. Download the spreadsheet-safe CSV.")
-    files = page.dashboard.services.files
+    pieces = thread_pieces(workbook(page.dashboard.services.files, found.resource, key))
     try:
-        content = await page.dashboard.run_task(page.client_id, lambda: b"".join(workbook(files, found.resource, key)))
+        content = await page.dashboard.streams.collect(page.client_id, pieces)
     except (FileStoreError, csv.Error):
         raise files_unavailable() from None
     name = download_name(page, found.resource.name, found.snapshot.as_of, ".xlsx")
@@ -185,6 +171,21 @@ async def download_workbook(page: PageRequest) -> Response:
         details = {"file": f"{found.resource.name}.xlsx", "snapshot_id": found.snapshot.snapshot_id}
         await page.record("file.fetched", {**details, "bytes": len(content)})
     return Response(content, headers=download_headers(name), media_type=XLSX_MEDIA_TYPE)
+
+
+async def _respond(
+    page: PageRequest,
+    pieces: AsyncIterator[bytes],
+    name: str,
+    media_type: str,
+    record: Callable[[], Awaitable[None]] | None = None,
+) -> Response:
+    """Return a response with pieces, whose first one may still be replaced by an error page."""
+    headers = {**download_headers(name), "Content-Type": media_type}
+    try:
+        return await page.dashboard.streams.respond(page.request, page.client_id, pieces, headers, record=record)
+    except (FileStoreError, csv.Error):
+        raise files_unavailable() from None
 
 
 async def _requested_csv(page: PageRequest) -> tuple[RequestedEntry, str]:

@@ -25,6 +25,7 @@ XLSX_MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.s
 MAXIMUM_SHEET_ROWS = 1_048_576
 """Rows of a sheet, the header included: https://support.microsoft.com/office/1672b34d-7043-467e-8e27-269d656771c3."""
 _MAXIMUM_CELLS = 200_000
+_ROWS_OF_A_TURN = 500
 _MAXIMUM_CELL_CHARACTERS = 32_767
 _MAXIMUM_EXACT_DIGITS = 15
 _FIRST_DAY = date(1900, 3, 1)  # before it, Excel counts 29 February 1900, which did not exist
@@ -42,7 +43,7 @@ def fits_in_a_workbook(resource: Resource, rows: int) -> bool:
 
 
 def workbook(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
-    """Yield a workbook with the rows of a CSV file, as one piece.
+    """Yield a workbook with the rows of a CSV file, as one piece after empty ones, between which other work may run.
 
     Text stays text, so that telephone numbers keep their plus sign and identifiers their zeros. Numbers, dates and
     times are values that Excel can calculate with. A text that is longer than a cell can hold is cut off.
@@ -60,6 +61,8 @@ def workbook(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
             for index, (cell, type_) in enumerate(zip(row, types, strict=True)):
                 if cell:
                     _write_cell(sheet, (number, index), cell, type_, time)
+            if not number % _ROWS_OF_A_TURN:
+                yield b""
     yield output.getvalue()
 
 
