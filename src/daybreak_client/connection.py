@@ -6,6 +6,7 @@ The token is sent to the service only, never to a file store that a link redirec
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import ssl
@@ -200,7 +201,12 @@ def _client(headers: Mapping[str, str]) -> httpx.Client:
 
 def _certificates() -> ssl.SSLContext:
     """Return the accepted certificates. Those of the system include private CAs."""
-    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
+    return _read_certificates(os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None)
+
+
+@functools.cache
+def _read_certificates(file: str | None, folder: str | None) -> ssl.SSLContext:
+    """Read certificates once per process: those of a system take 50 ms."""
     if file or folder:
         return ssl.create_default_context(cafile=file, capath=folder)
     if sys.platform != "linux":

@@ -12,6 +12,7 @@ import duckdb
 
 from daybreak_client.database_sync.csv_files import csv_header
 from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
+from daybreak_client.database_sync.duckdb_catalog import Catalog
 from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
 from daybreak_client.database_sync.sql import (
@@ -21,7 +22,6 @@ from daybreak_client.database_sync.sql import (
     columns_with_types,
     identifier,
     identifiers,
-    types_by_table,
 )
 from daybreak_client.errors import WrongUse
 from daybreak_client.lock_wait import LockWait
@@ -69,8 +69,9 @@ class DuckDBDatabase(Database):
         if is_new:
             path.chmod(0o600)
         self._execute("SET TimeZone = 'UTC'")
-        self._catalog = str(self._execute("SELECT current_database()").fetchone()[0])
+        self._database = str(self._execute("SELECT current_database()").fetchone()[0])
         self._schema = self._existing_schema(schema)
+        self._catalog = Catalog(self._rows, self._database, self._schema)
 
     def close(self) -> None:
         self._connection.close()
@@ -79,32 +80,33 @@ class DuckDBDatabase(Database):
     def transaction(self) -> Iterator[None]:
         self._created.clear()
         # The file has one writing process, so the transaction excludes other syncs.
-        self._execute("BEGIN")
+        self._define("BEGIN")
         try:
             yield
             self._execute("COMMIT")
         except BaseException as error:
             with errors_of_duckdb(ignored=True):
                 self._connection.execute("ROLLBACK")
+            self._catalog.forget()
             if isinstance(error, duckdb.Error):
                 raise failure_of(error) from None
             raise
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
-        self._execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._catalog)}.{identifier(self._schema)}")
-        self._execute(f"CREATE TABLE IF NOT EXISTS {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
-        self._execute(f"ALTER TABLE {self._name(STATE_TABLE)} ADD COLUMN IF NOT EXISTS columns text")
+        self._define(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._database)}.{identifier(self._schema)}")
+        self._define(f"CREATE TABLE IF NOT EXISTS {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
+        self._define(f"ALTER TABLE {self._name(STATE_TABLE)} ADD COLUMN IF NOT EXISTS columns text")
         found = self._columns()
         for table in tables:
             name = self._name(table.name)
             if table.name not in found:
-                self._execute(f"CREATE TABLE {name} ({columns_with_types(table, _TYPES)})")
+                self._define(f"CREATE TABLE {name} ({columns_with_types(table, _TYPES)})")
                 self._created.add(table.name)
                 continue
-            self._additions[table.name] = ", ".join(self._added(table, found[table.name]))
+            self._additions[table.name] = ", ".join(self._catalog.additions(table))
             for column in table.columns:
                 if column.name not in found[table.name]:
-                    self._execute(f"ALTER TABLE {name} ADD COLUMN {identifier(column.name)} {_TYPES[column.kind]}")
+                    self._define(f"ALTER TABLE {name} ADD COLUMN {identifier(column.name)} {_TYPES[column.kind]}")
             if table.name in without_key and self._has_key(table):
                 if self._additions[table.name]:
                     raise WrongUse(
@@ -128,7 +130,7 @@ class DuckDBDatabase(Database):
         return 0
 
     def add_key(self, table: Table) -> None:
-        if not table.primary_key or self._primary_key(table):
+        if not table.primary_key or self._catalog.primary_key(table):
             return
         if self._additions.get(table.name):
             # Without a copy of the table, the check for duplicates includes rows that this transaction has deleted.
@@ -138,7 +140,7 @@ class DuckDBDatabase(Database):
         # DuckDB checks rows that this transaction has inserted only when it commits.
         check_key(table, self._name(table.name), self._number)
         with constraint_violations(table):
-            self._execute(f"ALTER TABLE {self._name(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
+            self._define(f"ALTER TABLE {self._name(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
 
     def stage(self, table: Table, client_id: str, files: Sequence[Path], *, full: bool) -> Applied:
         merge = self._merge(table, client_id, full=full)
@@ -158,7 +160,7 @@ class DuckDBDatabase(Database):
     def apply(self, table: Table, client_id: str, staged: Applied, *, full: bool) -> Applied:
         merge = self._merge(table, client_id, full=full)
         # An UPDATE of an indexed column takes very long, so rows where none differs are left out.
-        expressions = self._indexed(table)
+        expressions = self._catalog.indexed(table)
         indexed = [name for name in table.column_names if name in expressions]
         with constraint_violations(table, None if full else WrongContent):
             merge.update([name for name in table.column_names if name not in indexed])
@@ -198,85 +200,33 @@ class DuckDBDatabase(Database):
 
     def _copy_without_key(self, table: Table) -> None:
         """Replace a table without additions by a copy of its rows without primary key, which DuckDB cannot drop."""
-        self._execute(f"CREATE TABLE {self._name(STAGE)} AS FROM {self._name(table.name)}")
-        self._execute(f"DROP TABLE {self._name(table.name)}")
-        self._execute(f"ALTER TABLE {self._name(STAGE)} RENAME TO {identifier(table.name)}")
+        self._define(f"CREATE TABLE {self._name(STAGE)} AS FROM {self._name(table.name)}")
+        self._define(f"DROP TABLE {self._name(table.name)}")
+        self._define(f"ALTER TABLE {self._name(STAGE)} RENAME TO {identifier(table.name)}")
         self._created.add(table.name)
 
     def _existing_schema(self, name: str) -> str:
         """Return the name of a schema as the catalog contains it. DuckDB ignores the case of names."""
         found = self._execute(
             "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ? AND lower(schema_name) = lower(?)",
-            [self._catalog, name],
+            [self._database, name],
         ).fetchone()
         return str(found[0]) if found else name
 
     def _name(self, table: str) -> str:
         """Return a qualified name. Without the catalog, a schema with its name would be ambiguous."""
-        return f"{identifier(self._catalog)}.{identifier(self._schema)}.{identifier(table)}"
+        return f"{identifier(self._database)}.{identifier(self._schema)}.{identifier(table)}"
 
     def _columns(self) -> dict[str, dict[str, str]]:
-        return types_by_table(
-            self._rows(
-                "SELECT table_name, column_name, data_type FROM duckdb_columns() "
-                "WHERE database_name = ? AND schema_name = ? AND NOT internal",
-                [self._catalog, self._schema],
-            )
-        )
+        return self._catalog.columns()
 
     def _has_key(self, table: Table) -> bool:
-        return set(self._primary_key(table)) == set(table.primary_key) != set()
+        return self._catalog.has_key(table)
 
-    def _primary_key(self, table: Table) -> Sequence[str]:
-        """Return the columns of the primary key of a table, in any order."""
-        rows = self._listed(
-            "unnest(constraint_column_names)", "duckdb_constraints()", table, "AND constraint_type = 'PRIMARY KEY'"
-        )
-        return [str(name) for (name,) in rows]
-
-    def _indexed(self, table: Table) -> str:
-        """Return the expressions of the indexes of the user on a table."""
-        return "".join(str(text) for (text,) in self._listed("expressions", "duckdb_indexes()", table))
-
-    def _added(self, table: Table, columns: Collection[str]) -> list[str]:
-        """Return what the user has added to a table and a copy of it would lack."""
-        key = {*self._primary_key(table)} if self._has_key(table) else set()
-        constraints = self._listed("constraint_type, constraint_column_names, constraint_name",
-                                   "duckdb_constraints()", table)  # fmt: skip
-        referring = self._rows(
-            "SELECT DISTINCT table_name FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY' "
-            "AND database_name = ? AND schema_name = ? AND referenced_table = ?",
-            [self._catalog, self._schema, table.name],
-        )
-        listed = [
-            ("default of", "column_name", "duckdb_columns()", "AND column_default IS NOT NULL"),
-            ("comment on", "column_name", "duckdb_columns()", "AND comment IS NOT NULL"),
-            ("comment on", "table_name", "duckdb_tables()", "AND comment IS NOT NULL"),
-            ("index", "index_name", "duckdb_indexes()", ""),
-            ("trigger", "trigger_name", "duckdb_triggers()", ""),
-        ]
-        return [
-            *(f"column {name}" for name in columns if name not in table.column_names),
-            *(
-                f"{kind} {name}"
-                for kind, column, catalog, condition in listed
-                for (name,) in self._listed(column, catalog, table, condition)
-            ),
-            *(
-                f"constraint {name}"
-                for kind, names, name in constraints
-                if not (kind in {"PRIMARY KEY", "NOT NULL"} and {*names} <= key)
-            ),
-            *(f"foreign key of {name}" for (name,) in referring),
-        ]
-
-    def _listed(self, values: str, catalog: str, table: Table, condition: str = "") -> list[tuple[Any, ...]]:
-        """Return values of the rows of a table in a table function of DuckDB's catalog."""
-        return self._rows(
-            f"SELECT {values} FROM {catalog} WHERE database_name = ? AND schema_name = ? AND table_name = ? "
-            f"{condition}",
-            [self._catalog, self._schema, table.name],
-        )
+    def _define(self, statement: str) -> None:
+        """Run a statement that changes the catalog."""
+        self._execute(statement)
+        self._catalog.forget()
 
     def _number(self, query: str, parameters: Sequence[object] = ()) -> int:
         return int(self._rows(query, parameters)[0][0])
