@@ -13,6 +13,7 @@ from daybreak.domain.errors import OperatorError
 
 app = App(name="trust", help="Keys that sign files.", help_epilogue=examples_of("trust"))
 
+TokenUri = Annotated[str | None, Parameter(help="PKCS#11 URI of a hardware token, in which the new CA is created.")]
 RecoveryKey = Annotated[Path, Parameter(help="File of the recovery key, such as signing/recovery.")]
 
 
@@ -30,8 +31,12 @@ def show(*, config: Config = None) -> None:
 
 
 @app.command
-def rotate(*, recovery_key: RecoveryKey, config: Config = None) -> None:
+def rotate(*, recovery_key: RecoveryKey, token: TokenUri = None, config: Config = None) -> None:
     """Replace the CA. The trust file lists the new and the previous one, and the recovery key signs it.
+
+    With --token, the new CA is a key in a hardware token, such as
+    `pkcs11:token=daybreak?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/daybreak/pin`. The next rotations
+    use the same token.
 
     Statements that the previous CA certified stay valid. Run it on the node of the builder.
     """
@@ -40,7 +45,7 @@ def rotate(*, recovery_key: RecoveryKey, config: Config = None) -> None:
 
     settings = settings_of(config)
     with state_of(settings) as state:
-        trust = rotate_ca(state, settings, recovery_key, now_utc())
+        trust = rotate_ca(state, settings, recovery_key, now_utc(), token=token)
     print_text(f"The trust file is version {trust.version}. The next publication uses the new CA.")
     print_note(f"Copy {settings.signing.folder / 'ca'} to every other node with a builder.")
 

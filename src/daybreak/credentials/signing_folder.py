@@ -1,14 +1,13 @@
 """Files of the keys that sign: the CA of the service, and the recovery key, which signs trust files.
 
-`ca` and `recovery` are private keys in the format of OpenSSH, mode 0600; `recovery.pub` is a public key. The CA is
-needed only where the builder runs. Operators move `recovery` to a safe place, and name it when they change the trust
-file.
+`ca` and `recovery` are private keys in the format of OpenSSH, mode 0600; `recovery.pub` is a public key. `ca` may also
+be the URI of a key in a hardware token. The CA is needed only where the builder runs. Operators move `recovery` to a
+safe place, and name it when they change the trust file.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,6 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
+from daybreak.credentials.hardware_key import SCHEME, HardwareKey, TokenUri, create_hardware_key
+from daybreak.credentials.private_file import read_private
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey, public_text
 from daybreak.domain.errors import OperatorError
 
@@ -29,7 +30,6 @@ CA_FILE = "ca"
 _NEXT_CA_FILE = "ca.next"
 RECOVERY_FILE = "recovery"
 RECOVERY_PUBLIC_FILE = "recovery.pub"
-_FORBIDDEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create_keys(folder: Path) -> None:
@@ -38,18 +38,29 @@ def create_keys(folder: Path) -> None:
     if (folder / CA_FILE).exists():
         return
     recovery = Ed25519PrivateKey.generate()
-    _write_private(folder / RECOVERY_FILE, recovery)
+    _write_private(folder / RECOVERY_FILE, _openssh(recovery))
     (folder / RECOVERY_PUBLIC_FILE).write_text(f"{public_text(recovery)}\n", "utf-8")
-    _write_private(folder / CA_FILE, generate_private_key(SECP256R1()))
+    _write_private(folder / CA_FILE, _openssh(generate_private_key(SECP256R1())))
 
 
-def create_next_ca(folder: Path) -> str:
-    """Create another CA next to the one in use, and return its public key. Raises OSError."""
+def create_next_ca(folder: Path, token: str | None = None) -> str:
+    """Create another CA next to the one in use, and return its public key.
+
+    It is in the token of a PKCS#11 URI, or without one in the token of the CA in use, or else in a file. Raises
+    OSError, OperatorError.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key, path = generate_private_key(SECP256R1()), folder / _NEXT_CA_FILE
+    path, used = folder / _NEXT_CA_FILE, folder / CA_FILE
+    if token is None and used.exists() and _is_uri(content := read_private(used)):
+        token = content.decode()
     path.unlink(missing_ok=True)
-    _write_private(path, key)
-    return public_text(key)
+    if token is None:
+        key = generate_private_key(SECP256R1())
+        _write_private(path, _openssh(key))
+        return public_text(key)
+    hardware_key = create_hardware_key(TokenUri.parse(token))
+    _write_private(path, f"{hardware_key.uri}\n".encode())
+    return public_text(hardware_key)
 
 
 def activate_next_ca(folder: Path) -> None:
@@ -62,7 +73,8 @@ def load_ca(folder: Path) -> CertificateAuthority | None:
     path = folder / CA_FILE
     if not path.exists():
         return None
-    key = _load(path)
+    content = read_private(path)
+    key = HardwareKey(TokenUri.parse(content.decode())) if _is_uri(content) else _load(path, content)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
         raise OperatorError(f"{path} is not an ECDSA P-256 key. Restore it from a backup.")
     return CertificateAuthority(key)
@@ -70,7 +82,7 @@ def load_ca(folder: Path) -> CertificateAuthority | None:
 
 def load_recovery(path: Path) -> SigningKey:
     """Return the recovery key. Raises OperatorError."""
-    key = _load(path)
+    key = _load(path, read_private(path))
     if not isinstance(key, Ed25519PrivateKey):
         raise OperatorError(f"{path} is not an Ed25519 key. Name the file that `daybreakd init` created as recovery.")
     return SigningKey(key)
@@ -87,19 +99,22 @@ def recovery_public(folder: Path) -> str:
     return " ".join(words[:2])
 
 
-def _load(path: Path) -> object:
+def _is_uri(content: bytes) -> bool:
+    return content.startswith(SCHEME.encode())
+
+
+def _load(path: Path, content: bytes) -> object:
     try:
-        if path.stat().st_mode & _FORBIDDEN_BITS:
-            raise OperatorError(f"Other users can read {path}. Run `chmod 600 {path}`.")
-        return load_ssh_private_key(path.read_bytes(), None)
-    except OSError as error:
-        raise OperatorError(f"{path} cannot be read: {error.strerror}.") from None
+        return load_ssh_private_key(content, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise OperatorError(f"{path} is not a private key of OpenSSH without a passphrase.") from None
 
 
-def _write_private(path: Path, key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> None:
-    content = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+def _openssh(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+
+
+def _write_private(path: Path, content: bytes) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(content)
         file.flush()

@@ -25,14 +25,22 @@ def current_trust(state: State) -> Trust:
     return trust
 
 
-def rotate_ca(state: State, settings: Settings, recovery_file: Path, now: datetime, *, revoke: bool = False) -> Trust:
+def rotate_ca(
+    state: State,
+    settings: Settings,
+    recovery_file: Path,
+    now: datetime,
+    *,
+    token: str | None = None,
+    revoke: bool = False,
+) -> Trust:
     """Replace the CA, and return the new trust file. It lists the CA before too, unless `revoke` is set: then all
-    earlier CAs are revoked. Raises OperatorError, Conflict.
+    earlier CAs are revoked. `token` is the PKCS#11 URI of the token for the new CA. Raises OperatorError, Conflict.
     """
     trust, recovery, folder = current_trust(state), load_recovery(recovery_file), settings.signing.folder
     if recovery.public != trust.recovery:
         raise OperatorError(f"{recovery_file} is not the recovery key of this service. Name the original file.")
-    public = create_next_ca(folder)
+    public = create_next_ca(folder, token)
     kept = () if revoke else trust.cas[: _LISTED_CAS - 1]
     changed = sign_trust(Trust(trust.service, trust.version + 1, (public, *kept), trust.recovery), recovery)
 

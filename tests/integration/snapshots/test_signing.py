@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from daybreak.catalogue.models import load_models
+from daybreak.credentials import signing_folder
 from daybreak.credentials.signing_folder import CA_FILE, create_keys
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.signing import account_namespace
@@ -424,6 +425,89 @@ def test_statements_are_signed_and_read_on_postgresql(
             found = predicate(signed(moved, person.client_id, version=version))
             assert (found["version"], found["revision"]) == (version, 2)
         assert rotate_ca(state, moved.settings, context.settings.signing.folder / "recovery", AS_OF).version == 2
+
+
+SOFTHSM = Path("/usr/lib/softhsm/libsofthsm2.so")
+
+
+@pytest.fixture(scope="session")
+def token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of an empty token. The library reads its configuration once in a process."""
+    if not SOFTHSM.exists():
+        absent("softhsm2", "apt-get install softhsm2")
+    folder = tmp_path_factory.mktemp("token")
+    (folder / "tokens").mkdir()
+    (folder / "softhsm2.conf").write_text(f"directories.tokendir = {folder}/tokens\nobjectstore.backend = file\n")
+    (folder / "pin").write_text("4711\n")
+    (folder / "pin").chmod(0o600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOFTHSM2_CONF", str(folder / "softhsm2.conf"))
+        command = [
+            "softhsm2-util",
+            "--init-token",
+            "--free",
+            "--label",
+            "test token",
+            "--so-pin",
+            "0815",
+            "--pin",
+            "4711",
+        ]
+        subprocess.run(command, capture_output=True, check=True)
+        yield f"pkcs11:token=test%20token?module-path={SOFTHSM}&pin-source=file:{folder}/pin"
+
+
+def test_ca_in_a_hardware_token_signs(
+    context: RunContext, tmp_path: Path, platform: tuple[Path, Person], token: str
+) -> None:
+    folder, client_id = context.settings.signing.folder, platform[1].client_id
+    run_manually(context, as_of=AS_OF)
+    in_file = signing_folder.load_ca(folder)
+    trust = rotate_ca(context.state, context.settings, folder / "recovery", AS_OF, token=token)
+    in_token = signing_folder.load_ca(folder)
+    assert in_file is not None
+    assert in_token is not None
+    assert trust.cas == (in_token.public, in_file.public)
+    assert (folder / CA_FILE).read_text().startswith("pkcs11:token=test%20token;object=daybreak-ca-")
+    run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    found = signed(context, client_id)
+    (tmp_path / "allowed_signers").write_text(trust.text())
+    (tmp_path / "signature").write_bytes(found.signature)
+    command = [
+        "ssh-keygen", "-Y", "verify", "-f", "allowed_signers", "-I", trust.service,
+        "-n", account_namespace(client_id), "-s", "signature",
+    ]  # fmt: skip
+    verified = subprocess.run(command, cwd=tmp_path, input=found.content, capture_output=True, check=False)
+    assert verified.returncode == 0, verified.stderr
+    # The next CA is in the token too, and the one before stays valid.
+    again = rotate_ca(context.state, context.settings, folder / "recovery", AS_OF)
+    assert again.cas[1] == in_token.public != again.cas[0]
+    assert (folder / CA_FILE).read_text().startswith("pkcs11:")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda uri: uri.replace("test%20token", "other"), "The token other does not sign: No token"),
+        (lambda uri: uri.replace("?", ";object=other?"), "has no key other"),
+        (lambda uri: uri.replace("/pin", "/wrong"), "PinIncorrect"),
+        (lambda uri: uri.replace("/pin", "/open"), "chmod 600"),
+        (lambda uri: uri.replace("/pin", "/lost"), "cannot be read"),
+        (lambda uri: uri.replace("softhsm2.so", "lost.so"), "libsofthsm2|lost.so"),
+        (lambda uri: uri.partition("?")[0], "needs token and module-path"),
+        (lambda uri: uri.replace("?", ";slot-id=1?"), "unknown attribute slot-id"),
+    ],
+)
+def test_unusable_token_is_named(tmp_path: Path, token: str, change: Callable[[str], str], message: str) -> None:
+    pin = Path(token.partition("file:")[2])
+    for name, mode in (("wrong", 0o600), ("open", 0o644)):
+        pin.with_name(name).write_text("9999")
+        pin.with_name(name).chmod(mode)
+    (tmp_path / CA_FILE).write_text(change(token))
+    (tmp_path / CA_FILE).chmod(0o600)
+    with pytest.raises(OperatorError, match=message) as caught:
+        signing_folder.load_ca(tmp_path)
+    assert "4711" not in caught.value.message
 
 
 def pack_file(context: RunContext, tmp_path: Path, version: int) -> Path:
