@@ -8,7 +8,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # The last one is installed on other systems than Linux.
-EXTRAS = ("daybreak.sources.spark", "botocore", "dlt", "keyring", "obstore.auth.boto3", "pyarrow", "truststore")
+EXTRAS = (
+    "daybreak.sources.spark",
+    "botocore",
+    "dlt",
+    "keyring",
+    "obstore.auth.boto3",
+    "pkcs11",
+    "pyarrow",
+    "truststore",
+)
 # Imports the modules in its arguments; hides every distribution that standard input does not list.
 IMPORTER = """
 import importlib, importlib.metadata, re, sys

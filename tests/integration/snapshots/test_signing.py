@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from daybreak.snapshots.publish import accept, publish
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signed_statements import read_stored, statement_key
+from daybreak.snapshots.signing import sign_for_publication
 from daybreak.snapshots.trust import resume_above, revoke_publication, rotate_ca, signing_state
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
@@ -409,6 +412,58 @@ def test_killed_builder_leaves_files_and_statements_of_one_version(
             assert (predicate(found)["version"], listed) == (expected, stored_digests(context, current, client_id))
         if expected == version:
             run_manually(context, as_of=AS_OF + timedelta(hours=2))
+
+
+def run_counting_calls(context: RunContext, hour: int, last: int = 0) -> int:
+    """Build and publish. Return the number of calls since the begin of signing; kill the process at call `last`."""
+    calls, sign = 0, sign_for_publication.__code__
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        if (
+            event == "call"
+            and (calls or frame.f_code is sign)
+            and frame.f_globals.get("__name__", "").startswith("daybreak.")
+        ):
+            calls += 1
+            if calls == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+    try:
+        run_manually(context, as_of=AS_OF + timedelta(hours=hour))
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+COUNTING_BUILDER = """
+import sys
+from pathlib import Path
+from tests.integration.snapshots.test_signing import context_of, run_counting_calls
+run_counting_calls(context_of(Path(sys.argv[1]), Path(sys.argv[2])), int(sys.argv[3]), int(sys.argv[4]))
+"""
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(50, marks=pytest.mark.release)])
+def test_builder_killed_at_any_call_after_signing_has_begun(
+    context: RunContext, tmp_path: Path, platform: tuple[Path, Person], rounds: int
+) -> None:
+    calls, versions = run_counting_calls(context, 0), list[int]()
+    for number in range(1, rounds + 1):
+        killed_at = calls * (2 * number - 1) // (2 * rounds)
+        arguments = map(str, (tmp_path, platform[0], number, killed_at))
+        killed = subprocess.run([sys.executable, "-c", COUNTING_BUILDER, *arguments], capture_output=True, check=False)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        current = context.state.read(lambda stores: stores.snapshots.current())
+        assert current is not None
+        versions.append(current.version or 0)
+        for client_id in accounts(context, current):
+            found = signed(context, client_id)
+            listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
+            digests = stored_digests(context, current, client_id)
+            assert (predicate(found)["version"], listed) == (current.version, digests)
+    assert versions == sorted(versions)
 
 
 def test_statements_are_signed_and_read_on_postgresql(
