@@ -15,6 +15,11 @@ _SNAPSHOT_ID = "4bd15f0c-1c9c-4a2e-9a4e-6b7a5d3f2e10"
 _SEAT_ID = "b0f5f4a2-6c4e-4b55-9d1e-0f2f6a1c7d33"
 _PUBLISHED_AT = datetime(2026, 11, 25, 4, 0, 0, 12_000, tzinfo=UTC)
 _ROWS = {"members": 39791, "communities": 6, "campaigns": 1204}
+_BRIEF = (
+    "Member Details has 57 more Members than before, twice the usual change.",
+    "Campaign Performance has 2 more rows.",
+    "Nine files are ready, 7 of them without changed rows.",
+)
 _WHEN = {
     "snapshot.published": ("webhooks of each account, seats", "new files are served"),
     "snapshot.late": (
@@ -43,7 +48,11 @@ def events() -> str:
         if name != "webhook.test"
     ]
     parts = [EVENTS, table(("Event", "Sent to", "When", "Mail by default"), rows)]
-    parts.append("\n## Payloads of webhooks\n")
+    parts.append("\n## Payloads of webhooks\n\n")
+    parts.append(
+        "`brief` of `snapshot.published` has up to three sentences about the rows that changed. It is empty for the\n"
+        "first files of an account, and without [deltas](../how-to/apply-deltas.md).\n"
+    )
     webhook_types = {*ACCOUNT_EVENTS, EventType.WEBHOOK_TEST}
     for event, extra in _examples():
         if event.type in webhook_types:
@@ -70,7 +79,7 @@ def _examples() -> "Iterator[tuple[Event, Mapping[str, object]]]":
         version=42,
     )
     manifest_url = f"https://export.example.org/download/v1/files/{_CLIENT_ID}"
-    yield published_event(snapshot, _PUBLISHED_AT), {"rows": _ROWS, "manifest_url": manifest_url}
+    yield published_event(snapshot, _PUBLISHED_AT), {"rows": _ROWS, "manifest_url": manifest_url, "brief": _BRIEF}
     expected_at = _PUBLISHED_AT.replace(microsecond=0) + timedelta(minutes=52)
     fresh = Freshness(None, expected_at, late=True, reason="Today's files failed to build. Another attempt follows.")
     attempt_at, late_at = expected_at - timedelta(minutes=30), _PUBLISHED_AT + timedelta(minutes=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from daybreak.domain.counts import format_count
@@ -11,7 +11,8 @@ from daybreak.domain.events import Delivery, EventType
 from daybreak.domain.identity import GrantedAccount, Seat
 from daybreak.settings import Settings
 
-_MAX_ACCOUNTS = 10
+MAX_ACCOUNTS = 10
+"""Maximum number of accounts that a mail names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,16 @@ class MailContent:
 
 @dataclass(frozen=True, slots=True)
 class MailSubject:
-    """What a mail is about: the data of the event, its seat, and the accounts whose files the seat may download."""
+    """What a mail is about: the data of the event, its seat, and the accounts whose files the seat may download.
+
+    `briefs` are sentences about the published files of the first accounts, by client id.
+    """
 
     settings: Settings
     data: Mapping[str, object]
     seat: Seat
     accounts: Sequence[GrantedAccount]
+    briefs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def value(self, name: str) -> str:
         """Return a value of the event as text on one line, empty when it is missing."""
@@ -68,8 +73,8 @@ class MailSubject:
     def account_names(self) -> str:
         """Return the names of the accounts; those after the tenth are counted."""
         names = [" ".join(each.account.name.split()) for each in self.accounts]
-        more = len(names) - _MAX_ACCOUNTS
-        return ", ".join(names[:_MAX_ACCOUNTS]) + (f" and {more} more" if more > 0 else "")
+        more = len(names) - MAX_ACCOUNTS
+        return ", ".join(names[:MAX_ACCOUNTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def content_of(delivery: Delivery, subject: MailSubject) -> MailContent:
@@ -78,10 +83,15 @@ def content_of(delivery: Delivery, subject: MailSubject) -> MailContent:
 
 
 def _published(subject: MailSubject) -> MailContent:
+    briefs = [
+        (" ".join(each.account.name.split()), " ".join(subject.briefs[each.account.client_id]))
+        for each in subject.accounts
+        if subject.briefs.get(each.account.client_id)
+    ]
     return MailContent(
         "New files are ready",
         "New files were published.",
-        [("Data as of", subject.time("as_of")), ("Accounts", subject.account_names)],
+        [("Data as of", subject.time("as_of")), ("Accounts", subject.account_names), *briefs],
         Link("Open files", subject.account_page("files")),
     )
 

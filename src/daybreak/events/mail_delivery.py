@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
 
 import msgspec
@@ -11,11 +12,20 @@ import structlog
 from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_password_login
 from daybreak.access.revocations import apply_revocations
 from daybreak.domain.email_address import is_email_address
-from daybreak.domain.events import Attempt, Delivery, DeliveryState
+from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType
+from daybreak.domain.identity import GrantedAccount
 from daybreak.events.context import DeliveryContext
-from daybreak.events.mail_content import MailContent, MailSubject, content_of, content_with_link, no_password
+from daybreak.events.mail_content import (
+    MAX_ACCOUNTS,
+    MailContent,
+    MailSubject,
+    content_of,
+    content_with_link,
+    no_password,
+)
 from daybreak.events.mail_message import mail_message
 from daybreak.events.mail_server import MailServer
+from daybreak.snapshots.brief import load_brief
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
 
@@ -78,7 +88,9 @@ class MailDelivery:
             for each in stores.seats.granted_accounts(seat.seat_id)
             if each.account.active and each.grant.data_export
         ]
-        return MailSubject(self._context.settings, msgspec.json.decode(delivery.body), seat, accounts)
+        data = msgspec.json.decode(delivery.body)
+        briefs = _briefs(stores, data, accounts) if delivery.type is EventType.SNAPSHOT_PUBLISHED else {}
+        return MailSubject(self._context.settings, data, seat, accounts, briefs)
 
     async def _refusal(self, delivery: Delivery, subject: MailSubject | None) -> str:
         """Return why the mail must not be sent, empty if it may be."""
@@ -117,3 +129,12 @@ class MailDelivery:
         token, reset = create_reset(subject.seat, delivery.type, subject.at, context.clock(), context.random)
         await context.state.awrite(lambda stores: stores.password_resets.replace(reset))
         return content_with_link(delivery, subject, token)
+
+
+def _briefs(
+    stores: Stores, data: Mapping[str, object], accounts: Sequence[GrantedAccount]
+) -> dict[str, tuple[str, ...]]:
+    """Return what changed for the accounts that the mail names, by client id."""
+    named = [each.account.client_id for each in accounts[:MAX_ACCOUNTS]]
+    snapshot_id = str(data["snapshot_id"])
+    return {client_id: load_brief(stores, snapshot_id, client_id) for client_id in named}

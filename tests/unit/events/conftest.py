@@ -15,11 +15,15 @@ from typing import Any
 import pytest
 
 from daybreak.credentials import webhook_secret
+from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.events import Delivery, Event, EventType, Webhook, new_event
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.events.context import DeliveryContext, DeliveryTimings
 from daybreak.events.deliverer import Deliverer
 from daybreak.settings import Settings
+from daybreak.snapshots.events import published_event
 from daybreak.state.deliveries import DeliveryFilter
+from daybreak.state.stores import Stores
 from tests.configured import configured
 from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import ALPHA, ROSA, Instance, open_instance
@@ -85,6 +89,31 @@ class Events:
         event = new_event(type_, secrets.token_hex(8), self.instance.now[0], data, **more)
         self.instance.write(lambda stores: stores.outbox.add(event))
         return event
+
+    def publish(self, snapshot_id: str, rows: dict[str, int], deltas: dict[str, ResourceDelta] | None = None) -> None:
+        """Publish a snapshot of Alpha, with its event."""
+        now = self.instance.now[0]
+        snapshot = Snapshot(snapshot_id, SnapshotState.BUILDING, now, now, builder="test")
+
+        def write(stores: Stores) -> None:
+            snapshots, current = stores.snapshots, stores.snapshots.current()
+            fence = snapshots.begin_manual(snapshot, now, 60).fence
+            snapshots.add_leaders(snapshot_id, fence, [ALPHA])
+            empty = [ManifestEntry("", resource, 0, "", {}) for resource in rows]
+            snapshots.add_entries(
+                snapshot_id,
+                fence,
+                [*empty, *(ManifestEntry(ALPHA, *each, "f", {}) for each in rows.items() if each[1])],
+            )
+            stores.deltas.begin(snapshot_id, fence, None if current is None else current.snapshot_id)
+            stores.deltas.add(snapshot_id, fence, [LeaderDelta(ALPHA, *each) for each in (deltas or {}).items()])
+            snapshots.finish(snapshot_id, fence, SnapshotState.COMPLETE, now, report={})
+            snapshots.publish(snapshot_id, None, now)
+            published = snapshots.get(snapshot_id)
+            assert published is not None
+            stores.outbox.add(published_event(published, now))
+
+        self.instance.write(write)
 
     def deliver(self) -> None:
         """Add and attempt every delivery that is due."""

@@ -13,13 +13,11 @@ from datetime import timedelta
 import pytest
 
 from daybreak.credentials.api_token import digest, generate
+from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.events import Attempt, DeliveryState, EventType
 from daybreak.domain.identity import ApiToken
-from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.events.deliverer import Deliverer
 from daybreak.events.expiring_tokens import record_expiring_tokens
-from daybreak.snapshots.events import published_event
-from daybreak.state.stores import Stores
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, ROSA
@@ -95,24 +93,10 @@ def test_interrupted_expansion_continues_without_repetition(events: Events, rece
 
 
 def test_published_event_has_the_rows_of_the_account(events: Events, receive: Receive) -> None:
-    now, receiver = events.instance.now[0], receive()
+    receiver = receive()
     webhook = events.add_webhook(receiver.url(), ALPHA)
     events.add_webhook(receiver.url("/without-files"), BRAVO)
-    snapshot = Snapshot("snapshot-1", SnapshotState.BUILDING, now, now, builder="test")
-
-    def publish(stores: Stores) -> None:
-        snapshots = stores.snapshots
-        begun = snapshots.begin_manual(snapshot, now, 60)
-        entries = [ManifestEntry("", "members", 0, "", {}), ManifestEntry(ALPHA, "campaigns", 7, "f", {})]
-        snapshots.add_leaders("snapshot-1", begun.fence, [ALPHA])
-        snapshots.add_entries("snapshot-1", begun.fence, entries)
-        snapshots.finish("snapshot-1", begun.fence, SnapshotState.COMPLETE, now, report={})
-        snapshots.publish("snapshot-1", None, now)
-        published = snapshots.get("snapshot-1")
-        assert published is not None
-        stores.outbox.add(published_event(published, now))
-
-    events.instance.write(publish)
+    events.publish("snapshot-1", {"campaigns": 7, "members": 0})
     events.deliver()
     (received,) = receiver.received
     assert received.path == "/hook"
@@ -120,6 +104,11 @@ def test_published_event_has_the_rows_of_the_account(events: Events, receive: Re
     assert (data["client_id"], data["snapshot_id"], data["version"]) == (ALPHA, "snapshot-1", 1)
     assert data["rows"] == {"campaigns": 7, "members": 0}
     assert data["manifest_url"] == f"https://data.example.org/download/v1/files/{ALPHA}"
+    assert data["brief"] == []
+    events.publish("snapshot-2", {"campaigns": 9, "members": 0}, {"campaigns": ResourceDelta(7, 9, inserted=2)})
+    events.deliver()
+    brief = json.loads(receiver.received[-1].body)["data"]["brief"]
+    assert brief == ["Campaign Performance has 2 more rows.", "Two files are ready, 1 of them without changed rows."]
     assert webhook.client_id == ALPHA
 
 

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from daybreak.access import operators, password_reset
 from daybreak.access.directory import edits
 from daybreak.credentials.mail_tokens import verify_unsubscribe_token
+from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import ACCOUNT_EVENTS, OPERATOR_EVENTS, SECURITY_EVENTS, DeliveryState, EventType
 from daybreak.domain.identity import Seat
@@ -128,6 +129,17 @@ def test_every_event_has_a_mail(events: Events, server: MailServer, type_: Event
     assert "None" not in body.get_content()
     assert "<b>" not in html.get_content()
     assert "\n" not in str(mail["Subject"])
+
+
+def test_mail_about_new_files_says_what_changed(events: Events, server: MailServer) -> None:
+    events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.SNAPSHOT_PUBLISHED: True}))
+    events.publish("s1", {"members": 3})
+    events.publish("s2", {"members": 5}, {"members": ResourceDelta(3, 5, inserted=2)})
+    events.deliver()
+    bodies = [mail.get_body(("plain",)) for mail in server.mails]
+    texts = [" ".join(body.get_content().split()) for body in bodies if body is not None]
+    sentences = "Alpha Band: Member Details has 2 more Members than before. One file is ready."
+    assert sorted(sentences in text for text in texts) == [False, True]
 
 
 def test_choices_of_seats_are_respected(events: Events, server: MailServer) -> None:

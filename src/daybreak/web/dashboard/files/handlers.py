@@ -12,7 +12,6 @@ from daybreak import downloads
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileStoreError, InvalidRequest, NotFound
-from daybreak.web.curl_commands import HEADER_FILE, save_token_command
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
 from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pieces, excel_files, stored_files
@@ -51,7 +50,12 @@ async def show_files(page: PageRequest) -> Response:
     """Show the freshness and the files of the account, from an earlier snapshot if the query specifies one."""
     if page.refusal is not None:
         fresh = await load_freshness(page)
-        context: dict[str, object] = {"fresh": freshness_view(fresh, page.now), "snapshots": [], "resources": []}
+        context: dict[str, object] = {
+            "fresh": freshness_view(fresh, page.now),
+            "snapshots": (),
+            "resources": (),
+            "brief": (),
+        }
         return render_page(page, "files/page.html", {**context, "empty_state": error_state(page.refusal)})
     published = await load_published_files(page)
     snapshot = published.find_snapshot(page.request.query_params.get("snapshot", ""))
@@ -60,12 +64,11 @@ async def show_files(page: PageRequest) -> Response:
         empty_state = _NOT_PUBLISHED if snapshot is None else _UNKNOWN_ACCOUNT
     context = {
         "fresh": freshness_view(published.freshness, page.now, selected=snapshot),
+        "brief": published.brief(snapshot),
         "snapshots": snapshot_options(published, snapshot),
         "resources": resource_rows(page, published, snapshot) if snapshot is not None else [],
         "accepted_reason": snapshot.accepted_reason if snapshot is not None else None,
         "archives": archive_options(page, published, snapshot) if snapshot is not None else [],
-        "header_file": HEADER_FILE,
-        "save_token": save_token_command('"$DAYBREAK_TOKEN"'),
         "empty_state": empty_state,
     }
     return render_page(page, "files/page.html", context)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource
 from daybreak.catalogue.stored_columns import resource_at
-from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.delta import Chain, ResourceDelta
 from daybreak.domain.errors import NotFound, Unavailable
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
+from daybreak.snapshots.brief import publication_brief
 from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.page_request import PageRequest
@@ -20,14 +20,13 @@ from daybreak.web.dashboard.page_request import PageRequest
 class PublishedFiles:
     """Freshness, the stored snapshots (newest first), and the account's manifest entries.
 
-    `entries` maps a snapshot id and a resource name to the entry, and `deltas` maps them to the change since the
-    snapshot before.
+    `entries` maps a snapshot id and a resource name to the entry. `chain` has the changes, None if there are none.
     """
 
     freshness: Freshness
     snapshots: tuple[Snapshot, ...]
     entries: dict[str, dict[str, ManifestEntry]]
-    deltas: Mapping[str, Mapping[str, ResourceDelta]]
+    chain: Chain | None
 
     def find_snapshot(self, snapshot_id: str) -> Snapshot | None:
         """Return the snapshot of that id; for "" the published one, if any. Raises NotFound."""
@@ -49,7 +48,14 @@ class PublishedFiles:
 
     def delta_of(self, snapshot: Snapshot, resource_name: str) -> ResourceDelta | None:
         """Return the change of a resource since the snapshot before, None if no row changed or it is not known."""
-        return self.deltas.get(snapshot.snapshot_id, {}).get(resource_name)
+        entries = () if self.chain is None else self.chain.entries
+        found = next((each for each in entries if each.publication.snapshot_id == snapshot.snapshot_id), None)
+        return None if found is None else found.resources.get(resource_name)
+
+    def brief(self, snapshot: Snapshot | None) -> tuple[str, ...]:
+        """Return what changed with a snapshot, in sentences."""
+        found = self.entries_of(snapshot)
+        return publication_brief(self.chain, snapshot.snapshot_id, len(found)) if snapshot is not None else ()
 
     def previous(self, snapshot: Snapshot) -> Snapshot | None:
         """Return the snapshot before this one."""
@@ -73,9 +79,7 @@ async def load_published_files(page: PageRequest) -> PublishedFiles:
         snapshots = tuple(stores.snapshots.served())
         ids = [snapshot.snapshot_id for snapshot in snapshots]
         entries = stores.snapshots.manifests(ids, page.client_id, [resource.name for resource in RESOURCES])
-        chain = stores.deltas.chain(page.client_id)
-        deltas = {} if chain is None else {each.publication.snapshot_id: each.resources for each in chain.entries}
-        return PublishedFiles(fresh, snapshots, entries, deltas)
+        return PublishedFiles(fresh, snapshots, entries, stores.deltas.chain(page.client_id))
 
     return await page.dashboard.services.state.aread(read)
 

@@ -1,0 +1,63 @@
+"""Sentences about what changed with a publication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from daybreak.domain.delta import LARGER_THAN_FULL, Chain, ChainEntry, Publication, ResourceDelta
+from daybreak.snapshots.brief import publication_brief
+
+_FIRST = datetime(2026, 11, 20, 4, tzinfo=UTC)
+
+
+def _chain(*days: Mapping[str, ResourceDelta]) -> Chain:
+    publications = [
+        Publication(f"s{number}", number, _FIRST + timedelta(days=number), _FIRST + timedelta(days=number))
+        for number in range(len(days))
+    ]
+    entries = tuple(ChainEntry(publication, day) for publication, day in zip(publications, days, strict=True))
+    return Chain("chain", publications[-1], 0, entries, "first_publication")
+
+
+def _growth(rows: int) -> ResourceDelta:
+    return ResourceDelta(1_000, 1_000 + rows, inserted=max(rows, 0), deleted=max(-rows, 0))
+
+
+def test_brief_names_the_largest_changes() -> None:
+    resources = {
+        "members": _growth(57),
+        "campaigns": _growth(1),
+        "communities": _growth(-1_204),
+        "campaign_links": _growth(3),
+        "member_communities": ResourceDelta(5, 5, reason=LARGER_THAN_FULL, inserted=5, deleted=5),
+    }
+    assert publication_brief(_chain(resources), "s0", 9) == (
+        "Member Details has 57 more Members than before.",
+        "Communities has 1,204 fewer rows and Campaign Link Performance has 3 more rows.",
+        "Nine files are ready, 4 of them without changed rows.",
+    )
+
+
+def test_brief_compares_with_the_usual_change() -> None:
+    usual = [{"members": _growth(rows)} for rows in (10, -30, 20)]
+    sentences = {
+        rows: publication_brief(_chain(*usual, {"members": _growth(rows)}), "s3", 9)[0] for rows in (-1, 20, 40, 100)
+    }
+    assert sentences == {
+        -1: "Member Details has 1 fewer Member than before, at most half the usual change.",
+        20: "Member Details has 20 more Members than before.",
+        40: "Member Details has 40 more Members than before, twice the usual change.",
+        100: "Member Details has 100 more Members than before, 5 times the usual change.",
+    }
+    assert "usual" not in publication_brief(_chain(*usual[1:], {"members": _growth(100)}), "s2", 9)[0]
+
+
+def test_brief_counts_rows_and_not_constants() -> None:
+    constants = {"members": ResourceDelta(5, 5, constants={"ETL_LOADED_AT": "now"})}
+    assert publication_brief(_chain(constants), "s0", 9) == ("Nine files are ready, without changed rows.",)
+
+
+def test_brief_of_publication_without_deltas_is_empty() -> None:
+    assert publication_brief(None, "s0", 9) == ()
+    assert publication_brief(_chain({"members": _growth(1)}), "other", 9) == ()
