@@ -8,7 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from uuid import UUID
+from functools import reduce
+from operator import add
 
 import nanoarrow
 from nanoarrow.c_array import CArray
@@ -40,7 +41,7 @@ class RowPartition:
     def __init__(self, tables: WorkTables, leaders: Sequence[str], buckets: Buckets) -> None:
         self.leaders, self.buckets = leaders, buckets
         self.layout = RecordLayout.of(tables.resource)
-        self.identifiers = b"".join(UUID(leader).bytes for leader in leaders)
+        self.identifiers = bytes.fromhex("".join(leaders).replace("-", ""))
         count = len(buckets.sizes)
         self.bucket_of = [place * count // len(leaders) for place in range(len(leaders))]
         self.totals: list[LeaderTotals] = []
@@ -101,12 +102,13 @@ class RowPartition:
                     yield from _packed_large_rows(batch)
 
     def _add_totals(self, partitioners: Iterable[Partitioner]) -> None:
-        words = [sum(values) for values in zip(*(one.totals() for one in partitioners), strict=True)]
+        first, *others = (one.totals().tolist() for one in partitioners)
+        words = reduce(lambda sums, more: list(map(add, sums, more)), others, first)
         for place, client_id in enumerate(self.leaders):
-            rows, _, first, second = words[4 * place : 4 * place + 4]
-            if rows:
+            if rows := words[4 * place]:
+                first_sum, second_sum = words[4 * place + 2 : 4 * place + 4]
                 self.totals.append(
-                    LeaderTotals(client_id, rows, (first % SUM_MODULUS, second % SUM_MODULUS), "murmur3")
+                    LeaderTotals(client_id, rows, (first_sum % SUM_MODULUS, second_sum % SUM_MODULUS), "murmur3")
                 )
         rows = sum(one.rows for one in self.totals)
         cells = zip(*(one.cell_counts() for one in partitioners), strict=True)

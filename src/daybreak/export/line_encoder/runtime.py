@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from daybreak.domain.errors import RunError
+from daybreak.export.line_encoder.wasmtime_internals import FunctionCaller
 
 if TYPE_CHECKING:
     import wasmtime
@@ -29,7 +30,7 @@ def unavailable_reason() -> str | None:
     """
     try:
         Instance()
-    except (ImportError, OSError, RuntimeError) as error:
+    except (AttributeError, ImportError, OSError, RuntimeError) as error:
         return str(error) or type(error).__name__
     except Exception as error:  # wasmtime's own error has no base class but Exception
         if type(error).__module__.partition(".")[0] != "wasmtime":
@@ -62,16 +63,17 @@ class Instance:
         self._store = wasmtime.Store(engine)
         exports: Any = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._exports: Mapping[str, Any] = exports
+        self._caller = FunctionCaller(self._store)
         self._memory: wasmtime.Memory = exports["memory"]
         self.free = self.memory_bytes = int(self._memory.data_len(self._store))
         self.memory = self._view()
 
     def call(self, function: str, *arguments: int) -> int:
         """Call an exported function. Raises RunError for a row of unexpected layout."""
-        result = self._exports[function](self._store, *arguments)
-        if result is not None and result & 0xFFFFFFFF == _MALFORMED_ROW:
+        result = self._caller.call(self._exports[function], *arguments)
+        if result == _MALFORMED_ROW:
             raise RunError("A packed row has an unexpected layout. Install the DuckDB version of the lock file.")
-        return int(result or 0)
+        return result
 
     def reserve(self, size_bytes: int) -> int:
         """Assign memory and return its address. Enlarges the memory if necessary, which invalidates earlier views."""

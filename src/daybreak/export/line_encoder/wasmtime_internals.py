@@ -1,0 +1,40 @@
+"""Private parts of wasmtime: calls of compiled functions without its conversions.
+
+`wasmtime.Func` looks up the types of a function for each call: a dozen calls of the library, which all release the
+interpreter's lock. `tests/unit/export/test_wasmtime_internals.py` shows what a new version changed.
+"""
+
+from __future__ import annotations
+
+from ctypes import byref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import wasmtime
+
+_MAX_ARGUMENTS = 3
+
+
+class FunctionCaller:
+    """Calls functions of one store whose arguments and result are 32-bit integers. Use it in one thread at a time."""
+
+    def __init__(self, store: wasmtime.Store) -> None:
+        """Raises AttributeError if wasmtime lacks a part."""
+        from wasmtime import WasmtimeError, _ffi, _func
+
+        self._store, self._context = store, store._context()  # noqa: SLF001
+        self._error_of = WasmtimeError._from_ptr  # noqa: SLF001
+        self._enter, self._call = _func.enter_wasm, _ffi.wasmtime_func_call_unchecked
+        # The library reads arguments from these values, and writes the result to the first.
+        self._values = (_ffi.wasmtime_val_raw_t * _MAX_ARGUMENTS)()
+
+    def call(self, function: wasmtime.Func, *arguments: int) -> int:
+        """Call a function. Return its result, without sign; the first argument if it has none. Raises wasmtime.Trap."""
+        values = self._values
+        for place, argument in enumerate(arguments):
+            values[place].i64 = argument
+        with self._enter(self._store) as trap:
+            error = self._call(self._context, byref(function._func), values, _MAX_ARGUMENTS, trap)  # noqa: SLF001
+            if bool(error):  # a null pointer is false
+                raise self._error_of(error)
+        return values[0].i32 & 0xFFFFFFFF
