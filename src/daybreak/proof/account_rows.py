@@ -20,7 +20,7 @@ _MODULUS = 1 << 64
 @dataclass(frozen=True, slots=True)
 class _Table:
     """Figures of a source table for a resource, by the place of the account: rows that are kept in the source, exported
-    and excluded, sums of columns, and figures of source and files that are equal.
+    and excluded, sums of columns, and figures of source and files that are not equal for all accounts.
     """
 
     resource: str
@@ -29,7 +29,7 @@ class _Table:
     exported: Sequence[int]
     excluded: Sequence[tuple[str, Sequence[int]]]
     sums: Sequence[tuple[str, Sequence[int]]]
-    compared: Sequence[tuple[Sequence[int], Sequence[int]]]
+    differing: Sequence[tuple[Sequence[int], Sequence[int]]]
 
     def account(self, place: int) -> dict[str, Any]:
         """Return the account of the table for a statement."""
@@ -74,7 +74,7 @@ class AccountRows:
         own = {**statuses, **self._own_statuses}
         for each in self._tables:
             tables.setdefault(each.resource, {})[each.table] = each.account(place)
-            for source, written in each.compared:
+            for source, written in each.differing:
                 if source[place] != written[place]:
                     own[each.resource] = "unexplained"
         return completeness_of(tables, own)
@@ -105,8 +105,9 @@ class AccountRows:
                         if figure not in (ROWS, KEYS, identity.exported)
                     ],
                     [
-                        (self._figures.get((resource, table, name), none), of(figure))
+                        (source, written)
                         for name, figure in identity.compared
+                        if (source := self._figures.get((resource, table, name), none)) != (written := of(figure))
                     ],
                 )
             )

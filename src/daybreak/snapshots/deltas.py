@@ -140,8 +140,12 @@ class RunDeltas:
         if self._base is None or self._empty is None:
             return
         empty_before, empty_now = self._empty, entries[""]
+        clients = self._former & self._leaders - self._made
+        if empty_before.formats["csv"].content_sha256 == empty_now.formats["csv"].content_sha256:
+            # Leaders without rows on both sides have the same file.
+            clients &= self._bases.keys() | entries.keys()
         missing = []
-        for client_id in self._former & self._leaders - self._made:
+        for client_id in clients:
             before, now = self._bases.get(client_id), entries.get(client_id)
             old = DeltaBase(0, empty_before.formats["csv"]) if before is None else before
             new = empty_now if now is None else now
