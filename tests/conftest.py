@@ -17,6 +17,7 @@ from tests.parts import network_guard
 pytest_plugins = [
     "tests.parts.azure",
     "tests.parts.browser",
+    "tests.parts.image",
     "tests.parts.postgresql",
     "tests.parts.pgbouncer",  # after postgresql, which it imports
     "tests.parts.s3",
