@@ -97,6 +97,17 @@ def test_init_creates_private_files_once(
     assert b"# publish_at" in before
 
 
+def test_migrate_needs_only_the_url_of_the_state_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["migrate"]) == 2
+    assert "daybreak.toml does not exist" in capsys.readouterr().err
+    monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{tmp_path / 'own.db'}")
+    assert run(["migrate"]) == 0
+    assert (tmp_path / "own.db").exists()
+
+
 def test_doctor_explains_how_to_replace_a_lost_keyring(
     installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

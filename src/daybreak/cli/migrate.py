@@ -10,10 +10,14 @@ if TYPE_CHECKING:
 
 
 def migrate(*, config: Config = None) -> None:
-    """Migrate the state database to this version; does nothing when it is up to date."""
+    """Migrate the state database to this version; does nothing when it is up to date.
+
+    Without a configuration file, the variable DAYBREAK_STATE__URL names the database.
+    """
     from daybreak.state.migrate import migrate as migrate_url
 
-    print_text(f"The state database is at {migrate_url(settings_of(config).state.url.get_secret_value())}.")
+    settings = settings_of(config, source_needed=False)
+    print_text(f"The state database is at {migrate_url(settings.state.url.get_secret_value())}.")
 
 
 def prepare_state(settings: "Settings") -> None:

@@ -32,14 +32,19 @@ Limit = Annotated[int, Parameter(help="Maximum number of entries, newest first."
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
 
 
-def settings_of(config: Path | None) -> "Settings":
-    """Load the settings of a command. Raises SettingsFault."""
+def settings_of(config: Path | None, *, source_needed: bool = True) -> "Settings":
+    """Load the settings of a command. Raises SettingsFault.
+
+    A command that needs no source runs without a file if `DAYBREAK_STATE__URL` is set.
+    """
     from daybreak.settings import load_settings
 
     file = config or (Path(os.environ["DAYBREAK_CONFIG"]) if os.environ.get("DAYBREAK_CONFIG") else None)
-    if file is None and (Path(DEFAULT_FILE).exists() or "DAYBREAK_SOURCE__LOCATION" not in os.environ):
+    enough = "DAYBREAK_SOURCE__LOCATION" if source_needed else "DAYBREAK_STATE__URL"
+    if file is None and (Path(DEFAULT_FILE).exists() or enough not in os.environ):
         file = Path(DEFAULT_FILE)
-    return load_settings(file, os.environ)
+    unused = {} if source_needed or file else {"DAYBREAK_SOURCE__LOCATION": "unused"}
+    return load_settings(file, {**unused, **os.environ})
 
 
 @contextmanager
