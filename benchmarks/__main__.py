@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import database_sync, deltas, members, memory, page, postgresql, resources, shapes
+from benchmarks import database_sync, deltas, members, memory, page, postgresql, proof, resources, shapes
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import describe_machine, load_average, versions
 from benchmarks.serving import job as serving
@@ -21,6 +21,7 @@ JOBS: tuple[Job, ...] = (
     resources.JOB,
     shapes.JOB,
     deltas.JOB,
+    proof.JOB,
     memory.JOB,
     database_sync.JOB,
     serving.JOB,

@@ -210,6 +210,17 @@ def _partial_path(folder: Path, file: PublishedFile) -> Path:
     return folder / f".{file.name}.{file.sha256[:16]}{_PARTIAL_SUFFIX}"
 
 
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a file, and one byte more than `max_bytes` of a larger one.
+
+    Raises FileNotFoundError, and WrongUse for a pipe or device, which could deliver nothing or never end.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise WrongUse(f"{path} is not a regular file. Remove it.")
+        return file.read(max_bytes + 1)
+
+
 def replace_private(path: Path, text: str) -> None:
     """Replace a file atomically, with mode 0600."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")

@@ -15,7 +15,7 @@ from typing import Any
 
 from daybreak_client import wire
 from daybreak_client.errors import WrongUse
-from daybreak_client.folder import errors_named, locked, replace_private
+from daybreak_client.folder import errors_named, locked, read_regular, replace_private
 from daybreak_client.lock_wait import LockWait
 from daybreak_client.proof.statement import SIGNATURE_NAME, STATEMENT_NAME
 from daybreak_client.published import PublishedFile, PublishedSnapshot
@@ -129,7 +129,7 @@ def _load(folder: Path) -> dict[str, Any] | None:
     """Return the record of a folder, None without one. Raises WrongUse when it is damaged."""
     path = folder / FILE_NAME
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = wire.json_value(read_regular(path, wire.MAX_JSON_BYTES))
     except FileNotFoundError:
         return None
     except ValueError:

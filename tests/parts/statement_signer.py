@@ -174,7 +174,20 @@ def completeness() -> dict[str, Any]:
             },
         },
         "outbound_message_type_usage": {"outbound_messages": {"source": 7, "exported": 7, "excluded": {}}},
-        "campaign_links": {"link_hits": {"source": 6, "exported": 6, "excluded": {}}},
+        "campaign_links": {
+            "campaign_links": {"source": 1, "exported": 1, "excluded": {}},
+            "link_hits": {"source": 6, "exported": 6, "excluded": {}},
+        },
+        **{
+            resource: {table: {"source": ROWS[resource], "exported": ROWS[resource], "excluded": {}}}
+            for resource, table in (
+                ("member_state_changes", "member_state_changes"),
+                ("member_term_accepts", "member_term_accepts"),
+                ("custom_member_data", "custom_field_values"),
+                ("communities", "communities"),
+                ("member_communities", "community_memberships"),
+            )
+        },
     }  # fmt: skip
 
 

@@ -218,6 +218,10 @@ class _Work:
         files = expected_files(result.folder, statement, *self.wanted)
         faults = list(check_files(result.folder, statement, files, record.versions))
         if self.complete:
+            listed = {file.resource for file in statement.files.values()}
+            missing = sorted(set(self.wanted[0] or wire.RESOURCES) - listed)
+            text = f"the statement of {statement.edition} lists no file of it."
+            faults += [Fault(resource, "incomplete", text) for resource in missing]
             wrong = {fault.file for fault in faults}
             for file in files:
                 if file.name not in wrong:

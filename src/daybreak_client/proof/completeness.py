@@ -32,6 +32,18 @@ EXPORTED: Mapping[tuple[str, str], str] = {
 """The column whose sum is the number of exported rows of a table. Each row of the other tables is a row of the file."""
 SUMS_ONLY = frozenset({("campaigns", "outbound_messages")})
 """Tables whose rows no column counts. The sums of columns are compared."""
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "campaigns": ("campaigns", "outbound_messages", "inbound_messages"),
+    "outbound_message_type_usage": ("outbound_messages",),
+    "campaign_links": ("campaign_links", "link_hits"),
+    "members": ("members",),
+    "member_state_changes": ("member_state_changes",),
+    "member_term_accepts": ("member_term_accepts",),
+    "custom_member_data": ("custom_field_values",),
+    "communities": ("communities",),
+    "member_communities": ("community_memberships",),
+}
+"""The source tables of each resource, whose rows a service that says `proved` accounts for."""
 PROVED = "proved"
 _UNEXPLAINED = "unexplained"
 _MAX_LINE_BYTES = 64 << 20
@@ -82,6 +94,9 @@ def check_figures(file: SignedFile, figures: Figures, completeness: Completeness
 def check_accounts(completeness: Completeness, resources: Collection[str]) -> Iterator[Fault]:
     """Yield the resources whose rows the statement does not explain."""
     for resource in sorted(set(resources)):
+        if completeness.status_of(resource) == PROVED:
+            for table in sorted(set(TABLES[resource]) - completeness.tables.get(resource, {}).keys()):
+                yield Fault(resource, "incomplete", f"the statement does not account for the rows of {table}.")
         if completeness.status_of(resource) == _UNEXPLAINED:
             yield Fault(resource, "incomplete", "the service could not explain all rows of the source.")
         for table, account in completeness.tables.get(resource, {}).items():

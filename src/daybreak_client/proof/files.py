@@ -9,11 +9,9 @@ from pathlib import Path
 
 from daybreak_client import wire
 from daybreak_client.errors import NotProved, WrongUse
-from daybreak_client.folder import replace_private
+from daybreak_client.folder import read_regular, replace_private
 from daybreak_client.proof.statement import SIGNATURE_NAME, STATEMENT_NAME, SignedFile, Statement
 from daybreak_client.proof.verifier import SignedStatement
-
-_MAX_STATEMENT_BYTES = wire.MAX_JSON_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +38,10 @@ def load_statement(folder: Path) -> tuple[bytes, bytes] | None:
     """Return the statement in a folder and its signature, None if one of them is missing."""
     found = []
     for name in (STATEMENT_NAME, SIGNATURE_NAME):
-        path = folder / name
-        if not path.is_file():
+        try:
+            found.append(read_regular(folder / name, wire.MAX_JSON_BYTES))
+        except FileNotFoundError:
             return None
-        with path.open("rb") as file:
-            found.append(file.read(_MAX_STATEMENT_BYTES + 1))
     return found[0], found[1]
 
 

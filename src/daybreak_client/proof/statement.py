@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from daybreak_client import wire
@@ -14,6 +14,7 @@ STATEMENT_NAME, SIGNATURE_NAME = "statement.json", "statement.json.sig"
 _TYPE = "https://in-toto.io/Statement/v1"
 _PREDICATE_TYPE = "https://daybreak.example/publication/v1"
 _MAX_RULES = 1_000
+_MAX_CLOCK_DIFFERENCE = timedelta(minutes=5)
 
 
 class Edition(NamedTuple):
@@ -128,6 +129,8 @@ def _statement(value: Mapping[str, Any], sha256: str) -> Statement:
     before = None if previous is None else _edition(previous)
     if before is not None and before >= edition:
         raise wire.InvalidValue("it follows itself or a later version")
+    if wire.instant(predicate["as_of"]) > wire.instant(predicate["signed_at"]) + _MAX_CLOCK_DIFFERENCE:
+        raise wire.InvalidValue("its data is later than its signature")
     return Statement(
         service=wire.service_name(predicate["service"]),
         client_id=wire.uuid(predicate["client_id"]),

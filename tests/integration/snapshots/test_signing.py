@@ -445,6 +445,7 @@ run_counting_calls(context_of(Path(sys.argv[1]), Path(sys.argv[2])), int(sys.arg
 """
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rounds", [2, pytest.param(50, marks=pytest.mark.release)])
 def test_builder_killed_at_any_call_after_signing_has_begun(
     context: RunContext, tmp_path: Path, platform: tuple[Path, Person], rounds: int

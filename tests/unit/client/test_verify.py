@@ -7,6 +7,7 @@ import csv
 import gzip
 import hashlib
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -508,3 +509,53 @@ def test_complete_refuses_files_that_cannot_be_read(consumer: Consumer, content:
     consumer.files[name] = content
     consumer.publish(json.dumps(value).encode())
     assert consumer.daybreak("--complete") == WRONG
+
+
+@pytest.mark.parametrize(
+    ("content", "state"),
+    [("[" * 100_000, 2), ('{"files": 7}', 2), ("x" * (17 << 20), 2), (None, 2)],
+    ids=["nested", "other shape", "large", "pipe"],
+)
+def test_unusable_record_of_a_folder_is_refused(consumer: Consumer, content: str | None, state: int) -> None:
+    path = consumer.folder / "daybreak.json"
+    os.mkfifo(path) if content is None else path.write_text(content)
+    assert consumer.daybreak() == state
+
+
+def test_statement_that_is_a_pipe_is_refused(consumer: Consumer) -> None:
+    (consumer.folder / "statement.json").unlink()
+    os.mkfifo(consumer.folder / "statement.json")
+    assert consumer.daybreak() == 2
+
+
+@pytest.mark.parametrize(
+    ("resource", "account"),
+    [
+        ("members", None),
+        ("members", {}),
+        ("members", {"communities": {"source": 3, "exported": 3, "excluded": {}}}),
+        ("campaign_links", {"link_hits": {"source": 6, "exported": 6, "excluded": {}}}),
+    ],
+)
+def test_table_that_is_not_accounted_for_is_named(
+    consumer: Consumer, resource: str, account: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = completeness() | {resource: account}
+    consumer.publish(statement(consumer.files, completeness={name: each for name, each in found.items() if each}))
+    assert consumer.daybreak() == PROVED
+    assert consumer.daybreak("--complete") == WRONG
+    assert f"the statement does not account for the rows of {resource}." in capsys.readouterr().err
+
+
+def test_statement_without_a_resource_is_incomplete(consumer: Consumer, capsys: pytest.CaptureFixture[str]) -> None:
+    del consumer.files["members.csv.gz"]
+    (consumer.folder / "members.csv.gz").unlink()
+    consumer.publish()
+    assert consumer.daybreak("--complete") == WRONG
+    assert "members: the statement of version 48 lists no file of it." in capsys.readouterr().err
+    assert consumer.daybreak("--complete", "--only", "communities") == PROVED
+
+
+def test_data_later_than_the_signature_is_refused(consumer: Consumer) -> None:
+    consumer.publish(statement(consumer.files, as_of=(NOW + timedelta(days=1)).isoformat()))
+    assert consumer.daybreak() == WRONG

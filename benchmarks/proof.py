@@ -1,0 +1,105 @@
+"""CPU time of row accounting in a whole run, and of signing the statements of many accounts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial, partialmethod
+from pathlib import Path
+from statistics import median
+from unittest.mock import patch
+
+from benchmarks.job import Job, Section
+from benchmarks.measure import run_program, summarize
+from benchmarks.snapshot_run import make_service
+from benchmarks.source import AS_OF, make_source
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=int, default=1_000_000, help="Members")
+    parser.add_argument("--leaders", type=int, default=5_000)
+    parser.add_argument("--messages", type=int, default=6_000_000, help="outbound messages")
+    parser.add_argument("--accounts", type=int, default=100_000, help="accounts whose statements are signed")
+
+
+def _run(options: argparse.Namespace) -> Section:
+    outs = options.folder / "out"
+    shutil.rmtree(outs, ignore_errors=True)
+    source = make_source(options.folder, options.rows, options.leaders, options.messages, "shuffled")
+    cpu: dict[str, list[float]] = {"without": [], "with": []}
+    for number in range(options.rounds):
+        for kind, seconds in cpu.items():
+            seconds.append(_measured(outs / f"{kind}-{number}", source, kind)["run"])
+            print(f"{kind} accounting: {seconds[-1]:.1f} CPU seconds", flush=True)
+    many = make_source(options.folder, options.accounts, options.accounts, options.accounts, "clustered")
+    sign = partial(_measured, source=many, kind="with", signed=True)
+    signing = [sign(outs / f"many-{number}")["signing"] for number in range(options.rounds)]
+    shutil.rmtree(outs)
+    body = f"""Whole runs with and without row accounting, in turns, and not signed in either case: {options.rows:,}
+Members of {options.leaders:,} Leaders and {options.messages:,} outbound messages, all nine resources.
+
+| | CPU, s |
+|---|--:|
+| run without row accounting | {summarize(cpu["without"])} |
+| run with row accounting | {summarize(cpu["with"])} |
+| share of row accounting in the run | {1 - median(cpu["without"]) / median(cpu["with"]):.1%} |
+| signing of {options.accounts:,} statements, database and files included | {summarize(signing)} |
+"""
+    return Section(body, packages=("duckdb", "cryptography"))
+
+
+def _measured(folder: Path, source: Path, kind: str, *, signed: bool = False) -> dict[str, float]:
+    """Run the program below. Return CPU seconds of the whole run and of its signing."""
+    config = make_service(folder)
+    if not signed:
+        shutil.rmtree(folder / "signing")
+    environment = {"DAYBREAK_SOURCE__LOCATION": str(source.absolute()), "DAYBREAK_LOG_LEVEL": "error"}
+    arguments = ["snapshot", "run", "--config", str(config), "--as-of", AS_OF.isoformat()]
+    usage = run_program([sys.executable, "-m", "benchmarks.proof", kind, *arguments], environment=environment)
+    return {"run": usage.cpu_seconds, **json.loads(usage.output.strip().splitlines()[-1])}
+
+
+def _program(kind: str) -> None:
+    """Run `daybreakd` with the remaining arguments. Print the CPU seconds of its signing."""
+    from daybreak.cli.main import main
+    from daybreak.export import key_ranges, resource_export
+    from daybreak.export.leader_sums import LeaderSums
+    from daybreak.proof.account_rows import AccountRows
+    from daybreak.snapshots.snapshot_run import SnapshotRun
+
+    seconds = 0.0
+
+    def timed(sign: Callable[..., None], run: SnapshotRun, accounts: AccountRows) -> None:
+        nonlocal seconds
+        before = time.process_time()
+        sign(run, accounts)
+        seconds = time.process_time() - before
+
+    with ExitStack() as patches:
+        signs = partialmethod(partial(timed, vars(SnapshotRun)["_sign"]))
+        patches.enter_context(patch.object(SnapshotRun, "_sign", signs))
+        if kind == "without":
+            for module in (key_ranges, resource_export):
+                patches.enter_context(patch.object(module, "leader_sums", lambda *_: LeaderSums({}, {})))
+            patches.enter_context(patch.object(SnapshotRun, "_account", lambda *_: None))
+        try:
+            main()
+        finally:
+            print(json.dumps({"signing": seconds}), flush=True)
+
+
+JOB = Job(
+    "proof",
+    "Row accounting and signatures",
+    "CPU time of row accounting in a whole run, and of signing the statements of many accounts",
+    _add_options,
+    _run,
+)
+
+if __name__ == "__main__":
+    _program(sys.argv.pop(1))
