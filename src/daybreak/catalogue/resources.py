@@ -7,6 +7,7 @@ UTF-8 bytes, times by instant.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import Format
@@ -48,7 +49,7 @@ class RowCount:
     match: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resource:
     """One downloadable resource.
 
@@ -71,7 +72,7 @@ class Resource:
     row_count: RowCount | None = None
     constants: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 

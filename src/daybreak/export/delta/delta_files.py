@@ -139,8 +139,8 @@ class LeaderDeltaWriter:
             self._fault = "verification_failed"
         formats: dict[str, StoredFormat] = {}
         if not self._fault:
-            sizes = {format: file.end() for format, file in self._files.items()}
-            if 2 * sizes["csv"] > stored.bytes:
+            # Most deltas of tiny Leaders are too large: their JSON is not compressed.
+            if 2 * self._files["csv"].end() > stored.bytes:
                 self._fault = LARGER_THAN_FULL
             elif self._is_verified(client_id) and not self._yields(stored.content_sha256, constants):
                 self._fault = "verification_failed"
@@ -168,7 +168,8 @@ class LeaderDeltaWriter:
         )
 
     def _stored(self, client_id: str) -> dict[str, StoredFormat]:
-        """Store the files. Return them by format."""
+        """Store the files, of which the CSV file is complete. Return them by format."""
+        self._files["json"].end()
         name, lines = self._resource.name, self._engine.totals.lines
         if not lines:
             # Only constants changed. These files are the same for all Leaders.

@@ -6,7 +6,7 @@ interpreter's lock. `tests/unit/export/test_wasmtime_internals.py` shows what a 
 
 from __future__ import annotations
 
-from ctypes import byref
+from ctypes import POINTER, byref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ class FunctionCaller:
 
     def __init__(self, store: wasmtime.Store) -> None:
         """Raises AttributeError if wasmtime lacks a part."""
-        from wasmtime import WasmtimeError, _ffi, _func
+        from wasmtime import Trap, WasmtimeError, _ffi
 
         self._store, self._context = store, store._context()  # noqa: SLF001
-        self._error_of = WasmtimeError._from_ptr  # noqa: SLF001
-        self._enter, self._call = _func.enter_wasm, _ffi.wasmtime_func_call_unchecked
+        self._error_of, self._trap_of = WasmtimeError._from_ptr, Trap._from_ptr  # noqa: SLF001
+        self._new_trap, self._call = POINTER(_ffi.wasm_trap_t), _ffi.wasmtime_func_call_unchecked
         # The library reads arguments from these values, and writes the result to the first.
         self._values = (_ffi.wasmtime_val_raw_t * _MAX_ARGUMENTS)()
 
@@ -33,8 +33,10 @@ class FunctionCaller:
         values = self._values
         for place, argument in enumerate(arguments):
             values[place].i64 = argument
-        with self._enter(self._store) as trap:
-            error = self._call(self._context, byref(function._func), values, _MAX_ARGUMENTS, trap)  # noqa: SLF001
-            if bool(error):  # a null pointer is false
-                raise self._error_of(error)
+        trap = self._new_trap()
+        error = self._call(self._context, byref(function._func), values, _MAX_ARGUMENTS, byref(trap))  # noqa: SLF001
+        if bool(error):  # a null pointer is false
+            raise self._error_of(error)
+        if bool(trap):
+            raise self._trap_of(trap)
         return values[0].i32 & 0xFFFFFFFF
