@@ -9,7 +9,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import database_sync, deltas, members, memory, page, postgresql, proof, resources, shapes
+from benchmarks import (
+    cores,
+    database_sync,
+    days,
+    deltas,
+    members,
+    memory,
+    page,
+    postgresql,
+    proof,
+    resources,
+    shapes,
+)
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import describe_machine, load_average, versions
 from benchmarks.serving import job as serving
@@ -20,6 +32,9 @@ JOBS: tuple[Job, ...] = (
     postgresql.JOB,
     resources.JOB,
     shapes.JOB,
+    days.QUIET_DAYS,
+    days.MANY_LEADERS,
+    cores.JOB,
     deltas.JOB,
     proof.JOB,
     memory.JOB,

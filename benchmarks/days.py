@@ -1,0 +1,109 @@
+"""Whole runs on following days: the same rows again, a tenth changed, and 100,000 Leaders next to 1,500."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+
+from benchmarks.job import Job, Section
+from benchmarks.measure import summarize
+from benchmarks.snapshot_run import Run, make_service, snapshot_run
+from benchmarks.source import AS_OF, Shape, make_shape
+
+_DAY = timedelta(days=1)
+_FULL, _SAME, _TENTH = "first day", "the same rows again", "rows of a tenth of the Leaders changed"
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=int, default=2_000_000, help="Members")
+    parser.add_argument("--leaders", type=int, default=1_500)
+
+
+def _add_many_options(parser: argparse.ArgumentParser) -> None:
+    _add_options(parser)
+    parser.add_argument("--many", type=int, default=100_000, help="Leaders of the larger platform")
+
+
+def _source(options: argparse.Namespace, leaders: int, *, changed: bool = False) -> Path:
+    town = "CASE WHEN leader % 10 = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END" if changed else None
+    shape = Shape(
+        f"days-{options.rows}-{leaders}{'-changed' * changed}", f"{options.rows:,} Members of {leaders:,} Leaders",
+        leaders, f"SELECT n, hash(n) % {leaders} AS leader FROM range({options.rows}) AS t(n)", town,
+    )  # fmt: skip
+    return make_shape(options.folder, shape)
+
+
+def _measured(options: argparse.Namespace, days: dict[int, dict[str, Path]]) -> dict[tuple[int, str], list[Run]]:
+    """Return the runs by number of Leaders and day. `days` has the source of each day."""
+    # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
+    outs = options.folder / "out"
+    shutil.rmtree(outs, ignore_errors=True)
+    runs: dict[tuple[int, str], list[Run]] = defaultdict(list)
+    for number in range(options.rounds):
+        for leaders, sources in days.items():
+            config = make_service(outs / f"{number}-{leaders}")
+            for day, (name, source) in enumerate(sources.items()):
+                run = snapshot_run(config, source, AS_OF + day * _DAY)
+                runs[leaders, name].append(run)
+                print(f"round {number + 1}, {leaders:,} Leaders, {name}: {run.usage.cpu_seconds:.1f} CPU s", flush=True)
+    shutil.rmtree(outs)
+    return runs
+
+
+def _table(runs: dict[tuple[int, str], list[Run]], base: dict[str, tuple[int, str]]) -> str:
+    """Return a table of all runs. `base` has for each day the runs that ratios compare it with."""
+    lines = ["| Leaders | Day | Files written | Time, s | CPU, s | Time, ratio | CPU, ratio | MB |"]
+    lines.append("|--:|---" + "|--:" * 6 + "|")
+    for (leaders, name), some in runs.items():
+        members = some[0].resources["members"]
+        cells = [f"{leaders:,}", name, f"{2 * (members.leaders - members.carried):,}", *_usage(some, runs[base[name]])]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _usage(runs: list[Run], base: list[Run]) -> Iterator[str]:
+    figures = [
+        ([run.usage.wall_seconds for run in each], [run.usage.cpu_seconds for run in each]) for each in (runs, base)
+    ]
+    yield from (summarize(values) for values in figures[0])
+    yield from (f"{median(own) / median(other):.2f}" for own, other in zip(*figures, strict=True))
+    yield f"{max(run.usage.peak_bytes for run in runs) / 1e6:,.0f}"
+
+
+def _run_quiet(options: argparse.Namespace) -> Section:
+    leaders = options.leaders
+    same, changed = _source(options, leaders), _source(options, leaders, changed=True)
+    runs = _measured(options, {leaders: {_FULL: same, _SAME: same, _TENTH: changed}})
+    table = _table(runs, dict.fromkeys((_FULL, _SAME, _TENTH), (leaders, _FULL)))
+    return Section(f"{_QUIET.format(rows=options.rows)}\n{table}", packages=("duckdb", "isal", "wasmtime"))
+
+
+def _run_many(options: argparse.Namespace) -> Section:
+    sources = {leaders: _source(options, leaders) for leaders in (options.leaders, options.many)}
+    runs = _measured(options, {leaders: {_FULL: source, _SAME: source} for leaders, source in sources.items()})
+    table = _table(runs, {name: (options.leaders, name) for name in (_FULL, _SAME)})
+    return Section(f"{_MANY.format(rows=options.rows)}\n{table}", packages=("duckdb", "isal", "wasmtime"))
+
+
+_QUIET = """Whole runs (`daybreakd snapshot run`) of {rows:,} Members on three days. Ratios compare with the first day.
+Runs of later days also make deltas, and sign the statements of all accounts again. Other resources have no rows.
+"""
+
+_MANY = """The same {rows:,} Members in few and in many Leaders. Ratios compare the same day.
+"""
+
+QUIET_DAYS = Job(
+    "quiet-days",
+    "Quiet days",
+    "whole runs with the same rows again, and with a tenth changed",
+    _add_options,
+    _run_quiet,
+)
+MANY_LEADERS = Job(
+    "many-leaders", "100,000 Leaders", "whole runs with 100,000 Leaders next to 1,500", _add_many_options, _run_many, 1
+)
