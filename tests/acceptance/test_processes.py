@@ -75,9 +75,12 @@ def test_logins_in_progress_are_answered_at_shutdown(make_installation: Callable
         attempts = [clients.submit(service.log_in, MAYA) for _ in range(10)]
         wait_until(lambda: _descriptors(worker) >= before + 5, what="their connections")
         service.program.process.send_signal(signal.SIGTERM)
-        answered = [attempt.result().status_code for attempt in attempts if attempt.exception() is None]
-        assert len(answered) >= 5, "at least those that were connected"
-        assert set(answered) == {200}
+        answers = [attempt.result() for attempt in attempts if attempt.exception() is None]
+        assert len(answers) >= 5, "at least those that were connected"
+        # The limit of the time for a hash includes waiting, and a busy machine can exceed it.
+        refused = [answer for answer in answers if answer.status_code != 200]
+        assert {answer.json()["code"] for answer in refused} <= {"busy"}
+        assert len(refused) < len(answers)
         assert service.program.process.wait(PATIENCE_SECONDS) == 0
 
 
