@@ -29,6 +29,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Hash order decides the order of some generated tests, and all test processes must collect the same order.
 # An idle process takes tests from the end of another's queue, so both end at the same time.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --dist worksteal
+# A third of the time of a test process is waiting: for timeouts, starts and other processes. So there are more of them
+# than processors.
+WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 TEST_ARGS ?=
 BENCH_ARGS ?= all --write
 AGAINST ?= origin/main
@@ -66,16 +69,16 @@ demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
 test: $(DEV) system npm
-	$(PYTEST) -n 2 --durations 15 -m "not release" $(TEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --durations 15 -m "not release" $(TEST_ARGS)
 
 test-release: $(DEV) system npm
-	$(PYTEST) -n 2 --durations 15 -m release $(TEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --durations 15 -m release $(TEST_ARGS)
 
 test-unit: $(UNIT)
 	$(PYTEST) -n auto -q tests/unit $(TEST_ARGS)
 
 test-random: $(DEV) system npm
-	HYPOTHESIS_PROFILE=random $(PYTEST) -n 2 -m hypothesis $(TEST_ARGS)
+	HYPOTHESIS_PROFILE=random $(PYTEST) -n $(WORKERS) -m hypothesis $(TEST_ARGS)
 
 coverage: $(UNIT)
 	$(PYTEST) -n auto -q tests/unit --cov $(TEST_ARGS)
@@ -83,7 +86,7 @@ coverage: $(UNIT)
 # With the next version of DuckDB, or with the newest version of every package: early warnings, not in the lock files.
 test-next-duckdb: $(DEV) system npm
 	$(BIN)/python -m pip install --upgrade --pre --no-deps duckdb
-	$(PYTEST) -n 2 -m "not release" tests/unit tests/integration $(TEST_ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not release" tests/unit tests/integration $(TEST_ARGS)
 
 test-newest:
 	UPGRADE=1 $(MAKE) lock

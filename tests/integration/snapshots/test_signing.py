@@ -61,16 +61,42 @@ def context_of(folder: Path, platform: Path) -> RunContext:
     return replace(context_in(folder, settings=settings), source=source)
 
 
-@pytest.fixture
-def context(tmp_path: Path, platform: tuple[Path, Person], empty_state: Path) -> Iterator[RunContext]:
-    """A context whose service signs, with a platform."""
+@pytest.fixture(scope="module")
+def unpublished(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> Path:
+    """A folder with keys, to copy."""
     if shutil.which("ssh-keygen") is None:
         absent("ssh-keygen", "apt-get install openssh-client")
-    shutil.copy(empty_state, tmp_path / "state.db")
-    create_keys(tmp_path / "signing")
+    folder = tmp_path_factory.mktemp("unpublished")
+    shutil.copy(empty_state, folder / "state.db")
+    create_keys(folder / "signing")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, unpublished: Path, platform: tuple[Path, Person]) -> Path:
+    """A folder with keys and a signed publication, to copy."""
+    folder = shutil.copytree(unpublished, tmp_path_factory.mktemp("published"), dirs_exist_ok=True)
+    with closing((context := context_of(folder, platform[0])).state):
+        run_manually(context, as_of=AS_OF)
+    return folder
+
+
+@pytest.fixture
+def context(request: pytest.FixtureRequest, tmp_path: Path, platform: tuple[Path, Person]) -> Iterator[RunContext]:
+    """A context whose service signs, with a platform. In tests that use `first`, that snapshot is published."""
+    copied = request.getfixturevalue("published" if "first" in request.fixturenames else "unpublished")
+    shutil.copytree(copied, tmp_path, dirs_exist_ok=True)
     found = context_of(tmp_path, platform[0])
     yield found
     found.state.close()
+
+
+@pytest.fixture
+def first(context: RunContext) -> Snapshot:
+    """The published snapshot, of AS_OF."""
+    found = context.state.read(lambda stores: stores.snapshots.current())
+    assert found is not None
+    return found
 
 
 def signed(context: RunContext, client_id: str, version: int | None = None, revision: int | None = None) -> Any:
@@ -116,15 +142,14 @@ def stored_digests(context: RunContext, snapshot: Snapshot, client_id: str) -> M
     }
 
 
-def test_each_account_has_a_statement_of_its_files(context: RunContext, tmp_path: Path) -> None:
-    snapshot = run_manually(context, as_of=AS_OF)
-    clients = accounts(context, snapshot)
+def test_each_account_has_a_statement_of_its_files(context: RunContext, first: Snapshot, tmp_path: Path) -> None:
+    clients = accounts(context, first)
     assert len(clients) > 1
     for client_id in clients:
         found = signed(context, client_id)
         content = json.loads(found.content)
         listed = {each["name"]: each["digest"]["sha256"] for each in content["subject"]}
-        assert listed == stored_digests(context, snapshot, client_id)
+        assert listed == stored_digests(context, first, client_id)
         assert content["predicate"]["client_id"] == client_id
         assert (content["predicate"]["version"], content["predicate"]["revision"]) == (1, 1)
         at = datetime.fromisoformat(content["predicate"]["signed_at"])
@@ -134,11 +159,10 @@ def test_each_account_has_a_statement_of_its_files(context: RunContext, tmp_path
         assert not any(other in found.content.decode() for other in others)
 
 
-def test_rows_of_all_accounts_add_up_to_the_report(context: RunContext) -> None:
-    snapshot = run_manually(context, as_of=AS_OF)
-    sections = [predicate(signed(context, each))["completeness"] for each in accounts(context, snapshot)]
+def test_rows_of_all_accounts_add_up_to_the_report(context: RunContext, first: Snapshot) -> None:
+    sections = [predicate(signed(context, each))["completeness"] for each in accounts(context, first)]
     assert {section["status"] for section in sections} == {"proved"}
-    accounting: Any = snapshot.report["accounting"]
+    accounting: Any = first.report["accounting"]
     for table in accounting["tables"]:
         if table["resource"] == "leaders":
             continue
@@ -149,8 +173,7 @@ def test_rows_of_all_accounts_add_up_to_the_report(context: RunContext) -> None:
         assert sum(each["exported"] for each in own) == table["exported"]
 
 
-def test_statements_form_a_chain(context: RunContext) -> None:
-    first = run_manually(context, as_of=AS_OF)
+def test_statements_form_a_chain(context: RunContext, first: Snapshot) -> None:
     client_id = accounts(context, first)[0]
     before = signed(context, client_id)
     run_manually(context, as_of=AS_OF + timedelta(hours=1))
@@ -197,8 +220,8 @@ def test_snapshot_that_waited_is_published_without_the_ca(context: RunContext, t
     assert predicate(signed(context, accounts(context, waiting)[0]))["expires_at"] == "2030-01-03T10:00:00Z"
 
 
+@pytest.mark.usefixtures("first")
 def test_service_that_signs_publishes_nothing_unsigned(context: RunContext, tmp_path: Path) -> None:
-    run_manually(context, as_of=AS_OF)
     (tmp_path / "signing" / CA_FILE).unlink()
     with pytest.raises(OperatorError, match="has no CA"):
         run_manually(context, as_of=AS_OF + timedelta(hours=1))
@@ -207,16 +230,17 @@ def test_service_that_signs_publishes_nothing_unsigned(context: RunContext, tmp_
     assert current.version == 1
 
 
+@pytest.mark.usefixtures("first")
 def test_ca_of_a_stranger_signs_nothing(context: RunContext, tmp_path: Path) -> None:
-    run_manually(context, as_of=AS_OF)
     shutil.rmtree(tmp_path / "signing")
     create_keys(tmp_path / "signing")
     with pytest.raises(OperatorError, match="does not list the CA"):
         run_manually(context, as_of=AS_OF + timedelta(hours=1))
 
 
-def test_held_snapshot_is_signed_when_it_is_accepted(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run_manually(context, as_of=AS_OF)
+def test_held_snapshot_is_signed_when_it_is_accepted(
+    context: RunContext, first: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         finding = Finding("rows", "members", "fewer rows")
         patch.setattr("daybreak.snapshots.snapshot_run.comparison_findings", lambda *_: [finding])
@@ -247,8 +271,7 @@ def trust_version(context: RunContext) -> int:
     return trust.version
 
 
-def test_rotation_keeps_earlier_signatures_valid(context: RunContext, tmp_path: Path) -> None:
-    first = run_manually(context, as_of=AS_OF)
+def test_rotation_keeps_earlier_signatures_valid(context: RunContext, first: Snapshot, tmp_path: Path) -> None:
     client_id = accounts(context, first)[0]
     before, now = signed(context, client_id), context.clock()
     assert rotate_ca(context.state, context.settings, recovery(tmp_path), now).version == 2
@@ -260,8 +283,8 @@ def test_rotation_keeps_earlier_signatures_valid(context: RunContext, tmp_path: 
     assert signing_state(context.state, context.settings) == "export.example.org, trust file 3"
 
 
+@pytest.mark.usefixtures("first")
 def test_each_trust_file_is_signed_by_the_recovery_key(context: RunContext, tmp_path: Path) -> None:
-    run_manually(context, as_of=AS_OF)
     first = context.state.read(lambda stores: stores.signatures.trust())
     assert first is not None
     (tmp_path / "first").write_text(first.text())
@@ -275,8 +298,8 @@ def test_each_trust_file_is_signed_by_the_recovery_key(context: RunContext, tmp_
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("first")
 def test_recovery_key_of_a_stranger_changes_nothing(context: RunContext, tmp_path: Path) -> None:
-    run_manually(context, as_of=AS_OF)
     create_keys(tmp_path / "other")
     with pytest.raises(OperatorError, match="not the recovery key"):
         rotate_ca(context.state, context.settings, tmp_path / "other" / "recovery", context.clock())
@@ -295,18 +318,17 @@ def test_revoked_ca_signs_nothing_that_waits(context: RunContext, tmp_path: Path
     assert len(context.state.read(lambda stores: stores.signatures.revoked())) == 1
 
 
-def test_revoked_publication_is_listed(context: RunContext) -> None:
-    snapshot = run_manually(context, as_of=AS_OF)
+def test_revoked_publication_is_listed(context: RunContext, first: Snapshot) -> None:
     assert revoke_publication(context.state, 1, context.clock()) == 1
-    found = context.state.read(lambda stores: stores.signatures.of_snapshot(snapshot.snapshot_id))
+    found = context.state.read(lambda stores: stores.signatures.of_snapshot(first.snapshot_id))
     assert found is not None
     assert context.state.read(lambda stores: stores.signatures.revoked()) == [found.public_key]
     with pytest.raises(OperatorError, match="not kept"):
         revoke_publication(context.state, 2, context.clock())
 
 
+@pytest.mark.usefixtures("first")
 def test_versions_resume_above_those_that_were_seen(context: RunContext) -> None:
-    run_manually(context, as_of=AS_OF)
     assert resume_above(context.state, 47, context.clock()) == 47
     assert run_manually(context, as_of=AS_OF + timedelta(hours=1)).version == 48
     assert resume_above(context.state, 5, context.clock()) == 48
@@ -396,10 +418,10 @@ with mock.patch(sys.argv[3], lambda *_, **__: os.kill(os.getpid(), signal.SIGKIL
         ("daybreak.snapshots.publish.confirm_publication", 2),
     ],
 )
+@pytest.mark.usefixtures("first")
 def test_killed_builder_leaves_files_and_statements_of_one_version(
     context: RunContext, tmp_path: Path, platform: tuple[Path, Person], killed_in: str, version: int
 ) -> None:
-    run_manually(context, as_of=AS_OF)
     command = [sys.executable, "-c", KILLED_BUILDER, str(tmp_path), str(platform[0]), killed_in]
     assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
     for expected in (version, version + 1):
@@ -576,10 +598,9 @@ def pack_file(context: RunContext, tmp_path: Path, version: int) -> Path:
 
 @pytest.mark.parametrize("change", ["lost", "damaged"])
 def test_lost_statements_are_reported_and_stop_nothing(
-    context: RunContext, tmp_path: Path, platform: tuple[Path, Person], change: str
+    context: RunContext, first: Snapshot, tmp_path: Path, platform: tuple[Path, Person], change: str
 ) -> None:
     person = platform[1]
-    first = run_manually(context, as_of=AS_OF)
     path = pack_file(context, tmp_path, 1)
     content = path.read_bytes()
     path.unlink() if change == "lost" else path.write_bytes(bytes(len(content)))
