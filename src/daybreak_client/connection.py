@@ -34,7 +34,7 @@ _MAX_WAIT_SECONDS = 90.0
 _TIMEOUT = httpx.Timeout(60.0, connect=15.0)
 # A link leads to the service, which may redirect to a file store, which may redirect to another of its hosts.
 _MAX_REDIRECTS = 5
-_CHUNK_BYTES = 64 << 10
+_MAX_BODY_SECONDS = 300.0
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 # What to do about a refusal, where the service's own text describes requests of its API.
 _WAYS_OUT = {
@@ -239,7 +239,8 @@ def _next_url(base: str, url: str) -> str:
 
 
 def _read_bounded(response: httpx.Response) -> httpx.Response:
-    """Return a response that is not a file with its body. Raises Damaged if it is too large or compressed.
+    """Return a response that is not a file with its body. Raises Damaged if it is too large or compressed, Unreachable
+    if it takes longer than five minutes.
 
     The body of an error is only an explanation. One that is compressed is left out.
     """
@@ -247,9 +248,12 @@ def _read_bounded(response: httpx.Response) -> httpx.Response:
         if response.is_error:
             return httpx.Response(response.status_code, request=response.request)
         raise Damaged(f"{response.url.host} returned a compressed response, which was not requested.")
-    body = bytearray()
-    for chunk in response.iter_raw(_CHUNK_BYTES):
+    body, until = bytearray(), time.monotonic() + _MAX_BODY_SECONDS
+    for chunk in response.iter_raw():
         body += chunk
+        # Each byte renews the timeout of the connection.
+        if time.monotonic() > until:
+            raise Unreachable(f"{response.url.host} sends its response too slowly. Try again later.")
         if len(body) > wire.MAX_JSON_BYTES:
             raise Damaged(f"{response.url.host} returned a response of more than 16 MB.")
     return httpx.Response(response.status_code, headers=response.headers, content=bytes(body), request=response.request)
