@@ -65,6 +65,15 @@ def parse_url(url: str, allowed: Sequence[Network]) -> str:
     return text
 
 
+def require_allowed_host(url: str, hosts: Sequence[str]) -> None:
+    """Raise InvalidRequest unless the host of a URL is one of `hosts`, or below one that begins with `*.`, or all are
+    allowed.
+    """
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if hosts and not any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
+        raise _invalid("Use a host that your operator allows.")
+
+
 def is_local_name(host: str) -> bool:
     """Return whether a host is this machine by its name or address, without a lookup."""
     address = _literal(host)

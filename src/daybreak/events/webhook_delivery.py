@@ -9,7 +9,9 @@ import structlog
 
 from daybreak.access.revocations import apply_revocations
 from daybreak.access.webhook_owners import disable_webhook, stop_ownerless_webhooks
+from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, Webhook
+from daybreak.events.addresses import require_allowed_host
 from daybreak.events.context import DeliveryContext
 from daybreak.events.messages import signed_headers
 from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
@@ -22,6 +24,7 @@ _Refusal = Literal[
     "The webhook is disabled.",
     "The webhook has no owner.",
     "The account is inactive.",
+    "The host is not allowed.",
     "Webhooks are off.",
 ]
 
@@ -74,7 +77,12 @@ class WebhookDelivery:
             return webhook, "The webhook has no owner."
         if not stores.webhooks.is_account_active(webhook.client_id):
             return webhook, "The account is inactive."
-        return webhook, None if self._context.settings.events.webhooks else "Webhooks are off."
+        settings = self._context.settings.events
+        try:
+            require_allowed_host(webhook.url, settings.allowed_hosts)
+        except InvalidRequest:
+            return webhook, "The host is not allowed."
+        return webhook, None if settings.webhooks else "Webhooks are off."
 
     def _skip(self, stores: Stores, delivery: Delivery, now: datetime, reason: str) -> None:
         stores.deliveries.skip(delivery, now, reason)

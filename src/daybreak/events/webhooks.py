@@ -16,7 +16,7 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Conflict, NotFound, RequestError
 from daybreak.domain.events import Attempt, Delivery, Event, EventType, Webhook, new_event
 from daybreak.domain.identity import Caller, Principal, is_id
-from daybreak.events.addresses import parse_url
+from daybreak.events.addresses import parse_url, require_allowed_host
 from daybreak.state.deliveries import DeliveryFilter
 from daybreak.state.stores import Stores
 
@@ -62,12 +62,15 @@ async def create(services: AccessServices, principal: Principal, *, url: str, ca
     Raises InvalidRequest for the URL, Conflict when the account has too many, Forbidden.
     """
     _require_secrets(services, principal)
+    settings = services.settings.events
+    accepted = parse_url(url, settings.allowed_networks)
+    require_allowed_host(accepted, settings.allowed_hosts)
     now, endpoint_id = services.clock(), services.new_id()
     secret = webhook_secret.generate(services.random)
     webhook = Webhook(
         endpoint_id=endpoint_id,
         client_id=principal.account.client_id,
-        url=parse_url(url, services.settings.events.allowed_networks),
+        url=accepted,
         sealed_secret=_encrypt(services, secret, endpoint_id),
         created_at=now,
         created_by=principal.seat.seat_id,

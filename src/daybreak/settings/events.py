@@ -5,7 +5,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from daybreak.domain.email_address import is_email_address
 from daybreak.settings.sections import Section
 from daybreak.settings.text_forms import InvalidValue
-from daybreak.settings.types import MailUrl, Networks
+from daybreak.settings.types import HostNames, MailUrl, Networks
 
 
 class EventsSettings(Section):
@@ -18,6 +18,11 @@ class EventsSettings(Section):
         default=(),
         description="Private networks that webhooks may be sent to, such as a receiver on this machine "
         '(`["127.0.0.0/8"]`, which also allows plain http to it). Other private addresses are refused.',
+    )
+    allowed_hosts: HostNames = Field(
+        default=(),
+        description="Hosts that webhooks may be sent to, such as `hooks.example.org`, or `*.example.net` for all names "
+        "below a domain; empty: any host with an allowed address.",
     )
 
 

@@ -3,6 +3,7 @@
 A type accepts its own Python values as well as their text form, so that defaults are written as Python values.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import time, timedelta
@@ -68,6 +69,12 @@ def _require_unique(values: tuple[T, ...]) -> tuple[T, ...]:
     if len(set(values)) != len(values):
         raise InvalidValue("Use each entry once.")
     return values
+
+
+def _require_host(value: str) -> str:
+    if not re.fullmatch(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?", value):
+        raise ValueError
+    return value
 
 
 def _require_text(value: object) -> object:
@@ -145,6 +152,12 @@ Networks = Annotated[
     BeforeValidator(_split),
     AfterValidator(_require_unique),
     Notation("list of addresses or networks", 'a list of addresses or networks such as ["10.0.0.0/8"]'),
+]
+HostNames = Annotated[
+    tuple[Annotated[str, AfterValidator(_require_host)], ...],
+    BeforeValidator(_split),
+    AfterValidator(_require_unique),
+    Notation("list of host names", 'a list of host names such as ["hooks.example.org", "*.example.net"]'),
 ]
 FormatNames = Annotated[
     tuple[Annotated[str, AfterValidator(_require_format)], ...],

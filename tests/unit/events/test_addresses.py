@@ -1,11 +1,12 @@
 """Addresses and URLs that webhooks may be sent to."""
 
+from contextlib import nullcontext
 from ipaddress import ip_address, ip_network
 
 import pytest
 
 from daybreak.domain.errors import InvalidRequest
-from daybreak.events.addresses import is_allowed, is_local_name, parse_url
+from daybreak.events.addresses import is_allowed, is_local_name, parse_url, require_allowed_host
 
 REFUSED = (
     # private, shared, loopback, link-local and metadata
@@ -58,6 +59,24 @@ def test_urls_that_are_refused(url: str) -> None:
 )
 def test_urls_that_are_accepted(url: str) -> None:
     assert parse_url(f" {url} ", ()) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "is_accepted"),
+    [
+        ("https://hooks.example.org/x", True),
+        ("https://HOOKS.example.org.:8443/x", True),
+        ("https://a.b.example.net/", True),
+        ("https://example.net/", False),
+        ("https://badexample.net/", False),
+        ("https://hooks.example.org.evil.example/", False),
+        ("https://8.8.8.8/", False),
+    ],
+)
+def test_only_listed_hosts_are_allowed(url: str, is_accepted: bool) -> None:
+    require_allowed_host(url, ())
+    with nullcontext() if is_accepted else pytest.raises(InvalidRequest, match="your operator allows"):
+        require_allowed_host(url, ("hooks.example.org", "*.example.net"))
 
 
 def test_plain_http_is_accepted_on_allowed_loopback_only() -> None:
