@@ -20,8 +20,9 @@ from pathlib import Path
 
 from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.run_report import ReferentialFault, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.settings import Settings
@@ -193,6 +194,6 @@ def fail_runs(context: RunContext, number: int) -> None:
         for _ in range(number):
             snapshot = Snapshot(context.new_id(), SnapshotState.BUILDING, as_of=now(), started_at=now())
             begun = stores.snapshots.begin_manual(snapshot, now(), context.timings.lease_seconds)
-            stores.snapshots.finish(begun.snapshot_id, begun.fence, SnapshotState.FAILED, now(), report={})
+            stores.snapshots.finish(begun.snapshot_id, begun.fence, SnapshotState.FAILED, now(), report=RunReport())
 
     context.state.write(write)

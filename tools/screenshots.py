@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, sync_playwright  # noqa: E402
 
 from daybreak.credentials import totp  # noqa: E402
+from daybreak.domain.run_report import RunReport  # noqa: E402
 from daybreak.domain.snapshot import SnapshotState  # noqa: E402
 from daybreak.snapshots.schedule import last_due  # noqa: E402
 from daybreak.state.sqlite_state import SqliteState  # noqa: E402
@@ -228,7 +229,7 @@ def late_pages(browser: Browser, base: str, state: SqliteState, capture: Capture
     capture(page, "late")
     for outcome, name in ((SnapshotState.FAILED, "failed"), (SnapshotState.HELD, "held")):
         snapshot_id, fence = snapshots.begin_day(state, day, now)
-        report = {"code": "source_error"} if outcome is SnapshotState.FAILED else {}
+        report = RunReport(code="source_error" if outcome is SnapshotState.FAILED else None)
         finish_run(state, snapshot_id, fence, outcome, now, report)
         page.goto(files)
         capture(page, name)
@@ -237,7 +238,7 @@ def late_pages(browser: Browser, base: str, state: SqliteState, capture: Capture
 
 
 def finish_run(
-    state: SqliteState, snapshot_id: str, fence: int, outcome: SnapshotState, now: datetime, report: dict[str, str]
+    state: SqliteState, snapshot_id: str, fence: int, outcome: SnapshotState, now: datetime, report: RunReport
 ) -> None:
     """End a run."""
     state.write(lambda stores: stores.snapshots.finish(snapshot_id, fence, outcome, now, report=report))

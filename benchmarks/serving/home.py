@@ -12,6 +12,7 @@ from pathlib import Path
 
 from daybreak.credentials import api_token, keyring, passwords
 from daybreak.domain.identity import Account, ApiToken, Grant, Seat
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.state.database import open_state
@@ -84,7 +85,7 @@ def make_home(folder: Path, leaders: Sequence[str]) -> Home:
         begun = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 600)
         stores.snapshots.add_leaders(snapshot_id, begun.fence, leaders)
         stores.snapshots.add_entries(snapshot_id, begun.fence, [*entries, large])
-        stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report={})
+        stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report=RunReport())
         stores.snapshots.publish(snapshot_id, begun.fence, now)
 
     state = open_state(state_url)

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from daybreak.access.directory.sync import DirectorySync
     from daybreak.access.services import AccessServices
     from daybreak.credentials.keyring import Keyring, KeyringFile
+    from daybreak.domain.run_report import RunProgress
     from daybreak.events.context import DeliveryContext
     from daybreak.filestore.file_store import FileStore
     from daybreak.oidc.provider import Provider
@@ -141,7 +142,7 @@ def directory_sync(settings: Settings, state: "State") -> "DirectorySync":
 
 
 def run_context(
-    settings: Settings, state: "State", watch: Callable[[Mapping[str, object]], None] | None = None
+    settings: Settings, state: "State", watch: "Callable[[RunProgress], None] | None" = None
 ) -> "RunContext":
     """Return the context of snapshot runs. `watch` receives their progress."""
     from daybreak.access.cleanup import delete_expired

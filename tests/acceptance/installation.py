@@ -27,6 +27,7 @@ from daybreak.credentials import api_token, keyring, passwords, totp
 from daybreak.credentials.signing_folder import create_keys
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.filestore.file_store import FileSink, FileStore
@@ -215,7 +216,7 @@ class Installation:
             stores.deltas.add(snapshot_id, begun.fence, deltas)
             stores.snapshots.add_leaders(snapshot_id, begun.fence, LEADERS)
             stores.snapshots.add_entries(snapshot_id, begun.fence, entries)
-            stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report={})
+            stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report=RunReport())
 
         state.write(work)
         if with_statements:

@@ -24,6 +24,7 @@ import pytest
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.credentials import api_token
 from daybreak.domain.identity import Account, ApiToken, Grant, Seat
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.state.stores import Stores
 from tests.acceptance.conftest import new_installation
@@ -112,7 +113,7 @@ def _publish(write: Callable[[Callable[[Stores], object]], object], client_ids: 
         write(lambda stores, batch=batch: stores.snapshots.add_leaders(*key, batch))  # type: ignore[misc]
         entries = [entry(client_id, "members") for client_id in batch]
         write(lambda stores, entries=entries: stores.snapshots.add_entries(*key, entries))  # type: ignore[misc]
-    write(lambda stores: stores.snapshots.finish(*key, SnapshotState.COMPLETE, now, report={}))
+    write(lambda stores: stores.snapshots.finish(*key, SnapshotState.COMPLETE, now, report=RunReport()))
     write(lambda stores: stores.snapshots.publish(*key, now))
 
 

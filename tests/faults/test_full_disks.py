@@ -91,7 +91,7 @@ def test_run_that_fills_the_disk_fails_and_keeps_served_files(folder: Path, tmp_
                 run_day(context, due)
             assert caught.value.code == "disk_short"
             failed = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
-            assert (failed.state, failed.report["code"]) == (SnapshotState.FAILED, "disk_short")
+            assert (failed.state, failed.report.code) == (SnapshotState.FAILED, "disk_short")
             assert failed.failure is not None
             assert "Free disk space" in failed.failure
             assert list((tmp_path / "small" / "staging").iterdir()) == []

@@ -44,7 +44,7 @@ def publish(folder: Path) -> Person:
 def check_files(context: RunContext) -> None:
     for snapshot in context.state.read(lambda stores: stores.snapshots.served()):
         verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
-        assert (verified.damaged, verified.files) == ((), snapshot.report["files"])
+        assert (verified.damaged, verified.files) == ((), snapshot.report.files)
 
 
 def keys_in_manifests(stores: Stores) -> set[str]:

@@ -55,7 +55,7 @@ def current(context: RunContext) -> Snapshot:
 def check_files(context: RunContext, snapshot: Snapshot) -> None:
     verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
     assert verified.damaged == ()
-    assert verified.files == snapshot.report["files"]
+    assert verified.files == snapshot.report.files
 
 
 def waiting(context: RunContext) -> list[Snapshot]:
@@ -199,7 +199,7 @@ def test_disk_error_fails_the_run_and_keeps_served_files(folder: Path, tmp_path:
             try:
                 failed = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
                 assert failed.state is SnapshotState.FAILED, case
-                assert failed.report["code"] == code, (case, failed.failure)
+                assert failed.report.code == code, (case, failed.failure)
                 assert current(context).snapshot_id == served.snapshot_id
                 check_files(context, served)
                 stored = {path.name for path in (copy / "files" / "snapshots").iterdir()}
@@ -223,7 +223,7 @@ def test_run_stopped_by_a_signal_leaves_no_files(
     context = context_in(folder)
     try:
         stopped = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
-        assert (stopped.state, stopped.report["code"]) == (SnapshotState.FAILED, "run_stopped")
+        assert (stopped.state, stopped.report.code) == (SnapshotState.FAILED, "run_stopped")
     finally:
         context.state.close()
     check_recovery(folder, served)

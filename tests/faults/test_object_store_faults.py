@@ -195,7 +195,7 @@ def test_failed_run_leaves_objects_in_use(
         assert served.snapshot_id == first.snapshot_id
 
         second = run_manually(context)
-        assert second.report["files_carried"] == 8
+        assert second.report.files_carried == 8
         folders = (f"snapshots/{first.snapshot_id}/",)
         carried = context.state.read(lambda stores: set(stores.snapshots.keys_in_use([second.snapshot_id], folders)))
         assert len(carried) == 8

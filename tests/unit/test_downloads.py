@@ -20,6 +20,7 @@ from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Grant, Principal, ServeGzipAs
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.downloads import (
     DownloadServices,
@@ -81,7 +82,7 @@ def publish(instance: Instance, snapshot_id: str = RUN, leaders: tuple[str, ...]
         )
         stores.snapshots.add_leaders(snapshot_id, run.fence, leaders)
         stores.snapshots.add_entries(snapshot_id, run.fence, [entry(""), entry(ALPHA)])
-        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report={})
+        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report=RunReport())
         stores.snapshots.publish(snapshot_id, run.fence, now)
 
     instance.write(work)
@@ -492,7 +493,7 @@ def test_reason_for_late_files_has_no_internals(instance: Instance, state: Snaps
         )
         assert run is not None
         if state is not None:
-            stores.snapshots.finish(RUN, run.fence, state, at(4), report={}, failure="/secret/path: no space")
+            stores.snapshots.finish(RUN, run.fence, state, at(4), report=RunReport(), failure="/secret/path: no space")
 
     instance.write(work)
     late = fresh(instance, at(4, 5))

@@ -15,6 +15,7 @@ from daybreak.access.audit_trail import AuditBuffer
 from daybreak.access.link_rate import LinkRate
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.identity import Principal
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import (
     FileStatistics,
     ManifestEntry,
@@ -74,7 +75,7 @@ def publish(instance: Instance, snapshot_id: str = RUN, *, statistics: bool = Tr
         )
         stores.snapshots.add_leaders(snapshot_id, run.fence, [ALPHA, BRAVO])
         stores.snapshots.add_entries(snapshot_id, run.fence, [entry("", 0), entry(ALPHA, 3)])
-        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report={})
+        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report=RunReport())
         stores.snapshots.publish(snapshot_id, run.fence, now)
 
     instance.write(work)

@@ -11,6 +11,7 @@ import pytest
 from daybreak import table_changes
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
 from daybreak.downloads import DownloadServices
 from daybreak.settings import Rate
@@ -66,7 +67,7 @@ def publish(instance: Instance, *deltas: ResourceDelta | None) -> list[datetime]
             stores.snapshots.add_leaders(key, run.fence, [ALPHA, BRAVO])
             stores.deltas.begin(key, run.fence, snapshot_id(version - 1) if version > 1 else None)
             stores.deltas.add(key, run.fence, [LeaderDelta(ALPHA, "members", change)] if change else [])
-            stores.snapshots.finish(key, run.fence, SnapshotState.COMPLETE, now, report={})
+            stores.snapshots.finish(key, run.fence, SnapshotState.COMPLETE, now, report=RunReport())
             stores.snapshots.publish(key, run.fence, now)
 
         instance.write(work)

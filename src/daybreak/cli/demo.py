@@ -182,7 +182,6 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
 
 def _snapshot(settings: "Settings", as_of: datetime) -> None:
     from daybreak.cli.snapshot import run_once
-    from daybreak.snapshots.report import count, figure
 
     with state_of(settings) as state:
         served = state.read(lambda stores: stores.snapshots.current())
@@ -191,10 +190,10 @@ def _snapshot(settings: "Settings", as_of: datetime) -> None:
         return
     print_note("Building the nine files of every Leader.")
     snapshot = run_once(settings, as_of=as_of)
-    rows, files = count(snapshot.report, "rows"), count(snapshot.report, "files")
-    took = format_seconds(figure(snapshot.report, "seconds"))
+    report = snapshot.report
     print_note(
-        f"  {format_count(rows, 'row')} in {format_count(files, 'file')}, {took}; "
+        f"  {format_count(report.rows or 0, 'row')} in {format_count(report.files or 0, 'file')}, "
+        f"{format_seconds(report.seconds or 0)}; "
         f"{snapshot.snapshot_id} is {snapshot.state}"
     )
 

@@ -3,13 +3,15 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from msgspec import UNSET, to_builtins
+
 from daybreak.cli.output import format_bytes, format_seconds, print_note
 from daybreak.domain.counts import format_count
-from daybreak.snapshots.report import count
+from daybreak.domain.run_report import RunProgress
 
 _INTERVAL_SECONDS = 10.0
 
@@ -17,7 +19,7 @@ _INTERVAL_SECONDS = 10.0
 class ProgressCallback(Protocol):
     """Receives a run's `Progress.as_json`."""
 
-    def __call__(self, progress: Mapping[str, object], /) -> None: ...
+    def __call__(self, progress: RunProgress, /) -> None: ...
 
 
 @contextmanager
@@ -37,10 +39,10 @@ def run_progress(*, logged: bool = False) -> Iterator[ProgressCallback]:
     with Progress(*columns, TextColumn("{task.fields[figures]}"), console=console, transient=True) as bars:
         task = bars.add_task("opening", total=None, figures="")
 
-        def show(progress: Mapping[str, object]) -> None:
-            share = progress.get("share")
-            number, resources = count(progress, "resource_number"), max(count(progress, "resources"), 1)
-            done = share if isinstance(share, float) else max(number - 1, 0) / resources
+        def show(progress: RunProgress) -> None:
+            done = progress.share
+            if done is UNSET:
+                done = max(progress.resource_number - 1, 0) / max(progress.resources, 1)
             bars.update(task, description=_activity(progress), total=1.0, completed=done, figures=_figures(progress))
 
         yield show
@@ -54,43 +56,40 @@ class _ProgressLines:
         self._activity = ""
         self._written_at = 0.0
 
-    def __call__(self, progress: Mapping[str, object], /) -> None:
+    def __call__(self, progress: RunProgress, /) -> None:
         activity, now = _activity(progress), time.monotonic()
         if activity != self._activity or now >= self._written_at + _INTERVAL_SECONDS:
             self._activity, self._written_at = activity, now
             self._write(progress)
 
 
-def _print_progress(progress: Mapping[str, object]) -> None:
+def _print_progress(progress: RunProgress) -> None:
     print_note(f"{_activity(progress)}: {_figures(progress)}")
 
 
-def _log_progress(progress: Mapping[str, object]) -> None:
+def _log_progress(progress: RunProgress) -> None:
     import structlog
 
-    known = {name: value for name, value in progress.items() if value is not None}
+    known = {name: value for name, value in to_builtins(progress).items() if value is not None}
     structlog.get_logger("daybreak.snapshots").info("run.progress", **known)
 
 
-def _activity(progress: Mapping[str, object]) -> str:
-    resource = progress.get("resource")
-    if resource:
-        return f"{resource} ({count(progress, 'resource_number')}/{count(progress, 'resources')})"
-    return str(progress.get("phase") or "opening")
+def _activity(progress: RunProgress) -> str:
+    if progress.resource:
+        return f"{progress.resource} ({progress.resource_number}/{progress.resources})"
+    return progress.phase or "opening"
 
 
-def _figures(progress: Mapping[str, object]) -> str:
+def _figures(progress: RunProgress) -> str:
     parts = [
-        format_count(count(progress, "rows"), "row"),
-        format_count(count(progress, "files"), "file"),
-        format_bytes(count(progress, "bytes")),
+        format_count(progress.rows, "row"),
+        format_count(progress.files, "file"),
+        format_bytes(progress.bytes),
     ]
-    inserted, deleted = count(progress, "inserted"), count(progress, "deleted")
-    if inserted or deleted:
-        parts.append(f"+{inserted:,} -{deleted:,}")
-    rate, left = count(progress, "rows_per_second"), progress.get("seconds_left")
-    if rate:
-        parts.append(f"{rate:,} rows/s")
-    if isinstance(left, int | float):
-        parts.append(f"{format_seconds(left)} left")
+    if progress.inserted or progress.deleted:
+        parts.append(f"+{progress.inserted:,} -{progress.deleted:,}")
+    if progress.rows_per_second:
+        parts.append(f"{progress.rows_per_second:,} rows/s")
+    if progress.seconds_left is not UNSET:
+        parts.append(f"{format_seconds(progress.seconds_left)} left")
     return ", ".join(parts)

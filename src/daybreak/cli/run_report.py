@@ -1,66 +1,62 @@
 """The report of a run, printed: figures by resource, row accounting, warnings and findings."""
 
 from daybreak.cli.output import format_bytes, format_seconds, print_table, print_text
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot
-from daybreak.proof.report import accounting_of
-from daybreak.snapshots.report import count, figure, resources_of, section, source_warnings
+from daybreak.snapshots.report import source_warnings
 
 
 def print_report(snapshot: Snapshot) -> None:
     """Print the report, as far as the run made one."""
-    resources = resources_of(snapshot.report)
-    if resources:
+    report = snapshot.report
+    if report.resources:
         print_text()
         print_table(
             ("RESOURCE", "ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"),
             [
-                (name, f"{count(figures, 'rows'):,}", figures.get("leaders"), figures.get("carried"),
-                 format_bytes(count(figures, "bytes")), format_seconds(figure(figures, "seconds")))
-                for name, figures in resources.items()
+                (name, f"{figures.rows:,}", figures.leaders, figures.carried, format_bytes(figures.bytes),
+                 format_seconds(figures.seconds))
+                for name, figures in report.resources.items()
             ],
             numbers=frozenset({"ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"}),
         )  # fmt: skip
-        _print_deltas(snapshot)
-    _print_accounting(snapshot)
-    for warning in source_warnings(snapshot.report):
+        _print_deltas(report)
+    _print_accounting(report)
+    for warning in source_warnings(report):
         print_text(f"warning: {warning}")
-    findings = snapshot.report.get("findings")
-    if isinstance(findings, list):
-        for finding in findings:
-            print_text(f"finding: {finding.get('detail')}")
+    for finding in report.findings or ():
+        print_text(f"finding: {finding.detail}")
 
 
-def _print_deltas(snapshot: Snapshot) -> None:
+def _print_deltas(report: RunReport) -> None:
     """Print the changed rows by resource, or why the run made no deltas."""
-    deltas = section(snapshot.report.get("deltas"))
-    if deltas.get("reason"):
-        print_text(f"\nno deltas: {deltas['reason']}")
-    if not deltas.get("from"):
+    if report.deltas is not None and report.deltas.reason:
+        print_text(f"\nno deltas: {report.deltas.reason}")
+    if report.deltas is None or report.deltas.base is None:
         return
     print_text()
     print_table(
         ("DELTAS", "INSERTED", "DELETED", "CHANGED", "FULL REQUIRED", "SIZE"),
         [
-            (name, f"{count(found, 'inserted'):,}", f"{count(found, 'deleted'):,}", count(found, "changed"),
-             count(found, "full_required"), format_bytes(count(found, "bytes")))
-            for name, figures in resources_of(snapshot.report).items()
-            for found in [section(figures.get("deltas"))]
+            (name, f"{deltas.inserted:,}", f"{deltas.deleted:,}", deltas.changed, deltas.full_required,
+             format_bytes(deltas.bytes))
+            for name, figures in report.by_resource.items()
+            if (deltas := figures.deltas) is not None
         ],
         numbers=frozenset({"INSERTED", "DELETED", "CHANGED", "FULL REQUIRED", "SIZE"}),
     )  # fmt: skip
 
 
-def _print_accounting(snapshot: Snapshot) -> None:
+def _print_accounting(report: RunReport) -> None:
     """Print the rows of each source table: exported, and excluded by rule."""
-    accounting = accounting_of(snapshot.report)
-    if accounting is None:
+    if report.accounting is None:
         return
     print_text()
     print_table(
         ("SOURCE TABLE", "RESOURCE", "RULE", "ROWS", "OF NO ACCOUNT"),
         [
             (table.table, table.resource, rule, f"{rows:,}", f"{no_account:,}" if no_account else "")
-            for table in accounting.tables
+            for table in report.accounting.tables
             for rule, rows, no_account in (
                 ("exported", table.exported, 0),
                 *((rule, rows, table.of_no_account.get(rule, 0)) for rule, rows in table.excluded.items()),

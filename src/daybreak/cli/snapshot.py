@@ -22,7 +22,7 @@ from daybreak.cli.output import (
 from daybreak.cli.run_report import print_report
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
-from daybreak.snapshots.report import count, figure, source_warnings
+from daybreak.snapshots.report import source_warnings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -340,9 +340,9 @@ def _find_snapshot(state: "State", id_prefix: str) -> "Snapshot":
 def _print_result(snapshot: "Snapshot") -> None:
     report = snapshot.report
     print_text(
-        f"{snapshot.snapshot_id} {snapshot.state}: {format_count(count(report, 'rows'), 'row')}, "
-        f"{format_count(count(report, 'files'), 'file')}, {format_bytes(count(report, 'bytes'))}, "
-        f"{format_seconds(figure(report, 'seconds'))}"
+        f"{snapshot.snapshot_id} {snapshot.state}: {format_count(report.rows or 0, 'row')}, "
+        f"{format_count(report.files or 0, 'file')}, {format_bytes(report.bytes or 0)}, "
+        f"{format_seconds(report.seconds or 0)}"
     )
     if snapshot.failure:
         print_note(f"daybreakd: {snapshot.failure}")
@@ -372,9 +372,8 @@ def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
     took = (each.finished_at - each.started_at).total_seconds() if each.finished_at else None
     report = each.report
     figures: tuple[object, ...] = ("", "", "")
-    if report.get("rows") is not None:
-        size = format_bytes(count(report, "bytes"))
-        figures = (f"{count(report, 'rows'):,}", f"{count(report, 'files'):,}", size)
+    if report.rows is not None:
+        figures = (f"{report.rows:,}", f"{report.files or 0:,}", format_bytes(report.bytes or 0))
     duration = "" if took is None else format_seconds(took)
     state = "lapsed" if each.lapsed(now) else each.state
     version = "" if each.version is None else each.version

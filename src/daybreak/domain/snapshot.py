@@ -9,6 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
+from daybreak.domain.run_report import RunProgress, RunReport
+
 _CLOCK_TOLERANCE = timedelta(minutes=1)
 
 
@@ -29,10 +31,9 @@ class Snapshot:
     """One run and its result.
 
     `day` is the UTC date of the publication that it is for, None for a manual run. `fence` is the fencing token of the
-    builder that owns the run. `report` is the run report as JSON values: rows per resource, durations, findings.
-    `version` is the number of the publication, which grows by one each time; None before the publication.
-    `chain_id` is the first snapshot of its chain of publications, and `chain_reason` why that one began a chain.
-    `deltas_from` is the snapshot that its deltas begin from.
+    builder that owns the run. `version` is the number of the publication, which grows by one each time; None before
+    the publication. `chain_id` is the first snapshot of its chain of publications, and `chain_reason` why that one
+    began a chain. `deltas_from` is the snapshot that its deltas begin from.
     """
 
     snapshot_id: str
@@ -47,8 +48,8 @@ class Snapshot:
     builder: str = ""
     heartbeat_at: datetime | None = None
     lease_until: datetime | None = None
-    progress: Mapping[str, object] = field(default_factory=dict)
-    report: Mapping[str, object] = field(default_factory=dict)
+    progress: RunProgress = field(default_factory=RunProgress)
+    report: RunReport = field(default_factory=RunReport)
     accepted_reason: str | None = None
     version: int | None = None
     chain_id: str | None = None

@@ -95,12 +95,3 @@ class ResourceReport:
     bytes_written: int
     spill_bytes: int = 0
     sums: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ReferentialFault:
-    """A relation between resources that `rows` rows violate. `check` describes it, `example` is one value."""
-
-    check: str
-    rows: int
-    example: str

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Reference, Resource, RowCount
+from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.engine import engine_faults
-from daybreak.export.job import ReferentialFault
 from daybreak.export.sql import identifier
 from daybreak.export.work_tables import EmbeddedRows, open_known_rows
+
+
+class Check(NamedTuple):
+    """A check of a relation. `text` states the relation. `query` returns the number of violations and one example."""
+
+    code: str
+    text: str
+    query: str
 
 
 def referential_faults(rows: EmbeddedRows, resources: Collection[str]) -> list[ReferentialFault]:
     """Check the relations as `Reading.referential_faults` does."""
     faults: list[ReferentialFault] = []
     with engine_faults("The referential checks"), open_known_rows(rows) as known:
-        for check, query in check_queries(known.of, resources):
-            count, example = known.connection.execute(query).fetchall()[0]
+        for check in check_queries(known.of, resources):
+            count, example = known.connection.execute(check.query).fetchall()[0]
             if count:
-                faults.append(ReferentialFault(check, count, example))
+                faults.append(ReferentialFault(check.text, count, example, check.code))
     return faults
 
 
-def check_queries(known_rows: Callable[[str], str], resources: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each check and its query, which returns the number of violations and one example.
+def check_queries(known_rows: Callable[[str], str], resources: Collection[str]) -> Iterator[Check]:
+    """Yield each check.
 
     `known_rows` returns a FROM item for a resource's rows of known Leaders. `resources` are the resources with such
     rows. The SQL runs in every engine.
@@ -40,24 +49,22 @@ def check_queries(known_rows: Callable[[str], str], resources: Collection[str]) 
             yield _row_count(resource, resource.row_count, known_rows)
 
 
-def unique_check(resource: Resource) -> str:
-    """Return the name of the check that the key of a resource is unique."""
-    *others, last = resource.key
-    verb = "are unique together" if others else "is unique"
-    return f"{', '.join(others)}{' and ' if others else ''}{last} {verb} in {resource.name}"
+def unique_code(resource: Resource) -> str:
+    """Return the code of the check that the key of a resource is unique."""
+    return f"unique:{resource.name}"
 
 
-def reference_check(resource: Resource, reference: Reference) -> str:
-    """Return the name of the check that the values of a reference exist."""
-    return f"{reference.column} of {resource.name} exists in {reference.resource}"
+def reference_code(resource: Resource, reference: Reference) -> str:
+    """Return the code of the check that the values of a reference exist."""
+    return f"reference:{resource.name}.{reference.column}"
 
 
-def row_count_check(resource: Resource, row_count: RowCount) -> str:
-    """Return the name of the check that a column is the number of rows of another resource."""
-    return f"{row_count.column} of {resource.name} equals the rows of {row_count.resource}"
+def row_count_code(resource: Resource, row_count: RowCount) -> str:
+    """Return the code of the check that a column is the number of rows of another resource."""
+    return f"row_count:{resource.name}.{row_count.column}"
 
 
-def _unique_key(resource: Resource, known_rows: Callable[[str], str]) -> tuple[str, str]:
+def _unique_key(resource: Resource, known_rows: Callable[[str], str]) -> Check:
     # An identifier is unique in the platform, not only among the rows of one Leader.
     has_identifier = resource.column(resource.key[0]).type is ColumnType.UUID
     grouped = resource.key if has_identifier else ("LEADER_ID", *resource.key)
@@ -66,24 +73,29 @@ def _unique_key(resource: Resource, known_rows: Callable[[str], str]) -> tuple[s
         f"SELECT count(*), min(CAST(t.{identifier(resource.key[0])} AS VARCHAR)) FROM (SELECT {names} "
         f"FROM {known_rows(resource.name)} AS r GROUP BY {names} HAVING count(*) > 1) AS t"
     )
-    return unique_check(resource), query
+    *others, last = resource.key
+    verb = "are unique together" if others else "is unique"
+    text = f"{', '.join(others)}{' and ' if others else ''}{last} {verb} in {resource.name}"
+    return Check(unique_code(resource), text, query)
 
 
-def _reference(resource: Resource, reference: Reference, known_rows: Callable[[str], str]) -> tuple[str, str]:
+def _reference(resource: Resource, reference: Reference, known_rows: Callable[[str], str]) -> Check:
     name = identifier(reference.column)
     query = (
         f"SELECT count(*), min(CAST(r.{name} AS VARCHAR)) FROM {known_rows(resource.name)} AS r "
         f"LEFT JOIN {known_rows(reference.resource)} AS target "
         f'ON target.{name} = r.{name} AND target."LEADER_ID" = r."LEADER_ID" WHERE target.{name} IS NULL'
     )
-    return reference_check(resource, reference), query
+    text = f"{reference.column} of {resource.name} exists in {reference.resource}"
+    return Check(reference_code(resource, reference), text, query)
 
 
-def _row_count(resource: Resource, row_count: RowCount, known_rows: Callable[[str], str]) -> tuple[str, str]:
+def _row_count(resource: Resource, row_count: RowCount, known_rows: Callable[[str], str]) -> Check:
     name = identifier(row_count.match)
     query = (
         f"SELECT count(*), min(CAST(r.{name} AS VARCHAR)) FROM {known_rows(resource.name)} AS r "
         f"LEFT JOIN (SELECT {name}, count(*) AS counted FROM {known_rows(row_count.resource)} AS c GROUP BY {name}) "
         f"AS counts ON counts.{name} = r.{name} WHERE r.{identifier(row_count.column)} <> coalesce(counts.counted, 0)"
     )
-    return row_count_check(resource, row_count), query
+    text = f"{row_count.column} of {resource.name} equals the rows of {row_count.resource}"
+    return Check(row_count_code(resource, row_count), text, query)

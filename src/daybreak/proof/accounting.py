@@ -13,10 +13,10 @@ from datetime import datetime
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.written_sums import ROWS, figure_names
+from daybreak.domain.run_report import Accounting, Status, TableAccount, Unexplained
 from daybreak.proof.own_models import OwnModel
 from daybreak.proof.queries import ANOMALY, FIGURES, SourceRow, figures_of, queries
-from daybreak.proof.report import Accounting, TableAccount, Unexplained
-from daybreak.proof.rules import IDENTITIES, RULES, Identity, Status
+from daybreak.proof.rules import IDENTITIES, RULES, Identity
 from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import Reading
 

@@ -6,12 +6,11 @@ Files of a platform or a copy that stands still are valid and look fresh. Only t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-import msgspec
-
 from daybreak.catalogue.models import as_of_literal, shipped_models
+from daybreak.domain.run_report import NewestRow, RunReport
 from daybreak.sources.reading import Reading
 
 # Table, its instant, and the resources that read it.
@@ -27,23 +26,15 @@ _MIN_RUNS = 7
 MAX_RUNS = 60
 """Number of earlier runs to compare with."""
 _MIN_EXCESS = timedelta(hours=6)
-_KEY = "newest_rows"
-
-
-class NewestRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Newest row of a table. `usual_seconds` is the largest age in earlier runs, if this one is unusually old."""
-
-    at: datetime
-    usual_seconds: float | None = None
 
 
 def newest_rows(
-    reading: Reading, engine: str, as_of: datetime, reports: Iterable[tuple[datetime, Mapping[str, object]]]
+    reading: Reading, engine: str, as_of: datetime, reports: Iterable[tuple[datetime, RunReport]]
 ) -> dict[str, NewestRow]:
     """Return the newest row of each table up to `as_of`, without empty tables and tables of own models. `reports` are
     the instants and reports of earlier runs.
     """
-    earlier = [(instant, newest_rows_of(report)) for instant, report in reports]
+    earlier = [(instant, report.newest_rows or {}) for instant, report in reports]
     rows = {}
     for table, at in _read(reading, engine, as_of, shipped_models(reading.models)):
         # Runs on a platform that stood still do not make that usual.
@@ -56,14 +47,9 @@ def newest_rows(
     return rows
 
 
-def newest_rows_of(report: Mapping[str, object]) -> dict[str, NewestRow]:
-    """Return the section of a run report, empty for a run without it."""
-    return msgspec.convert(report.get(_KEY, {}), dict[str, NewestRow])
-
-
-def stale_tables(report: Mapping[str, object]) -> Iterator[str]:
+def stale_tables(report: RunReport) -> Iterator[str]:
     """Yield a sentence for each table whose newest row is unusually old."""
-    for table, row in newest_rows_of(report).items():
+    for table, row in (report.newest_rows or {}).items():
         if row.usual_seconds is not None:
             yield (
                 f"{table}: the newest row is of {row.at:%Y-%m-%d %H:%M} UTC. In earlier runs it was at most "

@@ -13,10 +13,10 @@ from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.catalogue.written_sums import KEY_PARTS, KEYS, ROWS
 from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.run_report import OwnRules, Status
 from daybreak.proof.model_rules import CountableSelect, ModelRules, rules_of
 from daybreak.proof.queries import SourceRow, by_account, figures_of
-from daybreak.proof.report import OwnRules
-from daybreak.proof.rules import IDENTITIES, Identity, Status
+from daybreak.proof.rules import IDENTITIES, Identity
 from daybreak.sources.reading import Reading
 
 _TYPES: Mapping[str, tuple[str, str]] = {

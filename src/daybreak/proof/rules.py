@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from daybreak.catalogue.written_sums import KEYS, ROWS
+from daybreak.domain.run_report import Status, TableAccount
 
 RULES: Mapping[str, str] = {
     "malformed": "a value cannot be converted to the type of its column",
@@ -48,13 +48,15 @@ ANOMALIES: Mapping[str, tuple[str, str]] = {
 }
 """Anomalies that exclude no row, with their table and description."""
 
-Status = Literal["proved", "declared", "derived", "unexplained", "unaccounted"]
-"""Row accounting of a resource: of a shipped model, declared or derived for an own one, with a difference, or none."""
-
 
 def reason_of(rule: str) -> str:
     """Return the reason that a rule states. A rule of an own model states it itself."""
     return RULES.get(rule, rule)
+
+
+def faulty_rows(table: TableAccount) -> Mapping[str, int]:
+    """Return the rows by the rules that apply only to faulty rows."""
+    return {rule: rows for rule, rows in table.excluded.items() if rule in FAULTS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import structlog
+from msgspec import convert
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.stored_columns import recorded_columns, types_of
@@ -19,6 +20,7 @@ from daybreak.domain.delta import (
     LeaderDelta,
     ResourceDelta,
 )
+from daybreak.domain.run_report import DeltaFigures, RunDeltaFigures
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.snapshots.lease import Lease
@@ -179,21 +181,21 @@ class RunDeltas:
         if deltas:
             self._lease.write(lambda stores: stores.deltas.add(own.snapshot_id, own.fence, deltas))
 
-    def report(self) -> dict[str, object]:
-        """Return the section of the run report."""
+    def report(self) -> RunDeltaFigures:
+        """Return the figures of all resources."""
         if self._base is None:
-            return {"from": None, "reason": self._reason}
+            return RunDeltaFigures(None, self._reason)
         total: Counter[str] = Counter()
         for figures in self._figures.values():
             total.update(figures)
-        return {"from": self._base.snapshot_id, **{name: total[name] for name in _FIGURES}}
+        return RunDeltaFigures(self._base.snapshot_id, None, *(total[name] for name in _FIGURES))
 
-    def resource_report(self, resource: str) -> dict[str, object] | None:
+    def resource_report(self, resource: str) -> DeltaFigures | None:
         """Return the figures of one resource, None if the run makes no deltas."""
         if self._base is None:
             return None
         figures = self._figures[resource]
-        return {**{name: figures[name] for name in _FIGURES}, "reasons": dict(self._reasons[resource])}
+        return convert({**figures, "reasons": self._reasons[resource]}, DeltaFigures)
 
     def _reason_for_none(self) -> str | None:
         """Return why the run makes no deltas, None if it makes them."""
@@ -202,7 +204,7 @@ class RunDeltas:
             return DELTAS_DISABLED
         if published is None:
             return FIRST_PUBLICATION
-        if published.report.get("columns", columns_digest()) != columns_digest():
+        if published.report.columns not in (None, columns_digest()):
             return COLUMNS_CHANGED
         recorded = context.state.read(lambda stores: stores.snapshots.columns(published.snapshot_id))
         if recorded is not None and types_of(recorded) != types_of(recorded_columns()):

@@ -10,15 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import RunError
+from daybreak.domain.run_report import RunReport
 from daybreak.filestore.file_store import FreeSpace
-from daybreak.snapshots.report import count, figure
 
 RESERVE_BYTES = 64 << 20
 # Size of CSV and JSON files divided by that of the same rows in a columnar source. Measured: 1.4 to 1.9.
@@ -81,18 +81,18 @@ class SpaceRequirement:
 
 
 def required_space(
-    reports: Iterable[Mapping[str, object]], input_bytes: int, memory_bytes: int, *, reuses_files: bool
+    reports: Iterable[RunReport], input_bytes: int, memory_bytes: int, *, reuses_files: bool
 ) -> SpaceRequirement:
     """Estimate the space of the next run from the reports of the last complete runs, newest first, the size of the
     source and the builder's memory limit. `reuses_files` is whether files of unchanged Leaders are reused.
     """
-    known = [report for report in reports if figure(report, "bytes")]
-    all_files = figure(known[0], "bytes") * _GROWTH if known else input_bytes * _FILES_PER_INPUT_BYTE
-    written = [figure(report, "bytes_written") for report in known if "bytes_written" in report]
+    known = [report for report in reports if report.bytes]
+    all_files = (known[0].bytes or 0) * _GROWTH if known else input_bytes * _FILES_PER_INPUT_BYTE
+    written = [report.bytes_written for report in known if report.bytes_written is not None]
     files = min(max(written) * _GROWTH, all_files) if written and reuses_files else all_files
-    spilled = [figure(report, "scratch_bytes") for report in known if "scratch_bytes" in report]
+    spilled = [report.scratch_bytes for report in known if report.scratch_bytes is not None]
     spill = max(spilled) * _GROWTH if spilled else max(input_bytes - memory_bytes, 0)
-    new_files = [count(report, "files") - (count(report, "files_carried") if reuses_files else 0) for report in known]
+    new_files = [(each.files or 0) - (each.files_carried or 0 if reuses_files else 0) for each in known]
     return SpaceRequirement(int(files), int(all_files), int(spill), max(new_files, default=0))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date, datetime
 
 from daybreak.domain.events import Event, EventType, new_event
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Freshness, Snapshot
 
 _MAX_FINDINGS = 20
@@ -18,13 +18,10 @@ def published_event(snapshot: Snapshot, at: datetime) -> Event:
     return new_event(EventType.SNAPSHOT_PUBLISHED, snapshot.snapshot_id, at, data)
 
 
-def held_event(snapshot: Snapshot, report: Mapping[str, object], at: datetime) -> Event:
+def held_event(snapshot: Snapshot, report: RunReport, at: datetime) -> Event:
     """Create the event of a snapshot that the guard blocked."""
-    found = report.get("findings")
-    findings = [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
-    details = [str(each.get("detail", "")) for each in findings]
-    count = report.get("findings_in_all", len(details))
-    data = {**_run(snapshot), "finding_count": count, "findings": details[:_MAX_FINDINGS]}
+    details = [each.detail for each in (report.findings or ())[:_MAX_FINDINGS]]
+    data = {**_run(snapshot), "finding_count": report.findings_in_all, "findings": details}
     return new_event(EventType.SNAPSHOT_HELD, snapshot.snapshot_id, at, data)
 
 

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
+from daybreak.domain.run_report import ResourceFigures
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
 from daybreak.export.job import ExportJob
 from daybreak.filestore.file_store import FileSink
@@ -50,7 +51,7 @@ class ExportStep:
         self._resource = ""
         self.lost: Mapping[str, Collection[str]] = {}
         self.written = WrittenFigures(())
-        self.resources: dict[str, dict[str, object]] = {}
+        self.resources: dict[str, ResourceFigures] = {}
         self.reused: dict[str, set[str]] = {}
         self.reused_files = 0
         self.bytes_written = 0
@@ -80,17 +81,17 @@ class ExportStep:
             )
         rows = ((one.client_id, one.rows) for one in self._entries.values() if one.client_id)
         self.written.add(resource, rows, report.sums)
-        self.resources[resource] = {
-            "rows": report.rows,
-            "leaders": report.leaders,
-            "carried": report.reused_leaders,
-            "bytes": report.bytes_written + reused_bytes,
-            "seconds": round(self._progress.seconds - began, 3),
-            "nulls": dict(report.null_counts),
-            "unknown_leader_rows": report.unknown_leader_rows,
-            "unexpected_values": dict(report.unexpected_values),
-            "deltas": self._deltas.resource_report(resource),
-        }
+        self.resources[resource] = ResourceFigures(
+            rows=report.rows,
+            leaders=report.leaders,
+            carried=report.reused_leaders,
+            bytes=report.bytes_written + reused_bytes,
+            seconds=round(self._progress.seconds - began, 3),
+            nulls=report.null_counts,
+            unknown_leader_rows=report.unknown_leader_rows,
+            unexpected_values=report.unexpected_values,
+            deltas=self._deltas.resource_report(resource),
+        )
 
     def entries_written(self, entries: list[ManifestEntry]) -> None:
         """Count the files, and add the entries to the manifest."""
@@ -114,7 +115,7 @@ class ExportStep:
         self._progress.rows_done(rows)
         if self._context.ticks() - self._watched_at >= _WATCH_INTERVAL_SECONDS:
             self._watched_at = self._context.ticks()
-            self._context.watch(self._progress.as_json())
+            self._context.watch(self._progress.read())
             self._measure_spill()
 
     def _add_entries(self, entries: list[ManifestEntry]) -> None:

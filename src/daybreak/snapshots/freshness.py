@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from datetime import time as time_of_day
 
+from msgspec import UNSET
+
 from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot, SnapshotState
 from daybreak.snapshots.report import format_share
 from daybreak.snapshots.schedule import (
@@ -90,14 +92,8 @@ def is_on_schedule(expected_at: datetime, publish_at: time_of_day) -> bool:
 
 def expected_end(running: Snapshot, now: datetime) -> datetime | None:
     """Return the end that the builder expects of its run, None when it is unknown or has passed."""
-    text = running.progress.get("expected_end")
-    if not isinstance(text, str):
-        return None
-    try:
-        end = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return end if end.tzinfo is not None and end > now else None
+    end = running.progress.expected_end
+    return end if end is not UNSET and end > now else None
 
 
 def _state(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None, *, late: bool) -> PublicationState:
@@ -139,8 +135,8 @@ def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_
 def _reason(run: Snapshot | None, running: Snapshot | None, history: Sequence[Snapshot]) -> str:
     """Return why the files are late, for users of an account. Operators find details in the run and in the log."""
     if running is not None:
-        share = running.progress.get("share")
-        done = f" ({format_share(share)} done)" if isinstance(share, float) else ""
+        share = running.progress.share
+        done = "" if share is UNSET else f" ({format_share(share)} done)"
         return f"Today's files are still being built{done}."
     if run is None and not history:
         return "The first run has not started."

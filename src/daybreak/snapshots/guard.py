@@ -5,44 +5,22 @@ A finding holds the snapshot: the published files stay until an operator accepts
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.written_sums import KEYS, ROWS
 from daybreak.domain.counts import format_count
+from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport, Unexplained
 from daybreak.domain.snapshot import Snapshot
-from daybreak.export.job import ReferentialFault
-from daybreak.proof.report import Accounting, Unexplained
-from daybreak.proof.rules import reason_of
+from daybreak.proof.rules import faulty_rows, reason_of
 from daybreak.settings import GuardSettings
-from daybreak.snapshots.report import count, format_share, resources_of, section
+from daybreak.snapshots.report import format_share
 from daybreak.state.snapshots import SnapshotStore
 from daybreak.state.stores import State, Stores
 
 MIN_ROWS = 100
 """Resources with fewer rows are not compared: their shares vary too much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One suspicious difference. `before` and `now` are rows, or a share of NULLs for `nulls`, or the figures of the
-    source and of the files for `unexplained`.
-    """
-
-    kind: Literal["rows", "leader_rows", "nulls", "references", "clock", "unexplained", "rule"]
-    resource: str
-    detail: str
-    client_id: str | None = None
-    column: str | None = None
-    before: float | None = None
-    now: float | None = None
-
-    def as_json(self) -> dict[str, object]:
-        """Return the fields that are set, for the report."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def clock_finding(published: Snapshot | None, now: datetime) -> list[Finding]:
@@ -101,7 +79,7 @@ def rule_findings(before: Accounting | None, now: Accounting, settings: GuardSet
     accounted = {(table.resource, table.table) for table in before.tables}
     findings = []
     for table in now.tables:
-        for rule, rows in table.faults().items():
+        for rule, rows in faulty_rows(table).items():
             old = old_rows.get((table.resource, table.table, rule), 0)
             is_new = (table.resource, table.table) not in accounted
             if is_new or rows - old <= settings.unknown_share * table.source:
@@ -143,15 +121,14 @@ def _new_rule(now: Accounting, resource: str, rule: str) -> Finding:
     return Finding("rule", resource, detail, client_id=client_id, column=rule, before=0, now=rows)
 
 
-def row_drops(before: Mapping[str, object], now: Mapping[str, object], settings: GuardSettings) -> Iterator[Finding]:
+def row_drops(before: RunReport, now: RunReport, settings: GuardSettings) -> Iterator[Finding]:
     """Yield a finding for each resource that lost too large a share of its rows, from two run reports.
 
     The number of Leaders is compared in the same way. Small Leaders have few rows, but an account whose Leader is
     missing has no files.
     """
     old, new = (
-        {"leaders": count(report, "leaders")}
-        | {resource: count(figures, "rows") for resource, figures in resources_of(report).items()}
+        {"leaders": report.leaders or 0} | {resource: figures.rows for resource, figures in report.by_resource.items()}
         for report in (before, now)
     )
     for name, old_rows in old.items():
@@ -162,18 +139,16 @@ def row_drops(before: Mapping[str, object], now: Mapping[str, object], settings:
             yield Finding("rows", name, detail, before=old_rows, now=new_rows)
 
 
-def null_rises(before: Mapping[str, object], now: Mapping[str, object], settings: GuardSettings) -> Iterator[Finding]:
+def null_rises(before: RunReport, now: RunReport, settings: GuardSettings) -> Iterator[Finding]:
     """Yield a finding for each column whose share of NULLs rose too much, from two run reports."""
-    for resource, new in resources_of(now).items():
-        old = resources_of(before).get(resource, {})
-        old_rows, new_rows = count(old, "rows"), count(new, "rows")
-        if min(old_rows, new_rows) < MIN_ROWS:
+    for resource, new in now.by_resource.items():
+        old = before.by_resource.get(resource)
+        if old is None or min(old.rows, new.rows) < MIN_ROWS:
             continue
-        old_nulls, new_nulls = section(old.get("nulls")), section(new.get("nulls"))
-        for column in new_nulls:
-            if column not in old_nulls:
+        for column in new.nulls:
+            if column not in old.nulls:
                 continue
-            old_share, new_share = count(old_nulls, column) / old_rows, count(new_nulls, column) / new_rows
+            old_share, new_share = old.nulls[column] / old.rows, new.nulls[column] / new.rows
             if new_share - old_share > settings.max_null_share_rise:
                 detail = (
                     f"{resource}.{column}: NULL in {format_share(new_share)} of the rows, up from "
@@ -204,13 +179,13 @@ def leader_drops(
 
 
 def comparison_findings(
-    state: State, published: Snapshot, snapshot_id: str, report: Mapping[str, object], settings: GuardSettings
+    state: State, published: Snapshot, snapshot_id: str, report: RunReport, settings: GuardSettings
 ) -> list[Finding]:
     """Compare a snapshot and its report with the published snapshot."""
     findings = [*row_drops(published.report, report, settings), *null_rises(published.report, report, settings)]
-    before = resources_of(published.report)
+    before = published.report.by_resource
     for resource in RESOURCE_NAMES:
-        if resource in before and count(before[resource], "rows") < settings.leader_min_rows:
+        if resource in before and before[resource].rows < settings.leader_min_rows:
             # No Leader had enough rows.
             continue
 

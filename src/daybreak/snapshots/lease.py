@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
 from daybreak.domain.errors import RunError, RunFenced, Unavailable
+from daybreak.domain.run_report import RunProgress
 from daybreak.domain.snapshot import Snapshot
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED
@@ -26,7 +27,7 @@ _MAX_PAUSE_SECONDS = 5.0
 class Lease:
     """Renews the lease of a run until the context ends. `progress` returns what is stored with each renewal."""
 
-    def __init__(self, context: RunContext, snapshot: Snapshot, progress: Callable[[], Mapping[str, object]]) -> None:
+    def __init__(self, context: RunContext, snapshot: Snapshot, progress: Callable[[], RunProgress]) -> None:
         self._context, self._snapshot, self._progress = context, snapshot, progress
         self._lost = threading.Event()
         self._ended = threading.Event()

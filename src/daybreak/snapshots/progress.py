@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from daybreak.snapshots.report import figure, resources_of
+from msgspec import UNSET, structs
+
+from daybreak.domain.run_report import ResourceFigures, RunProgress, RunReport
 
 _MIN_SHARE = 0.02
 _PHASES_BEFORE_CHECKS = frozenset({"cleaning up", "opening", "writing"})
@@ -22,7 +24,7 @@ class Progress:
     def __init__(
         self,
         resources: tuple[str, ...],
-        expected: Mapping[str, object],
+        expected: RunReport,
         clock: Callable[[], datetime],
         ticks: Callable[[], float],
     ) -> None:
@@ -35,10 +37,8 @@ class Progress:
         self._resource_number = 0
         self._rows = self._rows_before = self._bytes = self._files = self._reused_files = 0
         self._inserted = self._deleted = 0
-        figures = resources_of(expected)
-        self._expected_seconds = {name: figure(figures.get(name, {}), "seconds") for name in resources}
-        self._expected_rows = {name: figure(figures.get(name, {}), "rows") for name in resources}
-        self._expected_total_seconds = figure(expected, "seconds")
+        self._expected = {name: expected.by_resource.get(name, ResourceFigures()) for name in resources}
+        self._expected_total_seconds = expected.seconds or 0.0
 
     def enter_phase(self, phase: str) -> None:
         """Begin a phase, named as in the report's `phases`."""
@@ -82,32 +82,30 @@ class Progress:
         """Seconds since the run began."""
         return self._ticks() - self._began
 
-    def as_json(self) -> dict[str, object]:
-        """Return the progress for `snapshot watch`, the pages and the freshness. Counts are of the whole run."""
+    def read(self) -> RunProgress:
+        """Return the progress, for any thread."""
         with self._lock:
-            seconds = self.seconds
-            found: dict[str, object] = {
-                "phase": self._phase,
-                "resource": self._resource,
-                "resource_number": self._resource_number,
-                "resources": len(self._names),
-                "rows": self._rows,
-                "bytes": self._bytes,
-                "files": self._files,
-                "carried": self._reused_files,
-                "inserted": self._inserted,
-                "deleted": self._deleted,
-                "seconds": round(seconds, 1),
-                "rows_per_second": round(self._rows / seconds) if seconds > 0 else 0,
-            }
-            share = self._share()
-        if share is not None:
-            found["share"] = round(share, 4)
-            if share >= _MIN_SHARE:
-                seconds_left = max(seconds / share - seconds, 0.0)
-                found["seconds_left"] = round(seconds_left)
-                found["expected_end"] = (self._clock() + timedelta(seconds=seconds_left)).isoformat()
-        return found
+            seconds, share = self.seconds, self._share()
+            progress = RunProgress(
+                phase=self._phase,
+                resource=self._resource,
+                resource_number=self._resource_number,
+                resources=len(self._names),
+                rows=self._rows,
+                bytes=self._bytes,
+                files=self._files,
+                carried=self._reused_files,
+                inserted=self._inserted,
+                deleted=self._deleted,
+                seconds=round(seconds, 1),
+                rows_per_second=round(self._rows / seconds) if seconds > 0 else 0,
+                share=UNSET if share is None else round(share, 4),
+            )
+        if share is None or share < _MIN_SHARE:
+            return progress
+        seconds_left = max(seconds / share - seconds, 0.0)
+        expected_end = self._clock() + timedelta(seconds=seconds_left)
+        return structs.replace(progress, seconds_left=round(seconds_left), expected_end=expected_end)
 
     def _share(self) -> float | None:
         """Return the completed share of the run, as a share of an earlier run's time. None without an earlier run."""
@@ -116,10 +114,10 @@ class Progress:
         if self._phase == "complete":
             return 1.0
         if self._phase not in _PHASES_BEFORE_CHECKS:
-            done = sum(self._expected_seconds.values())
+            done = sum(figures.seconds for figures in self._expected.values())
         else:
-            done = sum(self._expected_seconds[name] for name in self._names[: max(self._resource_number - 1, 0)])
-        if self._resource is not None and self._expected_rows[self._resource] > 0:
-            part = (self._rows - self._rows_before) / self._expected_rows[self._resource]
-            done += self._expected_seconds[self._resource] * min(part, 1.0)
+            done = sum(self._expected[name].seconds for name in self._names[: max(self._resource_number - 1, 0)])
+        if self._resource is not None and self._expected[self._resource].rows > 0:
+            part = (self._rows - self._rows_before) / self._expected[self._resource].rows
+            done += self._expected[self._resource].seconds * min(part, 1.0)
         return min(done / self._expected_total_seconds, 0.99)

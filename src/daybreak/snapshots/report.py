@@ -1,34 +1,14 @@
-"""Figures from a run's report or progress: plain JSON values, any of which may be missing."""
+"""Sentences about a run's report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.counts import format_count
+from daybreak.domain.run_report import Accounting, ResourceFigures, RunReport
 from daybreak.proof.newest import stale_tables
-from daybreak.proof.report import accounting_of
-
-
-def resources_of(report: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
-    """Return the report's figures by resource, in the order of the export."""
-    return {name: section(figures) for name, figures in section(report.get("resources")).items()}
-
-
-def section(value: object) -> Mapping[str, object]:
-    """Return a part of a report that is itself a mapping, empty when it is missing."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def figure(figures: Mapping[str, object], name: str) -> float:
-    """Return one figure, such as seconds, 0 when it is missing."""
-    value = figures.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def count(figures: Mapping[str, object], name: str) -> int:
-    """Return one figure that is a count, such as rows, 0 when it is missing."""
-    return int(figure(figures, name))
+from daybreak.proof.rules import ANOMALIES, RULES, faulty_rows
 
 
 def format_share(share: float) -> str:
@@ -36,27 +16,50 @@ def format_share(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def source_warnings(report: Mapping[str, object]) -> Iterator[str]:
+def source_warnings(report: RunReport) -> Iterator[str]:
     """Yield a sentence for each deviation of the source from the catalogue that did not stop the run."""
-    accounting = accounting_of(report)
+    accounting = report.accounting
     yield from stale_tables(report)
     if accounting is not None:
-        yield from accounting.warnings()
+        yield from accounting_warnings(accounting)
     for resource in RESOURCES:
-        figures = resources_of(report).get(resource.name, {})
-        nulls, unexpected = section(figures.get("nulls")), section(figures.get("unexpected_values"))
-        unknown_rows = count(figures, "unknown_leader_rows")
-        if unknown_rows and (accounting is None or accounting.status.get(resource.name) == "unaccounted"):
-            rows = format_count(unknown_rows, "row")
+        figures = report.by_resource.get(resource.name)
+        if figures is None:
+            continue
+        is_accounted = accounting is not None and accounting.status.get(resource.name) != "unaccounted"
+        if figures.unknown_leader_rows and not is_accounted:
+            rows = format_count(figures.unknown_leader_rows, "row")
             yield f"{resource.name}: {rows} in no file, because the Leader is not in table leaders."
-        for column in resource.columns:
-            null_rows, other_rows = count(nulls, column.name), count(unexpected, column.name)
-            if null_rows and not column.nullable:
-                rows = format_count(null_rows, "row")
-                yield f"{resource.name}: {column.name} is NULL in {rows}. The column is required."
-            if other_rows:
-                rows = format_count(other_rows, "row")
-                fault = (
-                    "has an unlisted value" if column.allowed else "is outside the years 1 to 9999, exported as NULL,"
-                )
-                yield f"{resource.name}: {column.name} {fault} in {rows}."
+        yield from _column_warnings(resource, figures)
+
+
+def accounting_warnings(accounting: Accounting) -> Iterator[str]:
+    """Yield a sentence for each rule that excludes faulty rows, for each anomaly, and for each own model with rows that
+    are not counted or rules that are not approved.
+    """
+    yield from (f"{text}. The rows are in no file." for text in accounting.malformed)
+    for table in accounting.tables:
+        for rule, rows in faulty_rows(table).items():
+            yield f"{table.resource}: {format_count(rows, 'row')} of {table.table} in no file: {RULES[rule]}."
+    for code, rows in accounting.anomalies.items():
+        table_name, description = ANOMALIES[code]
+        yield f"{table_name}: {format_count(rows, 'row')}: {description}."
+    for resource, own in accounting.own_models.items():
+        if accounting.status[resource] == "unaccounted":
+            reason = own.fault or "each row of the model is not a row of one table."
+            yield f"{resource}: the rows that the own model excludes are not counted: {reason}"
+        if own.unapproved:
+            rules = format_count(len(own.unapproved), "rule")
+            yield f"{resource}: {rules} of the own model not approved. `daybreakd rules` lists them."
+
+
+def _column_warnings(resource: Resource, figures: ResourceFigures) -> Iterator[str]:
+    for column in resource.columns:
+        null_rows, other_rows = figures.nulls.get(column.name), figures.unexpected_values.get(column.name)
+        if null_rows and not column.nullable:
+            rows = format_count(null_rows, "row")
+            yield f"{resource.name}: {column.name} is NULL in {rows}. The column is required."
+        if other_rows:
+            rows = format_count(other_rows, "row")
+            fault = "has an unlisted value" if column.allowed else "is outside the years 1 to 9999, exported as NULL,"
+            yield f"{resource.name}: {column.name} {fault} in {rows}."

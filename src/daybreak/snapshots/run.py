@@ -8,15 +8,17 @@ run leaves published files unchanged: its own files are deleted, and it is recor
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import count
 
 import structlog
+from msgspec import structs
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ReuseFailed, RunFenced, Unavailable
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.events import failed_event, held_event
 from daybreak.snapshots.lease import Lease
@@ -116,11 +118,11 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool, is_last: bo
     `is_last`: a transient error is not followed by another attempt.
     """
     published = context.state.read(lambda stores: stores.snapshots.current())
-    expected = {} if published is None else published.report
+    expected = RunReport() if published is None else published.report
     progress = Progress(RESOURCE_NAMES, expected, context.clock, context.ticks)
     day = snapshot.day.isoformat() if snapshot.day is not None else None
     _log.info("run.started", snapshot_id=snapshot.snapshot_id, day=day, as_of=snapshot.as_of.isoformat())
-    with Lease(context, snapshot, progress.as_json) as lease:
+    with Lease(context, snapshot, progress.read) as lease:
         snapshot_run = SnapshotRun(context, snapshot, lease, progress, published, full=full)
         try:
             state, report = snapshot_run.build()
@@ -142,7 +144,7 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool, is_last: bo
             done = publish_signed(context.state, context.store, context.settings, snapshot, context.clock(), end)
         else:
             done = end()
-    _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report["seconds"], rows=report["rows"])
+    _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report.seconds, rows=report.rows)
     return done
 
 
@@ -151,7 +153,7 @@ def _finish(
     stores: Stores,
     snapshot: Snapshot,
     state: SnapshotState,
-    report: Mapping[str, object],
+    report: RunReport,
     *,
     publish: bool,
 ) -> Snapshot:
@@ -188,7 +190,7 @@ def _fail(
         code, reason = "run_failed", f"The run ended with {type(error).__name__}. See the log."
     _log.error("run.failed", snapshot_id=snapshot.snapshot_id, code=code, reason=reason)
     now = context.clock()
-    report = {**snapshot_run.report(), "code": code}
+    report = structs.replace(snapshot_run.report(), code=code)
     # A run that was stopped with its process starts again with the next one.
     is_transient = isinstance(error, DaybreakError) and error.transient
     is_terminal = isinstance(error, Exception) and code != STOPPED and (is_last or not is_transient)

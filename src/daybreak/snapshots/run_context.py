@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from daybreak.domain.run_report import RunProgress
 from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
 from daybreak.snapshots.disk_space import SpillFolder
@@ -15,7 +16,7 @@ from daybreak.sources.reading import RowSource
 from daybreak.state.stores import State
 
 
-def ignore_progress(_progress: Mapping[str, object]) -> None:
+def ignore_progress(_progress: RunProgress) -> None:
     """Do nothing with the progress of a run."""
 
 
@@ -44,5 +45,5 @@ class RunContext:
     timings: RunTimings = field(default_factory=RunTimings)
     spill: SpillFolder | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    watch: Callable[[Mapping[str, object]], None] = ignore_progress
+    watch: Callable[[RunProgress], None] = ignore_progress
     housekeeping: Callable[[datetime], object] = _no_housekeeping

@@ -13,7 +13,6 @@ from datetime import time as time_of_day
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.settings import SnapshotSettings
-from daybreak.snapshots.report import figure, resources_of
 from daybreak.snapshots.timings import RunTimings
 
 _DAY = timedelta(days=1)
@@ -79,22 +78,22 @@ def expected_duration(history: Iterable[Snapshot]) -> timedelta | None:
     Each resource takes its slowest recent rate times its latest number of rows, with some growth; the other phases take
     their longest recent time. Runs with far fewer rows are not used for rates, because most of their time is overhead.
     """
-    reports = [run.report for run in history if run.report.get("seconds") and run.state not in _UNFINISHED][:_REPORTS]
+    reports = [run.report for run in history if run.report.seconds and run.state not in _UNFINISHED][:_REPORTS]
     if not reports:
         return None
     overhead = 0.0
-    latest = {name: max(figure(entry, "rows"), 1.0) for name, entry in resources_of(reports[0]).items()}
+    latest = {name: max(figures.rows, 1) for name, figures in reports[0].by_resource.items()}
     slowest = dict.fromkeys(latest, 0.0)
     for report in reports:
-        seconds_left = figure(report, "seconds")
-        for name, entry in resources_of(report).items():
-            seconds, rows = figure(entry, "seconds"), max(figure(entry, "rows"), 1.0)
-            seconds_left -= seconds
+        seconds_left = report.seconds or 0.0
+        for name, figures in report.by_resource.items():
+            rows = max(figures.rows, 1)
+            seconds_left -= figures.seconds
             if name in latest and rows >= latest[name] * _MIN_COMPARABLE_SHARE:
-                slowest[name] = max(slowest[name], seconds / rows)
+                slowest[name] = max(slowest[name], figures.seconds / rows)
         overhead = max(overhead, seconds_left)
     exporting = sum(slowest[name] * rows * _GROWTH for name, rows in latest.items())
-    longest = max(figure(report, "seconds") for report in reports)
+    longest = max(report.seconds or 0.0 for report in reports)
     return timedelta(seconds=max(exporting + max(overhead, 0.0), longest))
 
 
@@ -112,8 +111,8 @@ def next_attempt(day: date, history: Sequence[Snapshot], timings: RunTimings) ->
     more than `_FREE_RETRIES`.
     """
     failed = [run for run in history if run.day == day and run.state is SnapshotState.FAILED]
-    counted = [run for run in failed if run.report.get("code") not in _INTERRUPTED]
-    died = [run for run in failed if run.report.get("code") is None or run.report.get("code") == LAPSED]
+    counted = [run for run in failed if run.report.code not in _INTERRUPTED]
+    died = [run for run in failed if run.report.code is None or run.report.code == LAPSED]
     if len(died) <= _FREE_RETRIES:
         counted = [run for run in counted if run not in died]
     if not counted:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime
 from itertools import chain
 
-import msgspec
 import structlog
+from msgspec import structs
 
 from daybreak.catalogue.models import shipped_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
+from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.export.job import ReferentialFault
 from daybreak.filestore.file_store import FileSink
 from daybreak.proof.account_rows import AccountRows
 from daybreak.proof.accounting import WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.newest import MAX_RUNS, newest_rows
 from daybreak.proof.own_models import own_rules, read_own_models
-from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
 from daybreak.snapshots.export_step import ExportStep
 from daybreak.snapshots.guard import (
-    Finding,
     clock_finding,
     comparison_findings,
     own_rule_findings,
@@ -37,7 +33,6 @@ from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.lost_files import find_lost_files
 from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
-from daybreak.snapshots.report import count
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signing import authority_of, sign_for_publication
@@ -71,10 +66,10 @@ class SnapshotRun:
         self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous)
         self._sink: FileSink | None = None
         self._phases: dict[str, float] = {}
-        self._details: dict[str, object] = {}
+        self._recorded = RunReport()
         self._accounting = Accounting()
 
-    def build(self) -> tuple[SnapshotState, dict[str, object]]:
+    def build(self) -> tuple[SnapshotState, RunReport]:
         """Run all steps. Return `complete` or `held`, and the report. Raises the error that ended the run."""
         self._enter_phase("cleaning up")
         self._clean_up()
@@ -84,13 +79,13 @@ class SnapshotRun:
         authority_of(self._context.state, self._context.settings, self._context.clock())
         with self._context.source.open(self._snapshot.as_of) as reading:
             reading.check()
-            self._details["source_lag_seconds"] = None if reading.lag is None else reading.lag.total_seconds()
+            self._record(source_lag_seconds=None if reading.lag is None else reading.lag.total_seconds())
             self._deltas.begin()
             self._check_disk_space(reading)
             faults = self._export_all(reading)
             accounts = self._account(reading)
             reading.confirm_unchanged()
-        self._details["references"] = [asdict(fault) for fault in faults]
+        self._record(references=tuple(faults))
         self._enter_phase("sealing")
         assert self._sink is not None
         self._sink.commit()
@@ -98,8 +93,7 @@ class SnapshotRun:
         self._read_back()
         self._enter_phase("guarding")
         findings = self._findings(faults)
-        self._details["findings"] = [finding.as_json() for finding in findings[:_MAX_FINDINGS]]
-        self._details["findings_in_all"] = len(findings)
+        self._record(findings=tuple(findings[:_MAX_FINDINGS]), findings_in_all=len(findings))
         self._enter_phase("signing")
         self._sign(accounts)
         self._enter_phase("complete")
@@ -110,36 +104,39 @@ class SnapshotRun:
         if self._sink is not None:
             self._sink.discard()
 
-    def report(self) -> dict[str, object]:
-        """Return the report so far: plain JSON values. `phases` has the second at which each phase began."""
+    def report(self) -> RunReport:
+        """Return the report so far."""
         resources = self._export.resources
-        return {
-            "engine": self._context.source.engine,
-            "formats": list(self._context.settings.snapshot.formats),
-            "carried_from": self._previous.snapshot_id if self._previous else None,
-            "rows": sum(count(figures, "rows") for figures in resources.values()),
-            "bytes": sum(count(figures, "bytes") for figures in resources.values()),
-            "bytes_written": self._export.bytes_written,
-            "scratch_bytes": self._export.spill_bytes,
-            "files": self._manifest.files,
-            "files_carried": self._export.reused_files,
-            "seconds": round(self._progress.seconds, 3),
-            "columns": columns_digest(),
-            "deltas": self._deltas.report(),
-            "phases": {name: round(seconds, 3) for name, seconds in self._phases.items()},
-            "resources": resources,
-            **self._details,
-        }
+        return structs.replace(
+            self._recorded,
+            engine=self._context.source.engine,
+            formats=self._context.settings.snapshot.formats,
+            carried_from=self._previous.snapshot_id if self._previous else None,
+            rows=sum(figures.rows for figures in resources.values()),
+            bytes=sum(figures.bytes for figures in resources.values()),
+            bytes_written=self._export.bytes_written,
+            scratch_bytes=self._export.spill_bytes,
+            files=self._manifest.files,
+            files_carried=self._export.reused_files,
+            seconds=round(self._progress.seconds, 3),
+            columns=columns_digest(),
+            deltas=self._deltas.report(),
+            phases={name: round(seconds, 3) for name, seconds in self._phases.items()},
+            resources=resources,
+        )
+
+    def _record(self, **values: object) -> None:
+        """Add values to the report."""
+        self._recorded = structs.replace(self._recorded, **values)
 
     def _enter_phase(self, phase: str) -> None:
         self._lease.check()
         self._progress.enter_phase(phase)
         self._phases[phase] = self._progress.seconds
-        self._context.watch(self._progress.as_json())
+        self._context.watch(self._progress.read())
 
     def _has_same_formats(self, previous: Snapshot) -> bool:
-        formats = previous.report.get("formats")
-        return isinstance(formats, list | tuple) and list(formats) == list(self._context.settings.snapshot.formats)
+        return previous.report.formats == self._context.settings.snapshot.formats
 
     def _clean_up(self) -> None:
         """Delete files that are no longer needed. A failure does not stop the run."""
@@ -163,7 +160,7 @@ class SnapshotRun:
         if not check_disk_space(requirement, context.store.free_space(), context.spill):
             _log.warning("disk.narrow", reason="A run that reuses no file would not fit on the disk.")
 
-    def _earlier_reports(self) -> list[tuple[datetime, Mapping[str, object]]]:
+    def _earlier_reports(self) -> list[tuple[datetime, RunReport]]:
         runs = self._context.state.read(lambda stores: stores.snapshots.recent(MAX_RUNS))
         return [(run.as_of, run.report) for run in runs if run.state not in _UNFINISHED]
 
@@ -171,7 +168,7 @@ class SnapshotRun:
         """Export all resources, and check the relations between them."""
         self._sink = self._context.store.stage(self._snapshot.snapshot_id)
         leaders = reading.leaders()
-        self._details["leaders"] = len(leaders)
+        self._record(leaders=len(leaders))
         self._manifest.add_leaders(leaders)
         self._export.written = WrittenFigures(leaders)
         self._deltas.compare_leaders(leaders)
@@ -179,7 +176,7 @@ class SnapshotRun:
             self._lease.check()
             self._progress.begin_resource(resource)
             self._phases[resource] = self._progress.seconds
-            self._context.watch(self._progress.as_json())
+            self._context.watch(self._progress.read())
             self._export.export(reading, resource, self._sink)
         self._manifest.flush()
         self._deltas.flush()
@@ -196,9 +193,9 @@ class SnapshotRun:
         accounts = AccountRows(self._export.written, identities)
         rows = chain(source_rows(reading, engine, as_of, shipped, check), *(model.rows for model in own))
         accounting = account(accounts.watch(rows), self._export.written, identities, reading.malformed)
-        self._accounting = msgspec.structs.replace(accounting, own_models=own_rules(own, approved))
-        self._details["accounting"] = msgspec.to_builtins(self._accounting)
-        self._details["newest_rows"] = msgspec.to_builtins(newest_rows(reading, engine, as_of, self._earlier_reports()))
+        self._accounting = structs.replace(accounting, own_models=own_rules(own, approved))
+        self._record(accounting=self._accounting)
+        self._record(newest_rows=newest_rows(reading, engine, as_of, self._earlier_reports()))
         return accounts
 
     def _sign(self, accounts: AccountRows) -> None:
@@ -240,7 +237,7 @@ class SnapshotRun:
             findings += comparison_findings(context.state, published, self._snapshot.snapshot_id, self.report(), guard)
         if guard.enabled:
             findings += unexplained_findings(self._accounting)
-            before = None if published is None else accounting_of(published.report)
+            before = None if published is None else published.report.accounting
             findings += rule_findings(before, self._accounting, guard)
             findings += own_rule_findings(before, self._accounting, guard)
         if guard.enabled and guard.referential_checks:

@@ -19,8 +19,9 @@ import duckdb
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, required_tables
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
+from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.engine import engine_faults, lock_engine, open_engine
-from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.referential import referential_faults
 from daybreak.export.resource_export import export_resource
 from daybreak.filestore.file_store import FileSink

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from daybreak.catalogue.models import Model
-from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.domain.run_report import ReferentialFault
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.filestore.file_store import FileSink
 from daybreak.sources.malformed import MalformedRows
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import KEY, ROW_NUMBER, Instant, Json
+from daybreak.domain.run_report import RunProgress, RunReport
+from daybreak.state.columns import KEY, ROW_NUMBER, Instant, Json, StructJson
 
 metadata = sa.MetaData()
 
@@ -208,8 +209,8 @@ snapshots = sa.Table(
     sa.Column("builder", sa.Text, nullable=False),
     sa.Column("heartbeat_at", Instant),
     sa.Column("lease_until", Instant),
-    sa.Column("progress", Json, nullable=False),
-    sa.Column("report", Json, nullable=False),
+    sa.Column("progress", StructJson(RunProgress), nullable=False),
+    sa.Column("report", StructJson(RunReport), nullable=False),
     sa.Column("columns", Json),  # by resource, NULL for runs of earlier versions
     sa.Column("accepted_reason", sa.Text),
     sa.Column("files_stand", sa.Boolean, nullable=False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ import sqlalchemy as sa
 from daybreak.catalogue.stored_columns import RecordedColumns, recorded_columns
 from daybreak.domain.delta import FIRST_PUBLICATION, OTHER_PUBLICATION
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
+from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.state.columns import json_of
 from daybreak.state.manifests import ManifestStore
@@ -82,9 +82,7 @@ class SnapshotStore(ManifestStore):
         """Insert a manual run."""
         return self._begin(snapshot, self._count("fence"), now, lease_seconds)
 
-    def renew(
-        self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: Mapping[str, object]
-    ) -> bool:
+    def renew(self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: RunProgress) -> bool:
         """Renew the lease and store the progress. Return False when another builder has the run."""
         renewed = self._execute(
             sa.update(snapshots)
@@ -93,7 +91,7 @@ class SnapshotStore(ManifestStore):
                 snapshots.c.fence == fence,
                 snapshots.c.state == SnapshotState.BUILDING,
             )
-            .values(heartbeat_at=now, lease_until=now + timedelta(seconds=lease_seconds), progress=dict(progress))
+            .values(heartbeat_at=now, lease_until=now + timedelta(seconds=lease_seconds), progress=progress)
         )
         return renewed.rowcount == 1
 
@@ -104,14 +102,14 @@ class SnapshotStore(ManifestStore):
         state: SnapshotState,
         now: datetime,
         *,
-        report: Mapping[str, object],
+        report: RunReport,
         failure: str | None = None,
     ) -> None:
         """Change a building run to complete, held or failed. Raises RunFenced."""
         if state not in _END_STATES:
             raise ValueError(f"{state} is not an end state of a run")
         self.require_builder(snapshot_id, fence)
-        self._change(snapshot_id, state=state, finished_at=now, report=dict(report), failure=failure, lease_until=None)
+        self._change(snapshot_id, state=state, finished_at=now, report=report, failure=failure, lease_until=None)
 
     def lapse(self, now: datetime) -> list[Snapshot]:
         """Mark building runs whose lease has lapsed as failed, and return them."""
@@ -333,8 +331,8 @@ class SnapshotStore(ManifestStore):
                 builder=snapshot.builder,
                 heartbeat_at=now,
                 lease_until=now + timedelta(seconds=lease_seconds),
-                progress=dict(snapshot.progress),
-                report=dict(snapshot.report),
+                progress=snapshot.progress,
+                report=snapshot.report,
                 columns=recorded_columns(),
                 files_stand=True,
             )

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import UNSET
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daybreak.domain.errors import OperatorError, Unavailable
+from daybreak.domain.run_report import Accounting, NewestRow, RunDeltaFigures, RunReport
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
-from daybreak.proof.newest import NewestRow, newest_rows_of, stale_tables
-from daybreak.proof.report import Accounting, accounting_of
+from daybreak.proof.newest import stale_tables
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import freshness
-from daybreak.snapshots.report import count, figure, section
 from daybreak.state.deliveries import DeliveryBacklog
 from daybreak.state.directory import SyncStatus
 from daybreak.state.file_faults import FileFault
@@ -92,7 +92,7 @@ class StateMetrics(Collector):
             self._logged = True
             return
         self._logged = False
-        report = state.freshness.snapshot.report if state.freshness.snapshot is not None else {}
+        report = state.freshness.snapshot.report if state.freshness.snapshot is not None else RunReport()
         yield from _freshness_metrics(state.freshness)
         yield from _run_metrics(state)
         yield from _directory_metrics(state.sync)
@@ -101,8 +101,8 @@ class StateMetrics(Collector):
         yield from _node_metrics(state)
         yield from _delivery_metrics(state)
         yield from _source_metrics(report)
-        yield from _row_metrics(accounting_of(report))
-        yield from _delta_metrics(section(report.get("deltas")))
+        yield from _row_metrics(report.accounting)
+        yield from _delta_metrics(report.deltas or RunDeltaFigures(None))
 
 
 def _seconds(at: datetime | None) -> float:
@@ -153,7 +153,7 @@ def _run_metrics(state: ServiceState) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "daybreak_run_rows",
         "Rows in the files of the latest run that ended, 0 without one.",
-        count(ended.report, "rows") if ended is not None else 0,
+        (ended.report.rows or 0) if ended is not None else 0,
     )
     yield GaugeMetricFamily("daybreak_snapshots_held", "Snapshots that wait for an operator's decision.", state.held)
 
@@ -214,19 +214,19 @@ def _delivery_metrics(state: ServiceState) -> Iterator[Metric]:
     yield from (pending, overdue, failed)
 
 
-def _source_metrics(report: Mapping[str, object]) -> Iterator[Metric]:
+def _source_metrics(report: RunReport) -> Iterator[Metric]:
     """Yield how current the source was when the published files were read."""
     yield GaugeMetricFamily(
         "daybreak_source_lag_seconds",
         "How far a standby was behind when the published files were read, 0 for other sources.",
-        figure(report, "source_lag_seconds"),
+        0 if report.source_lag_seconds is UNSET else report.source_lag_seconds or 0,
     )
     yield GaugeMetricFamily(
         "daybreak_source_tables_stale",
         "Tables whose newest row was unusually old when the published files were read.",
         sum(1 for _ in stale_tables(report)),
     )
-    yield _newest_rows_metric(newest_rows_of(report))
+    yield _newest_rows_metric(report.newest_rows or {})
 
 
 def _newest_rows_metric(rows: Mapping[str, NewestRow]) -> Metric:
@@ -291,15 +291,15 @@ def _task_metrics(faults: Sequence[TaskFault]) -> Metric:
     return metric
 
 
-def _delta_metrics(deltas: Mapping[str, object]) -> Iterator[Metric]:
+def _delta_metrics(deltas: RunDeltaFigures) -> Iterator[Metric]:
     """Yield the figures of the latest publication's deltas, all 0 when it has none."""
     rows = GaugeMetricFamily("daybreak_delta_rows", "Rows of the latest deltas.", labels=("operation",))
-    for operation in ("inserted", "deleted"):
-        rows.add_metric((operation,), count(deltas, operation))
+    rows.add_metric(("inserted",), deltas.inserted or 0)
+    rows.add_metric(("deleted",), deltas.deleted or 0)
     yield rows
-    yield GaugeMetricFamily("daybreak_delta_bytes", "Size of the latest delta files.", count(deltas, "bytes"))
+    yield GaugeMetricFamily("daybreak_delta_bytes", "Size of the latest delta files.", deltas.bytes or 0)
     yield GaugeMetricFamily(
         "daybreak_delta_full_required",
         "Resources of all accounts whose latest change needs the full file.",
-        count(deltas, "full_required"),
+        deltas.full_required or 0,
     )

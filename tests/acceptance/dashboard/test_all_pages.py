@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Response, ViewportSize, expect
 
 from daybreak.credentials import totp
 from daybreak.domain.identity import Passkey
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.axe import PHONE, WIDE, axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
@@ -38,7 +39,9 @@ def held_run(service: Service) -> Iterator[str]:
     held = snapshots.add_held(service.state, now)
     yield held
     service.state.write(
-        lambda stores: stores.snapshots.finish(building, fence, SnapshotState.FAILED, now, report={}, failure="ended")
+        lambda stores: stores.snapshots.finish(
+            building, fence, SnapshotState.FAILED, now, report=RunReport(), failure="ended"
+        )
     )
     service.state.write(lambda stores: stores.snapshots.discard(held, now, "ended"))
 

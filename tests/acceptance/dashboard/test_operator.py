@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
 from daybreak.domain.identity import Account
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory, snapshots
@@ -54,7 +55,7 @@ def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], servic
     finally:
         service.state.write(
             lambda stores: stores.snapshots.finish(
-                snapshot_id, fence, SnapshotState.FAILED, now, report={}, failure="The test ended it."
+                snapshot_id, fence, SnapshotState.FAILED, now, report=RunReport(), failure="The test ended it."
             )
         )
     # The page shows the state of the run when it has ended.
@@ -74,7 +75,7 @@ def test_runs_page_notices_a_new_run(sign_in_as: Callable[..., Page], service: S
     failure = "The source differs from the catalogue:\n- members.EMAIL is missing\n- table terms is missing"
     service.state.write(
         lambda stores: stores.snapshots.finish(
-            snapshot_id, fence, SnapshotState.FAILED, now, report={}, failure=failure
+            snapshot_id, fence, SnapshotState.FAILED, now, report=RunReport(), failure=failure
         )
     )
     expect(page.get_by_role("region", name="Run in progress")).to_have_count(0)
@@ -98,7 +99,7 @@ def test_run_without_heartbeat_is_lapsed(sign_in_as: Callable[..., Page], servic
     finally:
         service.state.write(
             lambda stores: stores.snapshots.finish(
-                snapshot_id, fence, SnapshotState.FAILED, long_ago, report={}, failure="ended"
+                snapshot_id, fence, SnapshotState.FAILED, long_ago, report=RunReport(), failure="ended"
             )
         )
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from daybreak.domain.audit import AuditQuery
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run_requests import take_request
 from daybreak.state.stores import Stores
@@ -59,7 +60,7 @@ def test_failed_day_can_be_retried(operator: Page, own_service: Service) -> None
     snapshot_id, fence = snapshots.begin_day(own_service.state, now.date(), now)
     own_service.state.write(
         lambda stores: stores.snapshots.finish(
-            snapshot_id, fence, SnapshotState.FAILED, now, report={}, failure="The source is gone."
+            snapshot_id, fence, SnapshotState.FAILED, now, report=RunReport(), failure="The source is gone."
         )
     )
     operator.goto(own_service.operator(f"runs/{snapshot_id}"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import Service, served_sample, sign_in
@@ -99,7 +100,7 @@ def _expect_state(page: Page, service: Service, tag: str, headline: str, text: s
 
 def _finish(service: Service, snapshot_id: str, fence: int, state: SnapshotState, now: datetime) -> None:
     failure = "The source closed the connection." if state is SnapshotState.FAILED else None
-    report = {"code": "source_error"} if failure else {}
+    report = RunReport(code="source_error" if failure else None)
     service.state.write(
         lambda stores: stores.snapshots.finish(snapshot_id, fence, state, now, report=report, failure=failure)
     )

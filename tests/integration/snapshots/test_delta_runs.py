@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.delta import Chain
+from daybreak.domain.run_report import ReferentialFault, RunDeltaFigures
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.export.job import ReferentialFault
 from daybreak.snapshots import deltas as run_deltas
 from daybreak.snapshots.publication_mark import mark_publication
 from daybreak.snapshots.publish import accept, discard
@@ -112,7 +112,7 @@ def test_disabled_deltas_end_the_chain(context: RunContext, clock: list[datetime
     run(context, clock, "b")
     off = replace(context, settings=configured(context.settings, snapshot={"deltas": False}))
     done = run(off, clock, "c")
-    assert done.report["deltas"] == {"from": None, "reason": "deltas_disabled"}
+    assert done.report.deltas == RunDeltaFigures(None, "deltas_disabled")
     assert versions(context) == (3, 3, [])
     run(context, clock, "d")
     assert versions(context) == (3, 4, [4])

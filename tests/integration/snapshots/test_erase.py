@@ -24,6 +24,7 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.erasure import Erasure, member_digest
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import Delivery, EventType, new_event
+from daybreak.domain.run_report import Finding, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.object_sink import PART_BYTES
@@ -151,7 +152,7 @@ def test_erased_files_equal_those_of_a_platform_without_the_member(
 def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, folder: Path) -> None:
     """Published, retired and held snapshots, with reused files, and the leftovers of killed processes."""
     second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
-    assert int(str(second.report["files_carried"])) > 0
+    assert second.report.files_carried
     run_day(context, now().date() + timedelta(days=2))
     leftover = folder / "spill" / "killed"
     leftover.parent.mkdir(exist_ok=True)
@@ -469,13 +470,13 @@ def test_member_without_rows_gets_a_receipt(context: RunContext, person: Person)
 
 
 def test_reports_do_not_name_the_member(context: RunContext, person: Person) -> None:
-    finding = {"findings": [{"detail": f"violated by 1 row, such as {person.member_id}."}]}
+    report = RunReport(findings=(Finding("references", "members", f"violated by 1 row, such as {person.member_id}."),))
 
     def add_run(stores: Stores) -> None:
         at = now()
         begun = stores.snapshots.begin_manual(Snapshot(context.new_id(), SnapshotState.BUILDING, at, at), at, 600)
         stores.snapshots.finish(
-            begun.snapshot_id, begun.fence, SnapshotState.FAILED, at, report=finding, failure=person.member_id
+            begun.snapshot_id, begun.fence, SnapshotState.FAILED, at, report=report, failure=person.member_id
         )
 
     context.state.write(add_run)
@@ -488,12 +489,13 @@ def test_reports_do_not_name_the_member(context: RunContext, person: Person) -> 
 def test_no_byte_of_the_instance_contains_an_erased_member(context: RunContext, person: Person, folder: Path) -> None:
     """The finding of a run has reached an event, its mail and the write-ahead log."""
     delete_person(folder / "platform", person)
-    finding = {"findings": [{"detail": f"orphans, such as {person.member_id}."}]}
+    report = RunReport(findings=(Finding("references", "members", f"orphans, such as {person.member_id}."),))
+    finding: dict[str, object] = msgspec.to_builtins(report)
     at = now()
 
     def add_run(stores: Stores) -> None:
         begun = stores.snapshots.begin_manual(Snapshot(context.new_id(), SnapshotState.BUILDING, at, at), at, 600)
-        stores.snapshots.finish(begun.snapshot_id, begun.fence, SnapshotState.FAILED, at, report=finding)
+        stores.snapshots.finish(begun.snapshot_id, begun.fence, SnapshotState.FAILED, at, report=report)
         event = new_event(EventType.SNAPSHOT_HELD, begun.snapshot_id, at, finding)
         stores.outbox.add(event)
         body = msgspec.json.encode(finding).decode()

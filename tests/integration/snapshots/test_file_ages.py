@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.errors import SourceError
+from daybreak.domain.run_report import ReferentialFault
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
-from daybreak.export.job import ReferentialFault
 from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext

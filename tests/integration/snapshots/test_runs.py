@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.audit import AuditQuery
@@ -22,8 +23,8 @@ from daybreak.domain.errors import (
     SourceUnavailable,
     StoreFull,
 )
+from daybreak.domain.run_report import ReferentialFault, RunProgress, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.export.job import ReferentialFault
 from daybreak.filestore.file_store import FileSink, FreeSpace
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
@@ -34,7 +35,6 @@ from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.publish import accept, discard, publish
-from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -108,9 +108,9 @@ def test_run_writes_and_publishes_every_file(run_context: RunContext, folder: Pa
     assert one is not None
     assert one.rows == 0, "a Leader without rows has the shared file"
     assert folders(run_context, folder) == ({done.snapshot_id}, set())
-    assert done.report["rows"] == 2 * 8 * 4
-    assert done.report["leaders"] == 3
-    assert set(resources_of(done.report)) == set(RESOURCE_NAMES)
+    assert done.report.rows == 2 * 8 * 4
+    assert done.report.leaders == 3
+    assert set(done.report.by_resource) == set(RESOURCE_NAMES)
 
 
 def test_unchanged_files_are_reused(run_context: RunContext, folder: Path) -> None:
@@ -119,8 +119,8 @@ def test_unchanged_files_are_reused(run_context: RunContext, folder: Path) -> No
     platform[LEADERS[0]]["members"] = ["another row"]
     write_platform(folder / "platform.json", platform)
     second = run_manually(run_context)
-    assert second.report["carried_from"] == first.snapshot_id
-    assert second.report["files_carried"] == 2 * (2 * 8 - 1)
+    assert second.report.carried_from == first.snapshot_id
+    assert second.report.files_carried == 2 * (2 * 8 - 1)
     old, new = manifest(run_context, first.snapshot_id), manifest(run_context, second.snapshot_id)
     changed = {name for name in new if new[name].sha256 != old[name].sha256}
     assert changed == {(LEADERS[0], "members", "csv"), (LEADERS[0], "members", "json")}
@@ -131,8 +131,8 @@ def test_full_run_writes_the_bytes_of_reused_files(run_context: RunContext) -> N
     run_manually(run_context)
     carried = run_manually(run_context)
     full = run_manually(run_context, full=True)
-    assert carried.report["files_carried"] == 32
-    assert full.report["files_carried"] == 0
+    assert carried.report.files_carried == 32
+    assert full.report.files_carried == 0
     a, b = manifest(run_context, carried.snapshot_id), manifest(run_context, full.snapshot_id)
     assert {name: stored.sha256 for name, stored in a.items()} == {name: stored.sha256 for name, stored in b.items()}
 
@@ -140,8 +140,8 @@ def test_full_run_writes_the_bytes_of_reused_files(run_context: RunContext) -> N
 def test_run_with_other_formats_reuses_no_files(run_context: RunContext) -> None:
     run_manually(run_context)
     again = run_manually(replace(run_context, settings=configured(snapshot={"formats": ("csv",)})))
-    assert again.report["files_carried"] == 0
-    assert again.report["carried_from"] is None
+    assert again.report.files_carried == 0
+    assert again.report.carried_from is None
 
 
 def raising(error: Exception) -> Callable[[], None]:
@@ -177,7 +177,7 @@ def test_failed_run_keeps_published_files(run_context: RunContext, folder: Path,
     failed = history(run_context)[0]
     assert failed.state is SnapshotState.FAILED
     assert failed.failure == caught.value.message
-    assert failed.report["code"] == ("verification_failed" if place == "count" else "source_fault")
+    assert failed.report.code == ("verification_failed" if place == "count" else "source_fault")
     assert len(history(run_context)) == 2, "permanent errors are not retried"
     assert served(run_context) == good
     assert folders(run_context, folder) == ({good.snapshot_id}, set())
@@ -260,7 +260,7 @@ def test_damaged_file_is_detected_within_a_week(run_context: RunContext) -> None
         if not verify_snapshot(run_context.state, run_context.store, done.snapshot_id).damaged:
             break
     assert day <= 7
-    assert any(run.report.get("code") == "carry_failed" for run in history(run_context))
+    assert any(run.report.code == "carry_failed" for run in history(run_context))
 
 
 def test_missing_file_is_written_again_and_others_are_reused(run_context: RunContext) -> None:
@@ -268,7 +268,7 @@ def test_missing_file_is_written_again_and_others_are_reused(run_context: RunCon
     damage(run_context, first, LEADERS[0], "members").unlink()
     second = run_manually(run_context)
     assert second.state is SnapshotState.PUBLISHED
-    assert second.report["files_carried"], "files of other Leaders are reused"
+    assert second.report.files_carried, "files of other Leaders are reused"
     assert verify_snapshot(run_context.state, run_context.store, second.snapshot_id).damaged == ()
 
 
@@ -287,7 +287,7 @@ def test_guard_holds_a_drop_until_accepted(
     held = run_manually(context)
     assert held.state is SnapshotState.HELD
     assert served(context) == good
-    kinds = {(found["kind"], found["resource"]) for found in held.report["findings"]}  # type: ignore[attr-defined]
+    kinds = {(found.kind, found.resource) for found in held.report.findings or ()}
     assert kinds == {("rows", "members"), ("leader_rows", "members")}
     with pytest.raises(OperatorError, match="--accept"):
         accept(context.state, context.store, context.settings, held.snapshot_id, " ", now())
@@ -314,7 +314,7 @@ def test_snapshot_of_a_fast_clock_can_be_superseded(run_context: RunContext) -> 
     assert "operator must check the clock" in (status.reason or "")
     corrected = run_manually(context)
     assert (corrected.state, served(context)) == (SnapshotState.HELD, ahead)
-    assert "ahead of the clock" in str(corrected.report["findings"])
+    assert "ahead of the clock" in str(corrected.report.findings)
     accepted = accept(
         context.state, context.store, context.settings, corrected.snapshot_id, "the clock was wrong", clock[0]
     )
@@ -374,10 +374,10 @@ def test_run_reports_written_and_spilled_bytes(run_context: RunContext, folder: 
     context = replace(run_context, spill=SpillFolder(folder / "spill", folder / "files"))
     source_of(context).on_resource = [spill]
     first, second = run_manually(context), run_manually(context)
-    assert 300_000 <= _number(first.report["scratch_bytes"]) < 400_000
-    assert first.report["bytes"] == second.report["bytes"]
-    assert _number(first.report["bytes_written"]) > 0
-    assert second.report["bytes_written"] == 0, "all files were reused"
+    assert 300_000 <= _number(first.report.scratch_bytes) < 400_000
+    assert first.report.bytes == second.report.bytes
+    assert _number(first.report.bytes_written) > 0
+    assert second.report.bytes_written == 0, "all files were reused"
 
 
 def _number(value: object) -> int:
@@ -423,7 +423,7 @@ def test_full_disk_fails_the_run_and_leaves_no_files(run_context: RunContext, fo
     store.error = StoreFull("No space left on device.")
     with pytest.raises(FileStoreError):
         run_manually(context, full=True)
-    assert history(context)[0].report["code"] == "disk_short"
+    assert history(context)[0].report.code == "disk_short"
     assert served(context) == good
     assert folders(context, folder) == ({good.snapshot_id}, set())
 
@@ -433,7 +433,7 @@ def test_stopped_run_ends_and_leaves_no_files(run_context: RunContext, folder: P
     with pytest.raises(RunError) as caught:
         run_manually(run_context)
     assert caught.value.code == "run_stopped"
-    assert history(run_context)[0].report["code"] == "run_stopped"
+    assert history(run_context)[0].report.code == "run_stopped"
     assert folders(run_context, folder) == (set(), set())
 
 
@@ -472,7 +472,7 @@ def test_lost_lease_is_noticed_without_a_write(run_context: RunContext) -> None:
     run = Snapshot(context.new_id(), SnapshotState.BUILDING, now(), now())
     begun = context.state.write(lambda stores: stores.snapshots.begin_manual(run, now(), QUICK.lease_seconds))
     give_up_at = time.monotonic() + PATIENT_SECONDS
-    with Lease(context, begun, dict) as lease:
+    with Lease(context, begun, RunProgress) as lease:
         lease.check()
         later = now() + timedelta(days=1)
         context.state.write(lambda stores: stores.snapshots.lapse(later))
@@ -595,7 +595,7 @@ def test_lost_and_replaced_objects_are_written_again(
         store.put(key, b"other content", {})
     second = run_manually(context)
     assert second.state is SnapshotState.PUBLISHED
-    assert second.report["files_carried"], "files of other Leaders are reused"
+    assert second.report.files_carried, "files of other Leaders are reused"
     assert verify_snapshot(context.state, store, second.snapshot_id).damaged == ()
     faults = context.state.read(lambda stores: stores.file_faults.list_all())
     assert [(fault.snapshot_id, fault.files, fault.is_current) for fault in faults] == [(first.snapshot_id, 1, False)]
@@ -606,7 +606,9 @@ def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None
     older = Snapshot(run_context.new_id(), SnapshotState.BUILDING, now() - timedelta(hours=1), now())
     begun = run_context.state.write(lambda stores: stores.snapshots.begin_manual(older, now(), 60))
     run_context.state.write(
-        lambda stores: stores.snapshots.finish(older.snapshot_id, begun.fence, SnapshotState.COMPLETE, now(), report={})
+        lambda stores: stores.snapshots.finish(
+            older.snapshot_id, begun.fence, SnapshotState.COMPLETE, now(), report=RunReport()
+        )
     )
     newer = run_manually(run_context)
     assert not publish(run_context.state, run_context.store, run_context.settings, older, now())
@@ -615,26 +617,25 @@ def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None
 
 
 def test_run_reports_progress_and_expected_end(folder: Path, run_context: RunContext) -> None:
-    reports: list[Mapping[str, object]] = []
+    reports: list[RunProgress] = []
     ticks = [0.0]
 
     def tick() -> float:
         ticks[0] += 1.0
         return ticks[0]
 
-    context = replace(run_context, watch=lambda progress: reports.append(dict(progress)), ticks=tick)
+    context = replace(run_context, watch=reports.append, ticks=tick)
     run_manually(context, full=True)
-    assert {"share", "seconds_left"}.isdisjoint(reports[-1]), "the first run has no estimate"
+    assert reports[-1].share is reports[-1].seconds_left is UNSET, "the first run has no estimate"
     reports.clear()
     run_manually(context, full=True)
-    members = next(entry for entry in reports if entry["resource"] == "members")
-    assert members["resource_number"] == RESOURCE_NAMES.index("members") + 1
-    shares = [share for entry in reports if isinstance(share := entry.get("share"), float)]
+    members = next(entry for entry in reports if entry.resource == "members")
+    assert members.resource_number == RESOURCE_NAMES.index("members") + 1
+    shares = [entry.share for entry in reports if entry.share is not UNSET]
     assert shares == sorted(shares)
     assert shares[-1] > 0.5
-    assert any("expected_end" in entry for entry in reports)
-    assert [entry["rows"] for entry in reports][-1] == 64
-    assert history(context)[0].progress is not None
+    assert any(entry.expected_end is not UNSET for entry in reports)
+    assert reports[-1].rows == 64
 
 
 def test_two_builders_share_one_folder(folder: Path, run_context: RunContext) -> None:

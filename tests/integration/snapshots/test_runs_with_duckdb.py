@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, time
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
 
 import duckdb
 
@@ -19,9 +18,8 @@ from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.downloads import Manifest
 from daybreak.proof.model_rules import rules_of
-from daybreak.proof.report import accounting_of, incomplete_resources
 from daybreak.snapshots.freshness import freshness
-from daybreak.snapshots.report import figure, resources_of, source_warnings
+from daybreak.snapshots.report import source_warnings
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
@@ -52,17 +50,16 @@ def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, t
     )
     again = run_manually(alone, as_of=AS_OF, full=True)
     assert {run.state for run in (first, reusing, again)} == {SnapshotState.PUBLISHED}
-    assert reusing.report["files_carried"] == reusing.report["files"] - 2 * 9  # type: ignore[operator]
-    assert again.report["files_carried"] == 0
+    assert reusing.report.files_carried == (reusing.report.files or 0) - 2 * 9
+    assert again.report.files_carried == 0
     assert digests(context, first) == digests(context, reusing) == digests(context, again)
     assert verify_snapshot(context.state, context.store, again.snapshot_id).damaged == ()
 
     # Each resource's time is between its start and the start of the next phase. Figures are rounded to milliseconds.
-    phases = cast("dict[str, float]", first.report["phases"])
-    took = resources_of(first.report)
+    phases, took = first.report.phases or {}, first.report.by_resource
     assert [name for name in phases if name in took] == list(RESOURCE_NAMES)
     for (name, begins), (_, ends) in pairwise(phases.items()):
-        assert begins + figure(took.get(name, {}), "seconds") <= ends + 0.003
+        assert begins + (took[name].seconds if name in took else 0) <= ends + 0.003
 
     # The files of members together have all members of the platform.
     query = f"SELECT CAST(member_id AS VARCHAR) FROM '{platform}/members.parquet' ORDER BY 1"
@@ -74,7 +71,7 @@ def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, t
         assert len(rows) == entry.rows
         found += [row["MEMBER_ID"] for row in rows]
     assert sorted(found) == [member_id for (member_id,) in known]
-    assert resources_of(again.report)["members"]["rows"] == len(known)
+    assert again.report.by_resource["members"].rows == len(known)
 
 
 def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, tmp_path: Path) -> None:
@@ -87,14 +84,14 @@ def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, t
     added = add_faults(platform, AS_OF, 7)
     held = run_manually(replace(context, settings=unchecked), as_of=AS_OF)
     assert (first.state, held.state) == (SnapshotState.PUBLISHED, SnapshotState.HELD)
-    before, after = accounting_of(first.report), accounting_of(held.report)
+    before, after = first.report.accounting, held.report.accounting
     assert before is not None
     assert after is not None
     assert excluded(after) - excluded(before) == added
-    findings = cast("list[dict[str, object]]", held.report["findings"])
-    assert {finding["kind"] for finding in findings} == {"rule"}
+    findings = held.report.findings or ()
+    assert {finding.kind for finding in findings} == {"rule"}
     assert {"unknown_leader", "no_leader", "no_instant", "unknown_campaign", "unknown_link"} <= {
-        finding["column"] for finding in findings
+        finding.column for finding in findings
     }
     tolerant = configured(unchecked, guard={"unknown_share": 1})
     assert run_manually(replace(context, settings=tolerant), as_of=AS_OF).state is SnapshotState.PUBLISHED
@@ -121,15 +118,14 @@ def test_changed_own_model_is_held_until_its_rules_are_approved(run_context: Run
     changed = f"{shipped} WHERE email IS NOT NULL"
     held = run(changed)
     assert held.state is SnapshotState.HELD
-    findings = cast("list[dict[str, object]]", held.report["findings"])
-    (finding,) = [each for each in findings if each["kind"] == "rule"]
-    assert finding["column"] == "WHERE NOT email IS NULL"
-    assert finding["client_id"]
-    assert finding["now"] == 200 - cast("int", resources_of(held.report)["members"]["rows"])
+    (finding,) = [each for each in held.report.findings or () if each.kind == "rule"]
+    assert finding.column == "WHERE NOT email IS NULL"
+    assert finding.client_id
+    assert finding.now == 200 - held.report.by_resource["members"].rows
     assert any("not approved. `daybreakd rules`" in warning for warning in source_warnings(held.report))
     approved = run(changed, approved=[])
     assert approved.state is SnapshotState.PUBLISHED
-    found = accounting_of(approved.report)
+    found = approved.report.accounting
     assert found is not None
     assert found.status["members"] == "derived"
     assert run(changed, approved=["WHERE x"]).state is SnapshotState.HELD, "a rule that the model no longer has"
@@ -152,7 +148,7 @@ def test_same_member_in_two_leaders_is_held(run_context: RunContext, tmp_path: P
     change = f"FROM members UNION ALL SELECT * REPLACE ({other} AS leader_id) FROM {first}"
     held = run_manually(with_members(run_context, tmp_path, change), as_of=AS_OF)
     assert held.state is SnapshotState.HELD
-    details = [finding["detail"] for finding in cast("list[dict[str, str]]", held.report["findings"])]
+    details = [finding.detail for finding in held.report.findings or ()]
     assert any(detail.startswith("MEMBER_ID is unique in members: violated by 1 row") for detail in details), details
 
 
@@ -163,7 +159,7 @@ def test_resource_with_malformed_rows_is_marked_incomplete(run_context: RunConte
     context = replace(context, settings=configured(context.settings, guard={"enabled": False}))
     published = run_manually(context, as_of=AS_OF)
     assert published.state is SnapshotState.PUBLISHED
-    assert incomplete_resources(published.report) == {"members"}
+    assert published.report.incomplete_resources == {"members"}
     client_id = context.state.read(lambda stores: next(stores.snapshots.leaders(published.snapshot_id)))
     entries = context.state.read(lambda stores: stores.snapshots.manifest(published.snapshot_id, client_id))
     fresh = context.state.read(lambda stores: freshness(stores.snapshots, AS_OF, time(4)))

@@ -23,13 +23,13 @@ from daybreak.catalogue.models import load_models
 from daybreak.credentials import signing_folder
 from daybreak.credentials.signing_folder import CA_FILE, create_keys
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.run_report import Finding
 from daybreak.domain.signing import account_namespace
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement_pack import SignedStatement
 from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.erase import erase_member
-from daybreak.snapshots.guard import Finding
 from daybreak.snapshots.publish import accept, publish
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -162,15 +162,15 @@ def test_each_account_has_a_statement_of_its_files(context: RunContext, first: S
 def test_rows_of_all_accounts_add_up_to_the_report(context: RunContext, first: Snapshot) -> None:
     sections = [predicate(signed(context, each))["completeness"] for each in accounts(context, first)]
     assert {section["status"] for section in sections} == {"proved"}
-    accounting: Any = first.report["accounting"]
-    for table in accounting["tables"]:
-        if table["resource"] == "leaders":
+    assert first.report.accounting is not None
+    for table in first.report.accounting.tables:
+        if table.resource == "leaders":
             continue
-        own = [section[table["resource"]][table["table"]] for section in sections]
+        own = [section[table.resource][table.table] for section in sections]
         assert all(each["source"] == each["exported"] + sum(each["excluded"].values()) for each in own)
-        of_no_account = sum(table["of_no_account"].values())
-        assert sum(each["source"] for each in own) + of_no_account == table["source"]
-        assert sum(each["exported"] for each in own) == table["exported"]
+        of_no_account = sum(table.of_no_account.values())
+        assert sum(each["source"] for each in own) + of_no_account == table.source
+        assert sum(each["exported"] for each in own) == table.exported
 
 
 def test_statements_form_a_chain(context: RunContext, first: Snapshot) -> None:

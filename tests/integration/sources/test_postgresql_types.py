@@ -16,6 +16,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.export.results import ExportResults
+from daybreak.snapshots.report import accounting_warnings
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import Reading
@@ -347,5 +348,5 @@ def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> 
     assert excluded["members", "members"] == {"malformed": 2}
     assert excluded["outbound_message_type_usage", "outbound_messages"] == {"malformed": 1}
     assert "members: member_id is malformed in 1 row, such as member_id 'oops'. The rows are in no file." in list(
-        reports["duckdb"].warnings()
+        accounting_warnings(reports["duckdb"])
     )

@@ -4,6 +4,7 @@ import pytest
 
 from daybreak.domain.delta import Chain, LeaderDelta, ResourceDelta
 from daybreak.domain.errors import Conflict, RunFenced
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState, StoredFormat
 from daybreak.state.database import Database
 from daybreak.state.stores import Stores
@@ -29,7 +30,7 @@ def publish(
         stores.snapshots.add_leaders(*key, [NORTH, SOUTH])
         stores.deltas.begin(*key, None if base is None else uuid(base), reason)
         stores.deltas.add(*key, deltas)
-        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report={})
+        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report=RunReport())
         stores.snapshots.publish(begun.snapshot_id, None, NOW + minutes * MINUTE)
 
     state.write(work)
@@ -95,7 +96,7 @@ def test_restarted_chain_has_greater_versions(state: Database) -> None:
         stores.snapshots.add_leaders(*key, [NORTH, SOUTH])
         stores.deltas.begin(*key, uuid(1))
         stores.deltas.add(*key, [delta(NORTH, 2)])
-        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report={})
+        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report=RunReport())
         for last_version in (40, 7):
             stores.deltas.restart_chain(uuid(2), "state_restored", last_version)
         assert stores.deltas.abandoned() == []
@@ -117,7 +118,7 @@ def test_chain_of_a_leader_begins_with_its_first_files(state: Database) -> None:
         stores.snapshots.add_leaders(*key, [NORTH, SOUTH])
         stores.deltas.begin(*key, uuid(1))
         stores.deltas.add_new_leaders(*key, [SOUTH])
-        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report={})
+        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report=RunReport())
         stores.snapshots.publish(begun.snapshot_id, None, NOW)
 
     state.write(work)
@@ -183,7 +184,7 @@ def test_deltas_of_runs_that_may_be_published_are_kept(state: Database) -> None:
     with pytest.raises(Conflict):
         state.write(lambda stores: stores.deltas.forget(uuid(2), at_most=10))
     assert uuid(2) in state.read(lambda stores: stores.deltas.needed())
-    state.write(lambda stores: stores.snapshots.finish(uuid(2), fence, SnapshotState.FAILED, NOW, report={}))
+    state.write(lambda stores: stores.snapshots.finish(uuid(2), fence, SnapshotState.FAILED, NOW, report=RunReport()))
     assert state.read(lambda stores: stores.deltas.abandoned()) == [uuid(2)]
     with pytest.raises(RunFenced):
         state.write(lambda stores: stores.deltas.add(uuid(2), fence, [delta(SOUTH, 2)]))

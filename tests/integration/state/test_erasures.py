@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from daybreak.domain.erasure import Erasure, ReplacedFiles, member_digest
 from daybreak.domain.errors import Conflict
+from daybreak.domain.run_report import Finding, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Since, Snapshot, SnapshotState, StoredFormat
 from daybreak.state.database import Database
 from tests.integration.state.values import NOW
@@ -58,7 +59,9 @@ def publish(state: Database) -> None:
     begun = state.write(lambda stores: stores.snapshots.begin_manual(snapshot, NOW, 600))
     state.write(lambda stores: stores.snapshots.add_leaders("snapshot", begun.fence, [LEADER]))
     state.write(lambda stores: stores.snapshots.add_entries("snapshot", begun.fence, [OLD]))
-    state.write(lambda stores: stores.snapshots.finish("snapshot", begun.fence, SnapshotState.COMPLETE, NOW, report={}))
+    state.write(
+        lambda stores: stores.snapshots.finish("snapshot", begun.fence, SnapshotState.COMPLETE, NOW, report=RunReport())
+    )
     state.write(lambda stores: stores.snapshots.publish("snapshot", begun.fence, NOW))
 
 
@@ -90,7 +93,7 @@ def replace_entry(state: Database, before: ManifestEntry) -> None:
     state.write(lambda stores: stores.snapshots.replace_entries("snapshot", [before], [NEW], NOW))
 
 
-def add_failed_run(state: Database, snapshot_id: str, report: dict[str, object]) -> None:
+def add_failed_run(state: Database, snapshot_id: str, report: RunReport) -> None:
     snapshot = Snapshot(snapshot_id, SnapshotState.BUILDING, NOW, NOW)
     begun = state.write(lambda stores: stores.snapshots.begin_manual(snapshot, NOW, 600))
     state.write(
@@ -101,10 +104,10 @@ def add_failed_run(state: Database, snapshot_id: str, report: dict[str, object])
 
 
 def test_text_in_reports_is_redacted(state: Database) -> None:
-    report: dict[str, object] = {"findings": [{"detail": f"such as {MEMBER}."}], "quote": '"'}
-    add_failed_run(state, "s0", report)
-    add_failed_run(state, "s1", {"rows": 1})
+    finding = Finding("references", '"', f"such as {MEMBER}.")
+    add_failed_run(state, "s0", RunReport(findings=(finding,)))
+    add_failed_run(state, "s1", RunReport(rows=1))
     assert state.write(lambda stores: stores.snapshots.redact_reports(MEMBER)) == 3
     runs = {run.snapshot_id: run for run in state.read(lambda stores: stores.snapshots.recent())}
-    assert runs["s0"].report == {"findings": [{"detail": "such as [erased]."}], "quote": '"'}
-    assert (runs["s1"].report, runs["s1"].failure) == ({"rows": 1}, "no [erased]")
+    assert runs["s0"].report == RunReport(findings=(Finding("references", '"', "such as [erased]."),))
+    assert (runs["s1"].report, runs["s1"].failure) == (RunReport(rows=1), "no [erased]")

@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import FileStatistics, SnapshotState, TableVersion
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import leader_drops
@@ -142,7 +143,9 @@ def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> N
     keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(7)], ("snapshots/",))))
     assert keys == [stored.key for one in read for stored in one.formats.values()]
 
-    state.write(lambda stores: stores.snapshots.finish(*run_key, SnapshotState.FAILED, NOW, report={}, failure="x"))
+    state.write(
+        lambda stores: stores.snapshots.finish(*run_key, SnapshotState.FAILED, NOW, report=RunReport(), failure="x")
+    )
     rows = len(read) + len(leaders)
     assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)]
     deleted = [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]

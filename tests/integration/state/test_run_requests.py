@@ -6,6 +6,7 @@ import pytest
 
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.run_requests import REQUEST_LIFETIME, request_run, take_request
 from daybreak.state.database import Database
@@ -22,7 +23,7 @@ def begin(state: Database, number: int, day: date | None) -> Snapshot:
 
 
 def finish(state: Database, run: Snapshot, outcome: SnapshotState) -> None:
-    state.write(lambda stores: stores.snapshots.finish(run.snapshot_id, run.fence, outcome, NOW, report={}))
+    state.write(lambda stores: stores.snapshots.finish(run.snapshot_id, run.fence, outcome, NOW, report=RunReport()))
 
 
 def test_request_is_taken_once(state: Database) -> None:

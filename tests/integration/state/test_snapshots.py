@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
+from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.state.database import Database
 from daybreak.state.stores import Stores
@@ -38,7 +39,7 @@ def existing(snapshot: Snapshot | None) -> Snapshot:
 def finish(state: Database, snapshot: Snapshot, end: SnapshotState) -> None:
     state.write(
         lambda stores: stores.snapshots.finish(
-            snapshot.snapshot_id, snapshot.fence, end, NOW, report={"why": [1, None]}, failure="disk"
+            snapshot.snapshot_id, snapshot.fence, end, NOW, report=RunReport(code="disk_short"), failure="disk"
         )
     )
 
@@ -65,7 +66,9 @@ def test_expired_lease_is_taken_over_and_old_builder_fenced(state: Database) -> 
     lost = state.read(lambda stores: stores.snapshots.get(old.snapshot_id))
     assert lost is not None
     assert (lost.state, lost.failure is not None) == (SnapshotState.FAILED, True)
-    assert not state.write(lambda stores: stores.snapshots.renew(old.snapshot_id, old.fence, NOW, LEASE_SECONDS, {}))
+    assert not state.write(
+        lambda stores: stores.snapshots.renew(old.snapshot_id, old.fence, NOW, LEASE_SECONDS, RunProgress())
+    )
 
     def refused(work: object) -> None:
         with pytest.raises(RunFenced):
@@ -74,7 +77,7 @@ def test_expired_lease_is_taken_over_and_old_builder_fenced(state: Database) -> 
     old_key = (old.snapshot_id, old.fence)
     refused(lambda stores: stores.snapshots.add_entries(*old_key, [entry(uuid(1), uuid(1), "members")]))
     refused(lambda stores: stores.snapshots.add_leaders(*old_key, [uuid(1)]))
-    refused(lambda stores: stores.snapshots.finish(*old_key, SnapshotState.COMPLETE, NOW, report={}))
+    refused(lambda stores: stores.snapshots.finish(*old_key, SnapshotState.COMPLETE, NOW, report=RunReport()))
     refused(lambda stores: stores.snapshots.publish(*old_key, NOW))
     refused(lambda stores: stores.snapshots.add_leaders(new.snapshot_id, old.fence, [uuid(1)]))
     refused(lambda stores: stores.snapshots.publish(new.snapshot_id, old.fence, NOW))
@@ -83,7 +86,7 @@ def test_expired_lease_is_taken_over_and_old_builder_fenced(state: Database) -> 
 
 def test_renewed_lease_stores_progress_and_blocks_claims(state: Database) -> None:
     first = existing(claim(state, 1))
-    progress = {"resource": "members", "rows": 12}
+    progress = RunProgress(resource="members", rows=12)
     assert state.write(
         lambda stores: stores.snapshots.renew(first.snapshot_id, first.fence, NOW + MINUTE, LEASE_SECONDS, progress)
     )
@@ -123,7 +126,7 @@ def test_day_with_a_failed_run_is_claimed_again(state: Database) -> None:
     assert second.fence > first.fence
     assert existing(state.read(lambda stores: stores.snapshots.of_day(DAY))).snapshot_id == second.snapshot_id
     failed = existing(state.read(lambda stores: stores.snapshots.get(first.snapshot_id)))
-    assert (failed.failure, failed.report, failed.finished_at) == ("disk", {"why": [1, None]}, NOW)
+    assert (failed.failure, failed.report, failed.finished_at) == ("disk", RunReport(code="disk_short"), NOW)
     assert state.read(lambda stores: stores.snapshots.abandoned()) == [failed]
 
 

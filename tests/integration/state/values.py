@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat, Session
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.state.stores import Stores
 
@@ -112,5 +113,5 @@ def complete_run(
             entry(snapshot_id, "", "campaigns", rows=0, parquet=parquet),
         ],
     )
-    stores.snapshots.finish(snapshot_id, fence, SnapshotState.COMPLETE, NOW, report={"rows": {"members": 5}})
+    stores.snapshots.finish(snapshot_id, fence, SnapshotState.COMPLETE, NOW, report=RunReport(rows=5))
     return snapshot

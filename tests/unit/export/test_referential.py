@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
-from daybreak.export.job import ReferentialFault
+from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.referential import referential_faults
 from tests.parts.export_rows import sample_rows
 
@@ -108,7 +108,8 @@ def test_violation_is_reported(
     """OTHER is a member of the second Leader, so references to it from the first Leader are violations."""
     rows = valid_rows()
     rows[resource].append(row)
-    assert faults(tmp_path, rows) == [ReferentialFault(check, 1, example)]
+    (found,) = faults(tmp_path, rows)
+    assert (found.check, found.rows, found.example) == (check, 1, example)
 
 
 def test_rows_of_unknown_leaders_are_not_checked(tmp_path: Path) -> None:

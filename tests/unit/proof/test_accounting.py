@@ -11,6 +11,7 @@ import pytest
 from daybreak.catalogue.models import load_models
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.snapshots.report import accounting_warnings
 from daybreak.sources.duckdb import DuckdbSource
 from tests.parts.export_rows import AS_OF
 from tests.parts.row_faults import accounting, add_faults, excluded, table_sizes
@@ -92,4 +93,4 @@ def test_anomalies_that_exclude_no_row_are_counted(parquet: Path, tmp_path: Path
         "other_leader_of_reply": 6,
         "unknown_term": table_sizes(parquet)["member_term_accepts"],
     }
-    assert len(list(found.warnings())) >= 7
+    assert len(list(accounting_warnings(found))) >= 7

@@ -12,9 +12,9 @@ from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.run_report import Accounting, OwnRules
 from daybreak.proof.model_rules import rules_of
 from daybreak.proof.own_models import read_own_models
-from daybreak.proof.report import Accounting, OwnRules
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import own_rule_findings, unexplained_findings
 from daybreak.sources.duckdb import DuckdbSource

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
-
-import msgspec
+from typing import cast
 
 from daybreak.catalogue.models import load_models
+from daybreak.domain.run_report import NewestRow, RunReport
 from daybreak.proof.newest import newest_rows, stale_tables
 from daybreak.sources.reading import Reading
 
@@ -29,13 +28,13 @@ class FakeReading:
 
 def warned_days(newest_of_day: Sequence[datetime]) -> list[int]:
     """Return the days on which a daily run warns. Each run sees the reports of those before."""
-    reports: list[tuple[datetime, dict[str, Any]]] = []
+    reports: list[tuple[datetime, RunReport]] = []
     warned = []
     for day, newest in enumerate(newest_of_day):
         as_of = START + timedelta(days=day)
         text = f"{newest:%Y-%m-%d %H:%M:%S.%f}"
         rows = newest_rows(cast("Reading", FakeReading(text)), "duckdb", as_of, reversed(reports))
-        report = {"newest_rows": msgspec.to_builtins(rows)}
+        report = RunReport(newest_rows=rows)
         reports.append((as_of, report))
         if list(stale_tables(report)):
             warned.append(day)
@@ -63,8 +62,8 @@ def test_empty_tables_have_no_newest_row() -> None:
 
 
 def test_warning_names_table_age_and_what_to_do() -> None:
-    row = {"at": "2026-11-01T04:00:00Z", "usual_seconds": 7200.0}
-    (text,) = stale_tables({"newest_rows": {"outbound_messages": row}})
+    row = NewestRow(datetime(2026, 11, 1, 4, tzinfo=UTC), 7200.0)
+    (text,) = stale_tables(RunReport(newest_rows={"outbound_messages": row}))
     assert text == (
         "outbound_messages: the newest row is of 2026-11-01 04:00 UTC. In earlier runs it was at most 2 h old. Check "
         "that the platform or its copy is up to date."

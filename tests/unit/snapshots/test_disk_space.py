@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from daybreak.domain.errors import RunError
+from daybreak.domain.run_report import RunReport
 from daybreak.filestore.file_store import FreeSpace
 from daybreak.snapshots.disk_space import (
     RESERVE_BYTES,
@@ -18,8 +20,8 @@ from daybreak.snapshots.disk_space import (
 )
 
 MB = 1_000_000
-FULL = {"bytes": 800 * MB, "bytes_written": 800 * MB, "scratch_bytes": 40 * MB}
-REUSING = {"bytes": 800 * MB, "bytes_written": 20 * MB, "scratch_bytes": 8 * MB}
+FULL = RunReport(bytes=800 * MB, bytes_written=800 * MB, scratch_bytes=40 * MB)
+REUSING = RunReport(bytes=800 * MB, bytes_written=20 * MB, scratch_bytes=8 * MB)
 
 
 def megabytes(files: int, all_files: int, spill: int) -> SpaceRequirement:
@@ -28,7 +30,7 @@ def megabytes(files: int, all_files: int, spill: int) -> SpaceRequirement:
 
 def test_first_run_is_estimated_from_its_source() -> None:
     assert required_space([], 300 * MB, 1000 * MB, reuses_files=False) == megabytes(600, 600, 0)
-    assert required_space([{}], 300 * MB, 100 * MB, reuses_files=False) == SpaceRequirement(
+    assert required_space([RunReport()], 300 * MB, 100 * MB, reuses_files=False) == SpaceRequirement(
         600 * MB, 600 * MB, 200 * MB
     )
     assert required_space([], 0, 100 * MB, reuses_files=False) == megabytes(0, 0, 0)
@@ -85,9 +87,9 @@ def test_spill_on_the_same_disk_is_included() -> None:
 
 
 def test_files_need_inodes() -> None:
-    report = {"bytes": 8 * MB, "files": 900, "files_carried": 700}
+    report = RunReport(bytes=8 * MB, files=900, files_carried=700)
     assert required_space([report], 0, 0, reuses_files=True).new_files == 200
-    requirement = required_space([report, {**report, "files_carried": 0}], 0, 0, reuses_files=True)
+    requirement = required_space([report, structs.replace(report, files_carried=0)], 0, 0, reuses_files=True)
     assert requirement.new_files == required_space([report], 0, 0, reuses_files=False).new_files == 900
     assert check_disk_space(requirement, FreeSpace(200 * MB, 900), None)
     with pytest.raises(RunError, match="899 free inodes, and a run needs at least 900, one per file") as caught:

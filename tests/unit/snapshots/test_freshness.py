@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 
+from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import PublicationState, Snapshot, SnapshotState
 from daybreak.snapshots.freshness import assess_freshness
 
@@ -45,7 +46,7 @@ def test_next_files_during_publication_are_todays() -> None:
     for current, history in ((None, []), (YESTERDAYS, [complete, YESTERDAYS])):
         assert assess_freshness(current, history, at("04:00:00"), FOUR).next_expected_at == at("04:01:00")
     # The prediction made before the hour is unchanged after it.
-    progress = {"share": 0.5, "expected_end": at("05:20:00").isoformat()}
+    progress = RunProgress(share=0.5, expected_end=at("05:20:00"))
     running = run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress, lease_until=at("04:02:00"))
     for moment in ("03:59:59", "04:00:00", "04:00:30", "04:01:30"):
         assert assess_freshness(YESTERDAYS, [running, YESTERDAYS], at(moment), FOUR).next_expected_at == at("05:20:00")
@@ -107,7 +108,7 @@ def test_lateness_counts_from_the_first_missed_publication() -> None:
 
 def test_failed_day_has_its_next_attempt() -> None:
     failed = run(
-        SnapshotState.FAILED, TODAY, at("04:06:00"), report={"code": "source_error"}, finished_at=at("04:07:00")
+        SnapshotState.FAILED, TODAY, at("04:06:00"), report=RunReport(code="source_error"), finished_at=at("04:07:00")
     )
     fresh = assess_freshness(YESTERDAYS, [failed, YESTERDAYS], at("04:08:00"), FOUR)
     assert fresh.next_attempt_at == at("04:12:00")
@@ -115,7 +116,7 @@ def test_failed_day_has_its_next_attempt() -> None:
 
 
 def test_running_run_reports_its_share_and_end() -> None:
-    progress = {"share": 0.25, "expected_end": at("05:20:00").isoformat()}
+    progress = RunProgress(share=0.25, expected_end=at("05:20:00"))
     running = run(SnapshotState.BUILDING, TODAY, at("04:55:00"), progress=progress)
     fresh = assess_freshness(YESTERDAYS, [running, YESTERDAYS], at("05:00:00"), FOUR)
     assert fresh.reason is not None
@@ -127,9 +128,11 @@ def test_running_run_reports_its_share_and_end() -> None:
 
 
 def test_failed_day_is_expected_after_its_next_attempt() -> None:
-    served = replace(YESTERDAYS, report={"seconds": 600.0})
+    served = replace(YESTERDAYS, report=RunReport(seconds=600.0))
     failed = [
-        replace(run(SnapshotState.FAILED, TODAY, at(begun)), report={"code": "source_error"}, finished_at=at(ended))
+        replace(
+            run(SnapshotState.FAILED, TODAY, at(begun)), report=RunReport(code="source_error"), finished_at=at(ended)
+        )
         for begun, ended in (("04:17:00", "04:18:00"), ("04:06:00", "04:07:00"))
     ]
     tomorrow = at("04:00:00") + timedelta(days=1)
@@ -149,7 +152,7 @@ def test_failed_day_is_expected_after_its_next_attempt() -> None:
 
 
 def test_run_without_estimate_takes_the_usual_time() -> None:
-    served = replace(YESTERDAYS, report={"seconds": 600.0})
+    served = replace(YESTERDAYS, report=RunReport(seconds=600.0))
     running = run(SnapshotState.BUILDING, TODAY, at("04:30:00"))
     assert assess_freshness(served, [running, served], at("04:31:00"), FOUR).next_expected_at == at("04:40:00")
     assert assess_freshness(served, [running, served], at("04:40:00"), FOUR).next_expected_at == at(
@@ -158,7 +161,7 @@ def test_run_without_estimate_takes_the_usual_time() -> None:
 
 
 def test_run_with_a_lapsed_lease_is_not_running() -> None:
-    progress = {"share": 0.4, "expected_end": at("05:20:00").isoformat()}
+    progress = RunProgress(share=0.4, expected_end=at("05:20:00"))
     lapsed = run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress, lease_until=at("04:30:00"))
     fresh = assess_freshness(YESTERDAYS, [lapsed, YESTERDAYS], at("05:00:00"), FOUR)
     assert fresh.reason is not None
@@ -190,7 +193,7 @@ def test_newer_manual_snapshot_is_on_time() -> None:
 
 
 def run_for_today(expected_end: datetime) -> Snapshot:
-    progress = {"share": 0.4, "expected_end": expected_end.isoformat()}
+    progress = RunProgress(share=0.4, expected_end=expected_end)
     return run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress)
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from daybreak.domain.counts import format_count
-from daybreak.export.job import ReferentialFault
-from daybreak.proof.report import Accounting, TableAccount, Unexplained
+from daybreak.domain.run_report import (
+    Accounting,
+    ReferentialFault,
+    ResourceFigures,
+    RunReport,
+    TableAccount,
+    Unexplained,
+)
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import null_rises, reference_findings, row_drops, rule_findings, unexplained_findings
 
 RULES = GuardSettings(max_drop_share=0.3, max_null_share_rise=0.2)
 
 
-def report(rows: int, **nulls: int) -> dict[str, object]:
-    return {"resources": {"members": {"rows": rows, "nulls": nulls}}}
+def report(rows: int, **nulls: int) -> RunReport:
+    return RunReport(resources={"members": ResourceFigures(rows=rows, nulls=nulls)})
 
 
 def test_drop_beyond_the_limit_is_found() -> None:
@@ -23,16 +31,16 @@ def test_drop_beyond_the_limit_is_found() -> None:
 
 
 def test_missing_resource_is_found() -> None:
-    (found,) = row_drops(report(1000), {"resources": {}}, RULES)
+    (found,) = row_drops(report(1000), RunReport(), RULES)
     assert found.now == 0
 
 
 def test_lost_leaders_are_found() -> None:
-    before, now = ({**report(1000), "leaders": number} for number in (500, 40))
+    before, now = (structs.replace(report(1000), leaders=number) for number in (500, 40))
     (found,) = row_drops(before, now, RULES)
     assert (found.kind, found.resource, found.before, found.now) == ("rows", "leaders", 500, 40)
     assert found.detail == "leaders: 40 Leaders, down from 500 (-92 %, limit 30 %)."
-    assert list(row_drops(before, {**now, "leaders": 350}, RULES)) == []
+    assert list(row_drops(before, structs.replace(now, leaders=350), RULES)) == []
 
 
 def test_small_resources_and_growth_are_not_findings() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import structlog.testing
 
+from daybreak.domain.run_report import RunProgress
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.snapshots.freshness import assess_freshness
 from daybreak.snapshots.lateness_log import LatenessLog
@@ -52,7 +53,7 @@ def test_predicted_lateness_continues_at_the_hour() -> None:
         FOUR - 30 * MINUTE,
         day=FOUR.date(),
         lease_until=FOUR + 5 * MINUTE,
-        progress={"expected_end": (FOUR + 20 * MINUTE).isoformat()},
+        progress=RunProgress(expected_end=(FOUR + 20 * MINUTE)),
     )
     yesterday = FOUR - 1440 * MINUTE
     served = Snapshot(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from msgspec import UNSET
+
+from daybreak.domain.run_report import ResourceFigures, RunReport
 from daybreak.snapshots.progress import Progress
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
-EARLIER = {"seconds": 10.0, "resources": {"members": {"rows": 100, "seconds": 6.0}}}
+EARLIER = RunReport(seconds=10.0, resources={"members": ResourceFigures(rows=100, seconds=6.0)})
 
 
 def test_share_follows_rows_and_is_one_at_the_end() -> None:
@@ -16,16 +19,16 @@ def test_share_follows_rows_and_is_one_at_the_end() -> None:
     shares = []
     for rows in (0, 50, 1000):
         progress.rows_done(rows)
-        shares.append(progress.as_json()["share"])
+        shares.append(progress.read().share)
     assert shares == [0.0, 0.3, 0.6]
     progress.enter_phase("verifying")
-    assert progress.as_json()["share"] == 0.6
+    assert progress.read().share == 0.6
     progress.enter_phase("complete")
-    found = progress.as_json()
-    assert (found["share"], found["seconds_left"], found["expected_end"]) == (1.0, 0, NOW.isoformat())
+    found = progress.read()
+    assert (found.share, found.seconds_left, found.expected_end) == (1.0, 0, NOW)
 
 
 def test_nothing_is_estimated_without_an_earlier_run() -> None:
-    progress = Progress(("members",), {}, lambda: NOW, lambda: 5.0)
+    progress = Progress(("members",), RunReport(), lambda: NOW, lambda: 5.0)
     progress.enter_phase("complete")
-    assert "share" not in progress.as_json()
+    assert progress.read().share is UNSET

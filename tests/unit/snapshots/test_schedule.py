@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.domain.run_report import ResourceFigures, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.schedule import (
     Build,
@@ -73,7 +74,7 @@ class World:
                 now,
                 decision.day,
                 finished_at=now + self.duration,
-                report={"seconds": self.duration.total_seconds(), "resources": {}},
+                report=RunReport(seconds=self.duration.total_seconds()),
             )
             assert all(r.day != decision.day or r.state is SnapshotState.FAILED for r in self.history)
             self.history.insert(0, done)
@@ -170,15 +171,15 @@ def test_leap_day_has_a_publication() -> None:
 def test_start_depends_on_earlier_durations() -> None:
     four = at("2026-11-20T04:00:00")
     assert planned_start(four, [], SNAPSHOT.margin) == at("2026-11-20T03:00:00")
-    slow = run(SnapshotState.RETIRED, at("2026-11-19T01:00:00"), report={"seconds": 7200.0, "resources": {}})
+    slow = run(SnapshotState.RETIRED, at("2026-11-19T01:00:00"), report=RunReport(seconds=7200.0))
     assert planned_start(four, [slow], SNAPSHOT.margin) == four - timedelta(hours=3) - SNAPSHOT.margin
     failed = replace(slow, state=SnapshotState.FAILED)
     assert planned_start(four, [failed], SNAPSHOT.margin) == at("2026-11-20T03:00:00")
 
 
 def test_duration_is_slowest_rate_times_latest_rows() -> None:
-    def report(seconds: float, members_seconds: float, rows: int) -> dict[str, object]:
-        return {"seconds": seconds, "resources": {"members": {"seconds": members_seconds, "rows": rows}}}
+    def report(seconds: float, members_seconds: float, rows: int) -> RunReport:
+        return RunReport(seconds=seconds, resources={"members": ResourceFigures(seconds=members_seconds, rows=rows)})
 
     newest = run(SnapshotState.PUBLISHED, at("2026-11-20T03:00:00"), report=report(110.0, 100.0, 2_000_000))
     older = run(SnapshotState.RETIRED, at("2026-11-19T03:00:00"), report=report(220.0, 200.0, 1_000_000))
@@ -189,8 +190,8 @@ def test_duration_is_slowest_rate_times_latest_rows() -> None:
 
 
 def test_runs_with_few_rows_are_not_used_for_rates() -> None:
-    def report(seconds: float, rows: int) -> dict[str, object]:
-        return {"seconds": seconds, "resources": {"members": {"seconds": seconds, "rows": rows}}}
+    def report(seconds: float, rows: int) -> RunReport:
+        return RunReport(seconds=seconds, resources={"members": ResourceFigures(seconds=seconds, rows=rows)})
 
     trial = run(SnapshotState.RETIRED, at("2026-11-19T03:00:00"), report=report(0.5, 10))
     real = run(SnapshotState.PUBLISHED, at("2026-11-20T03:00:00"), report=report(600.0, 20_000_000))
@@ -226,7 +227,7 @@ def test_complete_snapshot_is_not_published_early() -> None:
 
 def test_missed_day_does_not_supersede_a_complete_run() -> None:
     long_ago = published(at("2026-11-18T04:00:00"), date(2026, 11, 18))
-    waiting = run(SnapshotState.COMPLETE, at("2026-11-20T03:10:00"), date(2026, 11, 20), report={"seconds": 1.0})
+    waiting = run(SnapshotState.COMPLETE, at("2026-11-20T03:10:00"), date(2026, 11, 20), report=RunReport(seconds=1.0))
     now = at("2026-11-20T03:10:02")
     next_start = planned_start(at("2026-11-20T04:00:00"), [waiting, long_ago], SNAPSHOT.margin)
     assert now < next_start, "the next start has moved"
@@ -244,7 +245,9 @@ def test_held_day_waits_for_the_operator() -> None:
 def test_failed_day_is_retried_with_backoff() -> None:
     day = date(2026, 11, 20)
     end = at("2026-11-20T03:10:00")
-    failed = run(SnapshotState.FAILED, at("2026-11-20T03:05:00"), day, finished_at=end, report={"code": "source_fault"})
+    failed = run(
+        SnapshotState.FAILED, at("2026-11-20T03:05:00"), day, finished_at=end, report=RunReport(code="source_fault")
+    )
     yesterday = published(at("2026-11-19T04:00:00"), date(2026, 11, 19))
     assert decide_at(end, yesterday, [failed, yesterday]) == Wait(end + timedelta(minutes=5))
     again = end + timedelta(minutes=5)
@@ -257,8 +260,7 @@ def test_failed_day_is_retried_with_backoff() -> None:
 def test_interrupted_run_is_retried_immediately(code: str | None) -> None:
     day = date(2026, 11, 20)
     end = at("2026-11-20T03:10:00")
-    report = {} if code is None else {"code": code}
-    ended = run(SnapshotState.FAILED, at("2026-11-20T03:05:00"), day, finished_at=end, report=report)
+    ended = run(SnapshotState.FAILED, at("2026-11-20T03:05:00"), day, finished_at=end, report=RunReport(code=code))
     assert decide_at(end, published(at("2026-11-19T04:00:00")), [ended]) == Build(day)
 
 

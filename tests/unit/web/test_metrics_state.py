@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from daybreak.domain.errors import DaybreakError, OperatorError, Unavailable
+from daybreak.domain.run_report import RunDeltaFigures, RunReport
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.state.deliveries import DeliveryBacklog
 from daybreak.state.directory import SyncStatus
@@ -47,9 +48,9 @@ def test_freshness_reports_late_files() -> None:
 
 
 def test_latest_version_and_its_deltas_are_reported() -> None:
-    deltas = {"from": "zero", "inserted": 120, "deleted": 40, "bytes": 9120, "full_required": 2}
+    deltas = RunDeltaFigures("zero", inserted=120, deleted=40, bytes=9120, full_required=2)
     served = Snapshot(
-        "one", SnapshotState.PUBLISHED, as_of=HOUR, started_at=HOUR, version=48, report={"deltas": deltas}
+        "one", SnapshotState.PUBLISHED, as_of=HOUR, started_at=HOUR, version=48, report=RunReport(deltas=deltas)
     )
     found = samples(replace(STATE, freshness=Freshness(served, HOUR, late=False)))
     assert {
@@ -103,7 +104,7 @@ def test_state_is_omitted_without_the_state_database(fault: DaybreakError) -> No
 
 def test_latest_run_and_the_latest_ended_one_are_reported() -> None:
     running = replace(RUN, snapshot_id="two", state=SnapshotState.BUILDING, started_at=HOUR + timedelta(days=1))
-    ended = replace(RUN, finished_at=HOUR + timedelta(seconds=90), report={"rows": 1200})
+    ended = replace(RUN, finished_at=HOUR + timedelta(seconds=90), report=RunReport(rows=1200))
     state = replace(STATE, runs=[running, ended], held=1)
     states = samples_of(state, "daybreak_run_state")
     assert {name for name, value in states.items() if value} == {'{state="building"}'}

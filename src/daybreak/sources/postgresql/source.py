@@ -22,7 +22,8 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, required_tables
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import SourceError, first_line
-from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.domain.run_report import ReferentialFault
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.referential import referential_faults
 from daybreak.export.resource_export import export_resource
 from daybreak.export.sql import identifier

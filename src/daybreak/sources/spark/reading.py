@@ -20,8 +20,9 @@ from daybreak.catalogue.models import Model, required_tables
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.delta import LeaderDelta
+from daybreak.domain.run_report import ReferentialFault
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export.job import DeltaJob, ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.export.job import DeltaJob, ExportJob, ExportObserver, ResourceReport
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.referential import check_queries
 from daybreak.export.sql import literal
@@ -205,10 +206,10 @@ class SparkReading:
 
         faults = []
         with spark_faults("The referential checks"):
-            for check, query in check_queries(known_rows, resources):
-                row = self._session.sql(spark_sql(query)).first()
+            for check in check_queries(known_rows, resources):
+                row = self._session.sql(spark_sql(check.query)).first()
                 if row is not None and row[0]:
-                    faults.append(ReferentialFault(check, row[0], str(row[1])))
+                    faults.append(ReferentialFault(check.text, row[0], str(row[1]), check.code))
         return faults
 
     def _model_rows(self, model: Model) -> DataFrame:

@@ -12,7 +12,6 @@ from msgspec import Meta
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.downloads import Manifest
-from daybreak.proof.report import incomplete_resources
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.responses import view_of
@@ -66,7 +65,7 @@ class ManifestView(msgspec.Struct, frozen=True):
 
 def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) -> ManifestView:
     """Return the resources in the order of the documentation, in the configured formats."""
-    incomplete = incomplete_resources(manifest.snapshot.report)
+    incomplete = manifest.snapshot.report.incomplete_resources
     by_name = {entry.resource: entry for entry in manifest.entries}
     snapshot, freshness = manifest.snapshot, manifest.freshness
     return ManifestView(

@@ -7,13 +7,23 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from typing import Any
 
 import msgspec
 
 from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
+from daybreak.domain.run_report import (
+    Accounting,
+    DeltaFigures,
+    Finding,
+    ReferentialFault,
+    ResourceFigures,
+    RunDeltaFigures,
+    RunProgress,
+    RunReport,
+    TableAccount,
+)
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.filestore.file_store import FileSink, FileStore
@@ -70,43 +80,43 @@ def _copy_manifest(stores: Stores, run: Snapshot) -> None:
     stores.snapshots.add_entries(run.snapshot_id, run.fence, entries)
 
 
-def _held_report(state: State) -> dict[str, Any]:
+def _held_report(state: State) -> RunReport:
     """Return the report of a run that lost half of the Members, compared with the published snapshot."""
     published = state.read(lambda stores: stores.snapshots.current())
     assert published is not None
-    before: Any = published.report["resources"]
+    before = published.report.by_resource
     shares = {"members": 0.48, "member_subscription_status": 0.99, "communities": 1.0}
     resources = {
-        name: {"rows": round(entry["rows"] * shares.get(name, 1.004)), "seconds": entry["seconds"]}
-        for name, entry in before.items()
+        name: ResourceFigures(rows=round(figures.rows * shares.get(name, 1.004)), seconds=figures.seconds)
+        for name, figures in before.items()
     }
-    rows = {"before": before["members"]["rows"], "now": resources["members"]["rows"]}
-    checks = [
-        ("MEMBER_ID of member_state_changes exists in members", 220_961),
-        ("MEMBER_ID of custom_member_data exists in members", 1),
-    ]
-    return {
-        "seconds": 1803.0,
-        "leaders": 127,
-        "resources": resources,
-        "references": [{"check": check, "rows": count, "example": id_of(check)} for check, count in checks],
-        "accounting": {
-            "tables": [
-                {"resource": "members", "table": "members", "source": resources["members"]["rows"] + 37,
-                 "exported": resources["members"]["rows"], "excluded": {"unknown_leader": 37},
-                 "of_no_account": {"unknown_leader": 37}},
-            ],
-        },
-        "findings": [
-            {"kind": "rows", "resource": "members", "detail": "members: rows lost.", **rows},
-            *({"kind": "leader_rows", "resource": "members", "client_id": client_id, "detail": "rows lost.",
-               "before": 212_400, "now": 41_017} for client_id in (NORTHLIGHT, ODD)),
-            {"kind": "nulls", "resource": "members", "column": "EMAIL", "detail": "more NULLs.",
-             "before": 0.04, "now": 0.61},
-            *({"kind": "references", "resource": check, "detail": "violated."} for check, _ in checks),
-        ],
-        "findings_in_all": 6,
-    }  # fmt: skip
+    members = resources["members"].rows
+    violated = {"member_state_changes": 220_961, "custom_member_data": 1}
+    checks = {name: f"MEMBER_ID of {name} exists in members" for name in violated}
+    table = TableAccount(
+        "members", "members", members + 37, members,
+        excluded={"unknown_leader": 37}, of_no_account={"unknown_leader": 37},
+    )  # fmt: skip
+    return RunReport(
+        seconds=1803.0,
+        leaders=127,
+        resources=resources,
+        references=tuple(
+            ReferentialFault(checks[name], count, id_of(checks[name]), f"reference:{name}.MEMBER_ID")
+            for name, count in violated.items()
+        ),
+        accounting=Accounting((table,)),
+        findings=(
+            Finding("rows", "members", "members: rows lost.", before=before["members"].rows, now=members),
+            *(
+                Finding("leader_rows", "members", "rows lost.", client_id, before=212_400, now=41_017)
+                for client_id in (NORTHLIGHT, ODD)
+            ),
+            Finding("nulls", "members", "more NULLs.", column="EMAIL", before=0.04, now=0.61),
+            *(Finding("references", check, "violated.") for check in checks.values()),
+        ),
+        findings_in_all=6,
+    )
 
 
 def add_building(state: State, now: datetime) -> tuple[str, int]:
@@ -130,11 +140,11 @@ def begin_day(state: State, day: date, now: datetime) -> tuple[str, int]:
 
 def report_progress(state: State, snapshot_id: str, fence: int, now: datetime, *, share: float) -> None:
     """Record progress as a builder does."""
-    progress = {
-        "phase": "writing", "resource": "members", "resource_number": 4, "resources": 9, "rows": int(8_400_000 * share),
-        "bytes": int(1.3e9 * share), "files": 2100, "seconds": 720.0, "rows_per_second": 11_600, "share": share,
-        "expected_end": (now + timedelta(minutes=18)).isoformat(),
-    }  # fmt: skip
+    progress = RunProgress(
+        phase="writing", resource="members", resource_number=4, resources=9, rows=int(8_400_000 * share),
+        bytes=int(1.3e9 * share), files=2100, seconds=720.0, rows_per_second=11_600, share=share,
+        expected_end=now + timedelta(minutes=18),
+    )  # fmt: skip
     state.write(lambda stores: stores.snapshots.renew(snapshot_id, fence, now, _LEASE_SECONDS, progress))
 
 
@@ -159,13 +169,13 @@ def _write_snapshot(
     as_of, snapshot_id = published_at - timedelta(minutes=48), str(uuid.uuid4())
     sink = store.stage(snapshot_id)
     entries = []
-    resources: dict[str, dict[str, Any]] = {}
+    resources: dict[str, ResourceFigures] = {}
     for number, resource in enumerate(RESOURCES):
         parts = {client_id: by_resource[resource.name] for client_id, by_resource in rows.items()}
         entries += [_write_files(sink, client_id, resource, part) for client_id, part in {**parts, "": []}.items()]
         total = sum(map(len, parts.values()))
         seconds = round(40 + 1200 * total / 30000 + 31 * number, 1)
-        resources[resource.name] = {"rows": total * 1000, "seconds": seconds, "nulls": {}}
+        resources[resource.name] = ResourceFigures(rows=total * 1000, seconds=seconds)
     deltas = [
         _write_delta(sink, resource, before[NORTHLIGHT][resource.name], rows[NORTHLIGHT][resource.name])
         for resource in RESOURCES
@@ -173,21 +183,19 @@ def _write_snapshot(
     ]
     for each in deltas:
         change = each.delta
-        resources[each.resource]["deltas"] = {"inserted": change.inserted, "deleted": change.deleted, "changed": 1}
+        figures = DeltaFigures(changed=1, inserted=change.inserted, deleted=change.deleted)
+        resources[each.resource] = msgspec.structs.replace(resources[each.resource], deltas=figures)
     sink.commit()
     begun = Snapshot(
         snapshot_id, SnapshotState.BUILDING, as_of, started_at=as_of, day=published_at.date(), builder="north-1"
     )
-    report: dict[str, object] = {"seconds": 1874.2, "leaders": 128, "resources": resources}
-    if deltas:
-        inserted = sum(each.delta.inserted for each in deltas)
-        report["deltas"] = {
-            "from": "before",
-            "changed": len(deltas),
-            "inserted": inserted,
-            "deleted": 0,
-            "bytes": 81_300,
-        }
+    inserted = sum(each.delta.inserted for each in deltas)
+    report = RunReport(
+        seconds=1874.2,
+        leaders=128,
+        resources=resources,
+        deltas=RunDeltaFigures("before", None, len(deltas), 0, inserted, 0, 81_300) if deltas else None,
+    )
 
     def write(stores: Stores) -> None:
         run = stores.snapshots.claim_day(begun, as_of, _LEASE_SECONDS)
@@ -253,7 +261,7 @@ def _write_failed_run(state: State, started_at: datetime) -> None:
         run = stores.snapshots.begin_manual(begun, started_at, _LEASE_SECONDS)
         finished_at = started_at + timedelta(minutes=3)
         stores.snapshots.finish(
-            run.snapshot_id, run.fence, SnapshotState.FAILED, finished_at, report={}, failure=failure
+            run.snapshot_id, run.fence, SnapshotState.FAILED, finished_at, report=RunReport(), failure=failure
         )
 
     state.write(write)

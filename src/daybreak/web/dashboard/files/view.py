@@ -9,7 +9,6 @@ from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.proof.report import incomplete_resources
 from daybreak.web.curl_commands import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.archive import EXCEL
 from daybreak.web.dashboard.files.queries import PublishedFiles
@@ -84,7 +83,7 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
     entries = published.entries_of(snapshot)
     previous = published.entries_of(published.previous(snapshot))
     query = _snapshot_query(published, snapshot)
-    incomplete = incomplete_resources(snapshot.report)
+    incomplete = snapshot.report.incomplete_resources
     return [
         {
             **_resource_item(page, resource, entries[resource.name], query),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from daybreak.catalogue.resources import RESOURCES
+from daybreak.domain.run_report import Finding, FindingKind
 from daybreak.domain.snapshot import Snapshot
-from daybreak.export.referential import reference_check, row_count_check, unique_check
+from daybreak.export.referential import reference_code, row_count_code, unique_code
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import MIN_ROWS
-from daybreak.snapshots.report import count, figure, resources_of, section
 from daybreak.web.dashboard.files.trend import row_change
 from daybreak.web.dashboard.formatting import format_number
 
@@ -41,17 +41,22 @@ class FailedCheck:
 
 def compared_resources(run: Snapshot, previous: Snapshot | None, guard: GuardSettings) -> list[ComparedRow]:
     """Compare the rows of each resource and the number of Leaders. Empty without a previous snapshot."""
-    if previous is None or not resources_of(run.report):
+    if previous is None or not run.report.resources:
         return []
-    before, now = resources_of(previous.report), resources_of(run.report)
+    before, now = previous.report.by_resource, run.report.by_resource
     pairs = [
-        (resource.name, resource.title, count(before.get(resource.name, {}), "rows"), count(now[resource.name], "rows"))
+        (
+            resource.name,
+            resource.title,
+            before[resource.name].rows if resource.name in before else 0,
+            now[resource.name].rows,
+        )
         for resource in RESOURCES
         if resource.name in now
     ]
-    if "leaders" in run.report:
-        pairs.append(("leaders", "Leaders", count(previous.report, "leaders"), count(run.report, "leaders")))
-    failed = {entry.get("resource") for entry in findings_of(run, "rows")}
+    if run.report.leaders is not None:
+        pairs.append(("leaders", "Leaders", previous.report.leaders or 0, run.report.leaders))
+    failed = {finding.resource for finding in findings_of(run, "rows")}
     return [
         ComparedRow(
             name=title,
@@ -70,23 +75,23 @@ def compared_columns(run: Snapshot, guard: GuardSettings) -> list[ComparedRow]:
     limit = f"+{100 * guard.max_null_share_rise:.0f} %"
     return [
         ComparedRow(
-            name=f"{title_of(str(entry.get('resource')))}, {entry.get('column')}",
-            before=f"{100 * figure(entry, 'before'):.0f} %",
-            now=f"{100 * figure(entry, 'now'):.0f} %",
-            change=f"+{100 * (figure(entry, 'now') - figure(entry, 'before')):.0f} %",
+            name=f"{title_of(finding.resource)}, {finding.column}",
+            before=f"{100 * (finding.before or 0):.0f} %",
+            now=f"{100 * (finding.now or 0):.0f} %",
+            change=f"+{100 * ((finding.now or 0) - (finding.before or 0)):.0f} %",
             limit=limit,
             verdict="failed",
         )
-        for entry in findings_of(run, "nulls")
+        for finding in findings_of(run, "nulls")
     ]
 
 
 def compared_leaders(run: Snapshot, guard: GuardSettings, names: Mapping[str, str]) -> list[ComparedRow]:
     """Return the Leaders that lost too many rows of a resource. `names` maps client ids to names of accounts."""
     rows = []
-    for entry in findings_of(run, "leader_rows"):
-        client_id, old, new = str(entry.get("client_id", "")), count(entry, "before"), count(entry, "now")
-        name = f"{names.get(client_id, 'Unknown account')}, {title_of(str(entry.get('resource')))}"
+    for finding in findings_of(run, "leader_rows"):
+        client_id, old, new = finding.client_id or "", int(finding.before or 0), int(finding.now or 0)
+        name = f"{names.get(client_id, 'Unknown account')}, {title_of(finding.resource)}"
         rows.append(
             ComparedRow(
                 name=name,
@@ -103,37 +108,32 @@ def compared_leaders(run: Snapshot, guard: GuardSettings, names: Mapping[str, st
 
 def failed_checks(run: Snapshot) -> list[FailedCheck]:
     """Return the violated relations between resources, and findings that are no comparison of rows."""
-    violations = run.report.get("references") if findings_of(run, "references") else None
+    violations = run.report.references if findings_of(run, "references") else None
     sentences = dict(_relations())
     checks = []
-    for each in map(section, violations if isinstance(violations, Sequence) else ()):
-        check, rows = str(each.get("check")), count(each, "rows")
-        one, several = sentences.get(check, (f"row violates: {check}", f"rows violate: {check}"))
-        text = f"{format_number(rows)} {one if rows == 1 else several}"
-        checks.append(FailedCheck(text, str(each.get("example") or "")))
-    others = (entry for kind in ("unexplained", "rule", "clock") for entry in findings_of(run, kind))
-    return [*checks, *(FailedCheck(str(entry.get("detail"))) for entry in others)]
+    for fault in violations or ():
+        one, several = sentences.get(fault.code, (f"row violates: {fault.check}", f"rows violate: {fault.check}"))
+        checks.append(FailedCheck(f"{format_number(fault.rows)} {one if fault.rows == 1 else several}", fault.example))
+    others = [*findings_of(run, "unexplained"), *findings_of(run, "rule"), *findings_of(run, "clock")]
+    return [*checks, *(FailedCheck(finding.detail) for finding in others)]
 
 
 def leaders_with_findings(run: Snapshot) -> set[str]:
     """Return the client ids of Leaders that lost too many rows."""
-    return {str(entry["client_id"]) for entry in findings_of(run, "leader_rows") if "client_id" in entry}
+    return {finding.client_id for finding in findings_of(run, "leader_rows") if finding.client_id is not None}
 
 
-def findings_of(run: Snapshot, kind: str) -> list[Mapping[str, object]]:
+def findings_of(run: Snapshot, kind: FindingKind) -> list[Finding]:
     """Return the guard's findings of one kind."""
-    findings = run.report.get("findings")
-    entries = findings if isinstance(findings, Sequence) and not isinstance(findings, str) else ()
-    return [entry for entry in map(section, entries) if entry.get("kind") == kind]
+    return [finding for finding in run.report.findings or () if finding.kind == kind]
 
 
 def largest_drop(run: Snapshot) -> float:
     """Return the largest share of rows that a resource or a Leader lost, 0 without any."""
     drops = [
-        1 - figure(entry, "now") / figure(entry, "before")
-        for kind in ("rows", "leader_rows")
-        for entry in findings_of(run, kind)
-        if figure(entry, "before")
+        1 - (finding.now or 0) / finding.before
+        for finding in (*findings_of(run, "rows"), *findings_of(run, "leader_rows"))
+        if finding.before
     ]
     return max(drops, default=0.0)
 
@@ -153,13 +153,10 @@ def is_confirmed(run: Snapshot, typed: str) -> bool:
 def findings(run: Snapshot) -> list[str]:
     """Return each failed check as a sentence."""
     return [
-        *(f"{title_of(str(entry.get('resource')))}: {_rows_lost(entry)}." for entry in findings_of(run, "rows")),
+        *(f"{title_of(finding.resource)}: {_rows_lost(finding)}." for finding in findings_of(run, "rows")),
         *(f"{check.text}." for check in failed_checks(run)),
-        *(
-            f"A Leader lost rows of {title_of(str(entry.get('resource')))}."
-            for entry in findings_of(run, "leader_rows")
-        ),
-        *(f"{entry.get('column')} has more NULLs." for entry in findings_of(run, "nulls")),
+        *(f"A Leader lost rows of {title_of(finding.resource)}." for finding in findings_of(run, "leader_rows")),
+        *(f"{finding.column} has more NULLs." for finding in findings_of(run, "nulls")),
     ]
 
 
@@ -170,28 +167,28 @@ def summary(run: Snapshot) -> str:
     return f"{lines[0]}{more}" if lines else ""
 
 
-def _rows_lost(entry: Mapping[str, object]) -> str:
-    return f"{row_change(count(entry, 'now'), count(entry, 'before')).text} rows"
+def _rows_lost(finding: Finding) -> str:
+    return f"{row_change(int(finding.now or 0), int(finding.before or 0)).text} rows"
 
 
 def _relations() -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each check of the catalogue, and what follows the number of rows: one row, and several."""
+    """Yield the code of each check of the catalogue, and what follows the number of rows: one row, and several."""
     for resource in RESOURCES:
         key, title = " and ".join(resource.key), resource.title
         yield (
-            unique_check(resource),
+            unique_code(resource),
             (f"value of {key} occurs more than once in {title}", f"values of {key} occur more than once in {title}"),
         )
         for reference in resource.references:
             missing = f"{reference.resource} that do not exist"
             sentences = (f"row in {title} refers to {missing}", f"rows in {title} refer to {missing}")
-            yield reference_check(resource, reference), sentences
+            yield reference_code(resource, reference), sentences
         if resource.row_count is not None:
             counted = (
                 f"a {resource.row_count.column} that differs from the rows of {title_of(resource.row_count.resource)}"
             )
             sentences = (f"row in {title} has {counted}", f"rows in {title} have {counted}")
-            yield row_count_check(resource, resource.row_count), sentences
+            yield row_count_code(resource, resource.row_count), sentences
 
 
 def title_of(name: str) -> str:

@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
 
+from msgspec import UNSET
+
 from daybreak.catalogue.resources import RESOURCES
+from daybreak.domain.run_report import DeltaFigures, RunDeltaFigures
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
-from daybreak.proof.report import accounting_of
 from daybreak.proof.rules import reason_of
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import expected_end
-from daybreak.snapshots.report import count, figure, format_share, resources_of, section, source_warnings
+from daybreak.snapshots.report import format_share, source_warnings
 from daybreak.snapshots.schedule import publication_of
 from daybreak.web.dashboard.formatting import (
     EN_DASH,
@@ -33,8 +35,6 @@ from daybreak.web.dashboard.operator.comparison import (
     summary,
     title_of,
 )
-
-_REPORT_COUNTS = (("files", "Files"), ("files_carried", "Files reused"), ("leaders", "Leaders"))
 
 
 def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> dict[str, object]:
@@ -78,7 +78,7 @@ def run_context(
 
     `previous` is the snapshot published before it. `names` are the names of accounts by client id.
     """
-    figures, guard = resources_of(run.report), settings.guard
+    report, guard = run.report, settings.guard
     return {
         "run": {
             "snapshot_id": run.snapshot_id,
@@ -89,7 +89,7 @@ def run_context(
         },
         "building": progress_views([run], now),
         "previous": previous,
-        "checked": bool(_findings(run)),
+        "checked": bool(report.findings),
         "comparisons": [
             (title, column, rows)
             for title, column, rows in (
@@ -100,30 +100,30 @@ def run_context(
             if rows
         ],
         "failed_checks": failed_checks(run),
-        "findings_not_listed": max(0, count(run.report, "findings_in_all") - len(_findings(run))),
+        "findings_not_listed": max(0, (report.findings_in_all or 0) - len(report.findings or ())),
         "confirmation": confirmation(run),
         "accounts": _accounts(run),
-        "warnings": list(source_warnings(run.report)),
+        "warnings": list(source_warnings(report)),
         "details": _details(run),
         "resources": [
             {
                 "title": resource.title,
-                "rows": count(figures[resource.name], "rows"),
-                "seconds": figure(figures[resource.name], "seconds"),
-                "changes": changes_of(section(figures[resource.name].get("deltas"))),
+                "rows": figures.rows,
+                "seconds": figures.seconds,
+                "changes": changes_of(figures.deltas),
             }
             for resource in RESOURCES
-            if resource.name in figures
+            if (figures := report.by_resource.get(resource.name)) is not None
         ],
-        "longest_seconds": max((figure(entry, "seconds") for entry in figures.values()), default=0),
+        "longest_seconds": max((figures.seconds for figures in report.by_resource.values()), default=0),
     }
 
 
-def changes_of(deltas: Mapping[str, object]) -> str:
-    """Return the changed rows of a report's section, a dash without deltas."""
-    if "changed" not in deltas:
+def changes_of(deltas: DeltaFigures | RunDeltaFigures | None) -> str:
+    """Return the changed rows, a dash without deltas."""
+    if deltas is None or deltas.changed is None:
         return EN_DASH
-    return format_changes(count(deltas, "inserted"), count(deltas, "deleted"))
+    return format_changes(deltas.inserted or 0, deltas.deleted or 0)
 
 
 def progress_views(runs: Sequence[Snapshot], now: datetime) -> list[dict[str, object]]:
@@ -141,18 +141,15 @@ def lateness(snapshot: Snapshot, publish_at: time) -> str:
 
 def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
     progress = run.progress
-    share = progress.get("share")
-    done = float(share) if isinstance(share, int | float) else None
-    parts = [str(progress.get("phase") or "starting")]
-    if progress.get("resource"):
-        title = title_of(str(progress["resource"]))
-        parts[0] += f" {title} ({progress.get('resource_number')} of {progress.get('resources')})"
-    if "rows" in progress:
-        parts.append(f"{format_number(count(progress, 'rows'))} rows")
-    if count(progress, "inserted") or count(progress, "deleted"):
-        parts.append(format_changes(count(progress, "inserted"), count(progress, "deleted")))
-    if "bytes" in progress:
-        parts.append(format_size(count(progress, "bytes")))
+    done = None if progress.share is UNSET else progress.share
+    parts = [progress.phase or "starting"]
+    if progress.resource:
+        parts[0] += f" {title_of(progress.resource)} ({progress.resource_number} of {progress.resources})"
+    if progress.phase:
+        parts.append(f"{format_number(progress.rows)} rows")
+        if progress.inserted or progress.deleted:
+            parts.append(format_changes(progress.inserted, progress.deleted))
+        parts.append(format_size(progress.bytes))
     if done is not None:
         parts.insert(0, format_share(done))
     return {
@@ -178,7 +175,7 @@ def _failure(run: Snapshot, now: datetime) -> str | None:
 
 def _accounts(run: Snapshot) -> list[dict[str, object]]:
     """Return the rows of each source table: exported, or excluded by which rules."""
-    accounting = accounting_of(run.report)
+    accounting = run.report.accounting
     return [
         {
             "title": "Leaders" if table.resource == "leaders" else title_of(table.resource),
@@ -202,28 +199,20 @@ def _details(run: Snapshot) -> list[tuple[str, str]]:
         ("Published", format_datetime(run.published_at)),
         ("Builder", run.builder or EN_DASH),
     ]
-    for name, label in _REPORT_COUNTS:
-        value = run.report.get(name)
-        if isinstance(value, int):
-            details.append((label, format_number(value)))
-    size_bytes = run.report.get("bytes")
-    if isinstance(size_bytes, int):
-        details.append(("Size", format_size(size_bytes)))
-    deltas = section(run.report.get("deltas"))
-    if deltas.get("from"):
-        details.append(("Changed rows", f"{changes_of(deltas)} ({format_size(count(deltas, 'bytes'))})"))
-    elif deltas.get("reason"):
-        details.append(("Deltas", f"none: {str(deltas['reason']).replace('_', ' ')}"))
+    report = run.report
+    counts = (("Files", report.files), ("Files reused", report.files_carried), ("Leaders", report.leaders))
+    details += [(label, format_number(value)) for label, value in counts if value is not None]
+    if report.bytes is not None:
+        details.append(("Size", format_size(report.bytes)))
+    if report.deltas is not None and report.deltas.base is not None:
+        details.append(("Changed rows", f"{changes_of(report.deltas)} ({format_size(report.deltas.bytes or 0)})"))
+    elif report.deltas is not None and report.deltas.reason:
+        details.append(("Deltas", f"none: {report.deltas.reason.replace('_', ' ')}"))
     if run.version is not None:
         details.append(("Version", format_number(run.version)))
     if run.accepted_reason:
         details.append(("Reason accepted", run.accepted_reason))
     return details
-
-
-def _findings(run: Snapshot) -> Sequence[object]:
-    findings = run.report.get("findings")
-    return findings if isinstance(findings, Sequence) and not isinstance(findings, str) else ()
 
 
 def _duration(run: Snapshot) -> timedelta | None:
@@ -233,5 +222,5 @@ def _duration(run: Snapshot) -> timedelta | None:
 
 def _total_rows(run: Snapshot) -> int | None:
     """Return the rows of all resources; None for a report without figures."""
-    figures = resources_of(run.report)
-    return sum(count(entry, "rows") for entry in figures.values()) if figures else None
+    resources = run.report.resources
+    return sum(figures.rows for figures in resources.values()) if resources else None

@@ -3,9 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from daybreak.catalogue.resources import RESOURCES
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.referential import check_queries
 from daybreak.settings import GuardSettings
@@ -21,10 +23,11 @@ from daybreak.web.dashboard.operator.comparison import (
 
 NOW = datetime(2026, 11, 25, 4, tzinfo=UTC)
 GUARD = GuardSettings()
+VIOLATED = {"kind": "references", "resource": "", "detail": ""}
 
 
 def run(**report: Any) -> Snapshot:
-    return Snapshot("s", SnapshotState.HELD, NOW, NOW, report=report)
+    return Snapshot("s", SnapshotState.HELD, NOW, NOW, report=msgspec.convert(report, RunReport))
 
 
 def rows_finding(before: int, now: int) -> dict[str, object]:
@@ -52,7 +55,14 @@ def test_each_resource_has_a_verdict() -> None:
 
 
 def test_leaders_are_named() -> None:
-    finding = {"kind": "leader_rows", "resource": "members", "client_id": "a", "before": 20_000, "now": 10}
+    finding = {
+        "kind": "leader_rows",
+        "resource": "members",
+        "detail": "",
+        "client_id": "a",
+        "before": 20_000,
+        "now": 10,
+    }
     other = {**finding, "client_id": "b"}
     rows = compared_leaders(run(findings=[finding, other]), GUARD, {"a": "Northlight"})
     assert [row.name for row in rows] == ["Northlight, Member Details", "Unknown account, Member Details"]
@@ -60,25 +70,25 @@ def test_leaders_are_named() -> None:
 
 
 def test_null_shares_are_compared() -> None:
-    finding = {"kind": "nulls", "resource": "members", "column": "EMAIL", "before": 0.04, "now": 0.61}
+    finding = {"kind": "nulls", "resource": "members", "detail": "", "column": "EMAIL", "before": 0.04, "now": 0.61}
     (row,) = compared_columns(run(findings=[finding]), GUARD)
     assert (row.name, row.before, row.now, row.change) == ("Member Details, EMAIL", "4 %", "61 %", "+57 %")
 
 
 def test_every_check_of_the_catalogue_has_a_sentence() -> None:
-    checks = [check for check, _ in check_queries(lambda name: name, [each.name for each in RESOURCES])]
+    checks = [check.code for check in check_queries(lambda name: name, [each.name for each in RESOURCES])]
     assert len(checks) > 5
-    references = [{"check": check, "rows": 1234, "example": "x"} for check in checks]
-    sentences = failed_checks(run(references=references, findings=[{"kind": "references"}]))
+    references = [{"code": code, "check": "", "rows": 1234, "example": "x"} for code in checks]
+    sentences = failed_checks(run(references=references, findings=[VIOLATED]))
     assert not [each.text for each in sentences if "violate" in each.text]
     assert all(each.text.startswith("1,234 ") for each in sentences)
-    single = failed_checks(run(references=[{**references[-1], "rows": 1}], findings=[{"kind": "references"}]))
+    single = failed_checks(run(references=[{**references[-1], "rows": 1}], findings=[VIOLATED]))
     assert single[0].text == "1 row in Member Communities refers to communities that do not exist"
 
 
 def test_unknown_check_is_shown_as_it_is() -> None:
-    references = [{"check": "{rows} of x", "rows": 5}]
-    (check,) = failed_checks(run(references=references, findings=[{"kind": "references"}]))
+    references = [{"check": "{rows} of x", "rows": 5, "example": ""}]
+    (check,) = failed_checks(run(references=references, findings=[VIOLATED]))
     assert (check.text, check.example) == ("5 rows violate: {rows} of x", "")
     assert failed_checks(run(references=references)) == [], "the guard does not check references"
 
@@ -99,6 +109,8 @@ def test_small_drop_needs_no_confirmation() -> None:
 
 
 def test_summary_counts_the_findings() -> None:
-    held = run(findings=[rows_finding(2600, 1240), {"kind": "nulls", "resource": "members", "column": "EMAIL"}])
+    held = run(
+        findings=[rows_finding(2600, 1240), {"kind": "nulls", "resource": "members", "detail": "", "column": "EMAIL"}]
+    )
     assert summary(held) == "Member Details: \N{MINUS SIGN}1,360 (\N{MINUS SIGN}52.3 %) rows. 1 more."
     assert summary(run()) == ""
