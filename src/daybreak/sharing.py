@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
 from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.authorization import require
+from daybreak.access.authorization import require_own
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
 from daybreak.catalogue.stored_columns import resource_at
@@ -25,10 +25,11 @@ from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
 from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
-from daybreak.state.stores import Stores
 
 SHARING_PATH = "/sharing/v1"
 SCHEMA_NAME = "daybreak"
+PROFILE_NAME = "daybreak.share"
+"""Name of the profile files, with which clients open a share."""
 _CURRENT = TableVersion()
 _QUERIED = "table.queried"
 """Action of queries in the audit trail."""
@@ -57,6 +58,21 @@ class Query:
     refresh_token: str | None = None
 
 
+class ShareProfile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Profile file, version 1. Without an expiration time the token does not expire."""
+
+    share_credentials_version: int
+    endpoint: str
+    bearer_token: str
+    expiration_time: str | None = None
+
+
+def share_profile(base_url: str, secret: str, expires_at: datetime | None) -> bytes:
+    """Return the profile of an API token as JSON."""
+    expiration_time = None if expires_at is None else f"{expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return msgspec.json.encode(ShareProfile(1, base_url + SHARING_PATH, secret, expiration_time))
+
+
 class SharedFile(msgspec.Struct, frozen=True):
     """A file of a table, and a signed link to it."""
 
@@ -74,18 +90,9 @@ class QueryResult:
     files: tuple[SharedFile, ...]
 
 
-def require_share(principal: Principal, share: str) -> str:
-    """Return the `client_id` of a share. Raises the same NotFound for foreign and unknown shares, or Forbidden."""
-    client_id = principal.account.client_id
-    if share.lower() != client_id:
-        raise NotFound("There is no such share, or this token does not give access to it.")
-    require(principal, "download", client_id)
-    return client_id
-
-
 def require_schema(principal: Principal, share: str, schema: str) -> str:
     """Return the `client_id` of a share that has the schema. Raises NotFound, Forbidden."""
-    client_id = require_share(principal, share)
+    client_id = require_own(principal, share, "share")
     if schema.lower() != SCHEMA_NAME:
         raise NotFound(f"There is no such schema. Use {SCHEMA_NAME}.")
     return client_id
@@ -201,16 +208,11 @@ def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat]:
 
 async def _not_kept(services: DownloadServices, client_id: str, table: str) -> InvalidRequest:
     """Return the error for a version without files, which names the versions that have some."""
-
-    def read(stores: Stores) -> list[int]:
-        kept = [snapshot.version for snapshot in stores.snapshots.served() if snapshot.version is not None]
-        found = (stores.snapshots.table(client_id, table, TableVersion(number)) for number in sorted(kept))
-        return [each.version for each in found if each is not None]
-
-    kept = await services.state.aread(read)
+    kept = await services.state.aread(lambda stores: stores.snapshots.tables(client_id, table))
     if not kept:
         return InvalidRequest("No version of this table is kept.", code="version_not_kept")
     return InvalidRequest(
-        f"This version of the table is not kept. The oldest version is {kept[0]}, the current one is {kept[-1]}.",
+        f"This version of the table is not kept. The oldest version is {kept[0].version}, the current one is "
+        f"{kept[-1].version}.",
         code="version_not_kept",
     )

@@ -13,7 +13,7 @@ from daybreak.catalogue.stored_columns import RecordedColumns, resource_at
 from daybreak.domain.delta import Chain, Publication, ResourceDelta
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
-from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
+from daybreak.domain.snapshot import StoredFormat, TableFiles
 from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
 from daybreak.sharing import SharedFile, TableName, files_with_rows, recorded_query, require_table
 from daybreak.state.stores import Stores
@@ -130,15 +130,13 @@ async def _kept_tables(
     Versions begin at 1. Raises InvalidRequest, NotFound.
     """
 
-    def read(stores: Stores) -> tuple[set[int], dict[int, TableFiles | None]]:
-        snapshots = stores.snapshots
-        kept = {snapshot.version for snapshot in snapshots.served() if snapshot.version is not None}
-        needed = [number for number in kept if number >= wanted.first - 1]
-        return kept, {number: snapshots.table(client_id, table, TableVersion(number)) for number in needed}
+    def read(stores: Stores) -> tuple[set[int], dict[int, TableFiles]]:
+        kept = {snapshot.version for snapshot in stores.snapshots.served() if snapshot.version is not None}
+        return kept, {each.version: each for each in stores.snapshots.tables(client_id, table)}
 
     kept, tables = await services.state.aread(read)
     current = max(kept, default=0)
-    if not kept or (current in tables and tables[current] is None):
+    if not kept or (current >= wanted.first - 1 and current not in tables):
         raise await not_ready(services, client_id, services.clock())
     first, last = _range(max(wanted.first, 1), wanted.last, current)
     oldest = current
@@ -151,7 +149,7 @@ async def _kept_tables(
             f"current one is {current}. Query the table at version {oldest}, and continue after it.",
             code="version_not_kept",
         )
-    return first, [tables[number] for number in range(max(first - 1, 1), last + 1)]
+    return first, [tables.get(number) for number in range(max(first - 1, 1), last + 1)]
 
 
 def _difference(left: TableFiles | None, right: TableFiles | None) -> list[StoredFormat]:

@@ -44,7 +44,7 @@ FORMS = "application/x-www-form-urlencoded"
 
 def post_paths() -> list[str]:
     """Return the paths of POST routes for signed-in users, for North. Other parts of them are unknown ids."""
-    routes = dashboard_routes(create_dashboard_context(Mock(), Mock()))
+    routes = dashboard_routes(create_dashboard_context(Mock(), Mock(), Mock()))
     found = [
         re.sub(r"\{(\w+)\}", lambda part: NORTH if part[1] == "client_id" else str(uuid.uuid4()), route.path)
         for route in routes

@@ -78,7 +78,7 @@ def test_every_package_is_needed_by_another(document: str) -> None:
 
 def test_bundled_files_are_listed(components: dict[str, Any]) -> None:
     package = sbom.PACKAGE
-    folders = (package / "web/dashboard/static/vendor", package / "credentials/common_passwords")
+    folders = (package / "web/theme/static/vendor", package / "credentials/common_passwords")
     files: list[Path] = [path for folder in folders for path in folder.iterdir()]
     shipped = {path for path in files if "LICENSE" not in path.name and path.suffix != ".py"}
     shipped -= {path for path in files if path.name in {"SHA256SUMS", "__pycache__"}}

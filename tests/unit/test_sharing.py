@@ -12,6 +12,7 @@ import pytest
 from daybreak import sharing
 from daybreak.access import api_tokens
 from daybreak.access.audit_trail import AuditBuffer
+from daybreak.access.authorization import require_own
 from daybreak.access.link_rate import LinkRate
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.identity import Principal
@@ -101,11 +102,11 @@ def audited(services: DownloadServices, work: Coroutine[Any, Any, Any]) -> Corou
 
 def test_foreign_and_unknown_shares_get_the_same_error(instance: Instance) -> None:
     principal = principal_of(instance)
-    assert sharing.require_share(principal, ALPHA.upper()) == ALPHA
+    assert require_own(principal, ALPHA.upper(), "share") == ALPHA
     messages = set()
     for share in (BRAVO, FOREIGN, UNKNOWN, ""):
         with pytest.raises(NotFound) as caught:
-            sharing.require_share(principal, share)
+            require_own(principal, share, "share")
         messages.add((caught.value.code, caught.value.message))
     assert len(messages) == 1
 

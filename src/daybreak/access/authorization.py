@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from daybreak.access.allowed_networks import allows
-from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
+from daybreak.domain.errors import Forbidden, NotFound, RequestError, Unauthenticated
 from daybreak.domain.identity import (
     AccountStatus,
     Grant,
@@ -68,6 +68,18 @@ def require(principal: Principal, action: Action, client_id: str) -> None:
     fault = account_fault(principal.account, principal.grant, principal.session, "account", requirement)
     if fault is not None:
         raise fault
+
+
+def require_own(principal: Principal, name: str, kind: str) -> str:
+    """Return the `client_id` of a share or warehouse, which is named like it. `kind` is a word for the error.
+
+    Raises the same NotFound for foreign and unknown ones, and Forbidden if the principal may not download its files.
+    """
+    client_id = principal.account.client_id
+    if name.lower() != client_id:
+        raise NotFound(f"There is no such {kind}, or this token does not give access to it.")
+    require(principal, "download", client_id)
+    return client_id
 
 
 async def require_in_context(state: State, principal: Principal, action: Action, client_id: str) -> None:

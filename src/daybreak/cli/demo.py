@@ -249,7 +249,7 @@ def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]
 def _print_welcome(prepared: _PreparedDemo) -> None:
     from daybreak.credentials.totp import manual_key
     from daybreak.demo.emails import OWNER_EMAIL
-    from daybreak.web.curl_commands import download_command, save_token_command
+    from daybreak.web.api.curl_commands import download_command, save_token_command
 
     base, owner = prepared.settings.base_url, prepared.directory.seat(OWNER_EMAIL)
     client_id = owner.client_ids[0]

@@ -14,6 +14,11 @@ from daybreak.domain.run_report import RunProgress, RunReport
 _CLOCK_TOLERANCE = timedelta(minutes=1)
 
 
+def milliseconds(instant: datetime) -> int:
+    """Return a time in milliseconds since 1970, as table formats have it."""
+    return int(instant.timestamp() * 1000)
+
+
 class SnapshotState(StrEnum):
     """building -> complete -> published -> retired; or held, discarded, failed."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -11,6 +10,7 @@ import msgspec
 
 from daybreak.catalogue.columns import Column, field_id
 from daybreak.domain.delta import Publication
+from daybreak.domain.snapshot import milliseconds
 from daybreak.iceberg.manifests import DataFile, manifest, manifest_list, manifest_list_name, schema_of
 
 ICEBERG_FOLDER = "iceberg/"
@@ -129,8 +129,3 @@ def _snapshot(table: Table, version: KeptVersion, schema_id: int, parent: KeptVe
         "summary": {name: str(value) for name, value in summary.items()},
         "schema-id": schema_id,
     }
-
-
-def milliseconds(instant: datetime) -> int:
-    """Return a time in milliseconds since 1970."""
-    return int(instant.timestamp() * 1000)

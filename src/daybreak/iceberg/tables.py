@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from daybreak.access.authorization import require
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import Publication
 from daybreak.domain.errors import NotFound
-from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.downloads import DownloadServices, not_ready
 from daybreak.iceberg.manifests import DataFile
@@ -16,15 +14,6 @@ from daybreak.state.manifests import PARQUET
 from daybreak.state.stores import Stores
 
 NAMESPACE = "daybreak"
-
-
-def require_warehouse(principal: Principal, warehouse: str) -> str:
-    """Return the `client_id` of a warehouse. Raises the same NotFound for foreign and unknown ones, or Forbidden."""
-    client_id = principal.account.client_id
-    if warehouse.lower() != client_id:
-        raise NotFound("There is no such warehouse, or this token does not give access to it.")
-    require(principal, "download", client_id)
-    return client_id
 
 
 def require_table(name: str) -> None:

@@ -61,6 +61,10 @@ class DirectoryStore(Store):
             ),
         )
 
+    def account(self, client_id: str) -> Account | None:
+        row = self._execute(sa.select(*ACCOUNT_COLUMNS).where(accounts.c.client_id == client_id)).first()
+        return None if row is None else account_of(row)
+
     def sync_status(self) -> SyncStatus | None:
         """Return the status of the latest synchronization, None before the first one."""
         return self._first(sa.select(*columns_of(SyncStatus, directory_syncs)), SyncStatus)

@@ -43,7 +43,9 @@ _IS_SERVED = sa.and_(
 )
 
 
-def _file_query(origin: sa.FromClause, *where: Any, columns: Sequence[Any] = _TABLE_COLUMNS) -> PreparedRead:
+def _file_query(
+    origin: sa.FromClause, *where: Any, columns: Sequence[Any] = _TABLE_COLUMNS, order_by: Sequence[Any] = ()
+) -> PreparedRead:
     fence = snapshots.c.fence
     client_id: sa.BindParameter[str] = sa.bindparam("client_id")
     resource: sa.BindParameter[str] = sa.bindparam("resource")
@@ -57,6 +59,7 @@ def _file_query(origin: sa.FromClause, *where: Any, columns: Sequence[Any] = _TA
         columns,
         _IS_SERVED,
         *where,
+        order_by=order_by,
     )
 
 
@@ -74,6 +77,7 @@ def _numbered(version: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) ->
 
 
 _LAST_FILE = _numbered(sa.func.max(snapshots.c.version), snapshots.c.published_at <= _PUBLISHED_AT)
+_KEPT_TABLES = _file_query(snapshots, order_by=[snapshots.c.version])
 _FIRST_FILE = _numbered(sa.func.min(snapshots.c.version), snapshots.c.published_at >= _PUBLISHED_AT)
 
 _INSERT_FILES = BulkInsert(snapshot_files)
@@ -191,14 +195,12 @@ class ManifestStore(Store):
             row = _FIRST_FILE.first(self._connection, **values, at=instant_text(at.not_before))
         else:
             row = _CURRENT_TABLE.first(self._connection, **values)
-        if row is None:
-            return None
-        snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared, columns = row
-        formats = {} if own is None and shared is None else FORMATS.decode(own if own is not None else shared)
-        files = tuple(formats[name] for name in sorted(formats) if name == PARQUET)
-        if not files or any(file.statistics is None for file in files):
-            return None
-        return TableFiles(snapshot_id, instant_of(published_at), version, files, json_of(columns))
+        return None if row is None else _table_of(row)
+
+    def tables(self, client_id: str, resource: str) -> list[TableFiles]:
+        """Return the Parquet files of a resource of a Leader in each kept snapshot that `table` finds, oldest first."""
+        rows = _KEPT_TABLES.all(self._connection, client_id=client_id, resource=resource)
+        return [table for table in map(_table_of, rows) if table is not None]
 
     def leader_known(self, snapshot_id: str, client_id: str) -> bool:
         """Return whether the snapshot has the Leader."""
@@ -392,3 +394,13 @@ class ManifestStore(Store):
         walk = walk.union_all(sa.select(following).select_from(walk).where(walk.c.resource.is_not(None)))
         names = self._connection.execute(sa.select(walk.c.resource).where(walk.c.resource.is_not(None))).scalars()
         return sorted(names)
+
+
+def _table_of(row: Sequence[Any]) -> TableFiles | None:
+    """Return the table of a row of _TABLE_COLUMNS, None without Parquet files with statistics."""
+    snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared, columns = row
+    formats = {} if own is None and shared is None else FORMATS.decode(own if own is not None else shared)
+    stored = formats.get(PARQUET)
+    if stored is None or stored.statistics is None:
+        return None
+    return TableFiles(snapshot_id, instant_of(published_at), version, (stored,), json_of(columns))

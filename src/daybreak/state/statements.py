@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -49,13 +49,21 @@ class PreparedRead:
     """
 
     def __init__(
-        self, source: sa.FromClause, columns: Sequence[sa.ColumnElement[Any]], *where: sa.ColumnElement[bool]
+        self,
+        source: sa.FromClause,
+        columns: Sequence[sa.ColumnElement[Any]],
+        *where: sa.ColumnElement[bool],
+        order_by: Sequence[sa.ColumnElement[Any]] = (),
     ) -> None:
-        self._select = sa.select(*columns).select_from(source).where(*where)
+        self._select = sa.select(*columns).select_from(source).where(*where).order_by(*order_by)
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def first(self, connection: sa.Connection, **values: str) -> Sequence[Any] | None:
         """Return the first row, or None."""
+        return next(iter(self.all(connection, **values)), None)
+
+    def all(self, connection: sa.Connection, **values: str) -> Iterable[Sequence[Any]]:
+        """Return all rows."""
         dialect = connection.dialect
         text = self._texts.get(dialect.name)
         if text is None:
@@ -63,10 +71,9 @@ class PreparedRead:
         sql, names = text
         if dialect.name == "sqlite":
             driver: Any = connection.connection.dbapi_connection
-            row: Sequence[Any] | None = driver.execute(sql, [values[name] for name in names]).fetchone()
-            return row
-        row_text: str | None = connection.exec_driver_sql(sql, values).scalar()
-        return None if row_text is None else json_of(row_text)
+            rows: list[Sequence[Any]] = driver.execute(sql, [values[name] for name in names]).fetchall()
+            return rows
+        return map(json_of, connection.exec_driver_sql(sql, values).scalars())
 
     def _compile(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:
         select = self._select

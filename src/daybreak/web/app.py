@@ -26,7 +26,7 @@ from daybreak.web.dashboard.routes import dashboard_routes
 from daybreak.web.doors.iceberg.routes import iceberg_routes
 from daybreak.web.doors.s3.routes import s3_routes
 from daybreak.web.doors.sharing.routes import sharing_routes
-from daybreak.web.errors import exception_handlers
+from daybreak.web.exception_handlers import exception_handlers
 from daybreak.web.file_sender import FileSender
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.middleware.access_log import AccessLogMiddleware
@@ -42,6 +42,7 @@ from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.services import Services
 from daybreak.web.streams import Streams
+from daybreak.web.theme.assets import load_assets
 
 BODY_LIMIT_BYTES = 16 * 1024
 QUERY_LIMIT_BYTES = 1024 * 1024
@@ -55,7 +56,8 @@ def create_app(services: Services, background: Background) -> Application:
     guard, probe = DigestGuard(), ReadinessProbe(services)
     sender = FileSender(services, guard)
     streams = Streams()
-    dashboard = create_dashboard_context(services, streams)
+    assets = load_assets(services.settings.base_path)
+    dashboard = create_dashboard_context(services, assets, streams)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -83,7 +85,7 @@ def create_app(services: Services, background: Background) -> Application:
             *sharing_routes(services),
             *iceberg_routes(services),
             *s3_routes(services, sender),
-            *description_routes(dashboard, api),
+            *description_routes(services.settings, assets, api),
             *dashboard_routes(dashboard),
         ],
         middleware=middleware(services.settings),

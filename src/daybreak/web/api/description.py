@@ -18,11 +18,12 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.catalogue.table_ddl import DIALECTS, create_tables
 from daybreak.catalogue.table_schema import DataPackage, data_package
 from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
+from daybreak.settings import Settings
 from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, PAGES, render_docs_pages
 from daybreak.web.api.openapi import openapi_document
 from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, Parameter, ResponseType
-from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.http.negotiation import accepts_gzip
+from daybreak.web.theme.assets import Assets
 
 _TEXT = "text/plain"
 _EXAMPLE_TABLE = """\
@@ -98,16 +99,15 @@ GET_DOCS_PAGE = Operation(
 )
 
 
-def description_routes(dashboard: DashboardContext, routes: Sequence[ApiRoute]) -> list[ApiRoute]:
+def description_routes(settings: Settings, assets: Assets, routes: Sequence[ApiRoute]) -> list[ApiRoute]:
     """Return the routes that describe the given routes and themselves."""
-    return _DescriptionEndpoints(dashboard, routes).routes
+    return _DescriptionEndpoints(settings, assets, routes).routes
 
 
 class _DescriptionEndpoints:
     """Endpoints of the descriptions, which are generated once because they depend only on the settings."""
 
-    def __init__(self, dashboard: DashboardContext, routes: Sequence[ApiRoute]) -> None:
-        settings = dashboard.services.settings
+    def __init__(self, settings: Settings, assets: Assets, routes: Sequence[ApiRoute]) -> None:
         self.routes = [
             ApiRoute("/download/v1/schema", self.schema, GET_SCHEMA),
             ApiRoute("/openapi.json", self.openapi, GET_OPENAPI),
@@ -117,7 +117,7 @@ class _DescriptionEndpoints:
         document = openapi_document(settings, [*routes, *self.routes])
         self._schema = _Text.of(msgspec.json.encode(data_package(settings.snapshot.formats)), "application/json")
         self._openapi = _Text.of(msgspec.json.encode(document), "application/json")
-        pages = render_docs_pages(dashboard, document)
+        pages = render_docs_pages(settings, assets, document)
         self._docs = {path: _Text.of(content, "text/html") for path, content in pages.items()}
 
     async def schema(self, request: Request) -> Response:

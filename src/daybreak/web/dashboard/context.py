@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import time
 from pathlib import Path
 from typing import TypeVar
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment
 
 from daybreak.domain.identity import SecondFactorPolicy
 from daybreak.web.dashboard import formatting
-from daybreak.web.dashboard.assets import Asset, load_assets
 from daybreak.web.fair_queue import FairQueue, in_thread
 from daybreak.web.services import Services
 from daybreak.web.streams import Streams
+from daybreak.web.theme.assets import Assets
+from daybreak.web.theme.templates import templates_in
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class DashboardContext:
 
     services: Services
     templates: Environment
-    assets: Mapping[str, Asset]
+    assets: Assets
     streams: Streams
     tasks: FairQueue = field(
         default_factory=lambda: FairQueue(
@@ -63,10 +64,6 @@ class DashboardContext:
         """`publish_at` as text: `04:00 UTC`."""
         return f"{self.publish_at:%H:%M} UTC"
 
-    def asset_url(self, name: str) -> str:
-        """Return the URL of a stylesheet, script or image; it contains the content's digest."""
-        return f"{self.root}/dashboard/static/{self.assets[name].digest}/{name}"
-
     async def run_task(self, account: str, task: Callable[[], T]) -> T:
         """Run a task that takes long in a thread. At most two run at the same time per worker.
 
@@ -76,15 +73,8 @@ class DashboardContext:
             return await in_thread(task)
 
 
-def create_dashboard_context(services: Services, streams: Streams) -> DashboardContext:
-    """Return a context with loaded templates and assets."""
-    templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=select_autoescape(default=True, default_for_string=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+def create_dashboard_context(services: Services, assets: Assets, streams: Streams) -> DashboardContext:
+    """Return a context with loaded templates."""
+    templates = templates_in(Path(__file__).parent)
     templates.filters.update(formatting.TEMPLATE_FILTERS)
-    return DashboardContext(services, templates, load_assets(), streams)
+    return DashboardContext(services, templates, assets, streams)

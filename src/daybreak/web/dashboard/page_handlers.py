@@ -21,7 +21,13 @@ from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import read_form
 from daybreak.web.dashboard.once import process_once
 from daybreak.web.dashboard.outcome import PageOutcome
-from daybreak.web.dashboard.page_request import PageRequest, load_page_request, read_page_form, require_operator
+from daybreak.web.dashboard.page_request import (
+    PageRequest,
+    form_page,
+    load_page_request,
+    read_page_form,
+    require_operator,
+)
 from daybreak.web.dashboard.policy import Policy
 from daybreak.web.dashboard.rendering import is_partial, local_path, redirect
 from daybreak.web.fair_queue import while_connected
@@ -155,12 +161,10 @@ def _redirect_to_sign_in(
         if required.had_session:
             query["ended"] = "idle" if required.idle else "yes"
         return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
-    path = local_path(dashboard, request)
-    if policy.return_to:
-        folder = "/".join(path.split("/", 3)[:3])
-        path = f"{folder}/{policy.return_to.format(**request.path_params)}"
+    folder = local_path(dashboard, request).split("/", 3)[2]
     kept = urlencode({**_kept_fields(form), "done": "nothing-saved"})
-    query = {"next": f"{path}?{kept}", "ended": "idle-form" if required.idle else "form"}
+    next_path = f"/dashboard/{folder}/{form_page(dashboard, request, policy)}?{kept}"
+    query = {"next": next_path, "ended": "idle-form" if required.idle else "form"}
     return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
 
 

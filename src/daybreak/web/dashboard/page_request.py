@@ -125,9 +125,12 @@ class PageRequest:
 
     def form_path(self, /, **query: str) -> str:
         """Return the path of the page whose form was sent."""
-        if self.policy.return_to:
-            return self.path(self.policy.return_to.format(**self.request.path_params), **query)
-        return self.path(local_path(self.dashboard, self.request).split("/", 3)[3], **query)
+        return self.path(form_page(self.dashboard, self.request, self.policy), **query)
+
+
+def form_page(dashboard: DashboardContext, request: Request, policy: Policy) -> str:
+    """Return the last part of that path, which follows the account or `operator`."""
+    return policy.return_to.format(**request.path_params) or local_path(dashboard, request).split("/", 3)[3]
 
 
 async def load_page_request(dashboard: DashboardContext, request: Request, policy: Policy) -> PageRequest:

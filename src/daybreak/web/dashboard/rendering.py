@@ -34,7 +34,7 @@ def render_template(
     """Render a template to a response that browsers do not store. Compress it if the browser accepts gzip."""
     text = dashboard.templates.get_template(template).render(
         {
-            "asset": dashboard.asset_url,
+            "asset": dashboard.assets.url,
             "root": dashboard.root,
             "now": dashboard.services.clock(),
             "publish_time": dashboard.publish_time,

@@ -6,13 +6,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import chain
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak.web.dashboard.accounts import handlers as accounts
 from daybreak.web.dashboard.activity import handlers as activity
-from daybreak.web.dashboard.assets import asset_response
 from daybreak.web.dashboard.connect import handlers as connect
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.files import handlers as files
@@ -52,7 +50,7 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
     """Return the routes below /dashboard, and the redirect from `/`."""
     page = PageRoutes(dashboard)
     return [
-        _asset_route(dashboard),
+        Route("/dashboard/static/{digest}/{name}", dashboard.assets.response),
         *_public_routes(page),
         *_operator_routes(page),
         *_people_routes(page),
@@ -63,13 +61,6 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
         *_webhook_routes(page),
         *_account_routes(page),
     ]
-
-
-def _asset_route(dashboard: DashboardContext) -> Route:
-    async def asset(request: Request) -> Response:
-        return asset_response(dashboard.assets, request)
-
-    return Route("/dashboard/static/{digest}/{name}", asset)
 
 
 def _public_routes(page: PageRoutes) -> list[PageRoute]:

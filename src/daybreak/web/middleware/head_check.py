@@ -7,7 +7,7 @@ import re
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, RequestError
-from daybreak.web.error_responses import error_response
+from daybreak.web.errors import error_response
 from daybreak.web.request_state import record_refusal
 
 # RFC 9110 §4.1 recommends at least 8,000 octets.

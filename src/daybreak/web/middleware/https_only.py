@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.domain.errors import Forbidden
-from daybreak.web.error_responses import error_response
+from daybreak.web.errors import error_response
 from daybreak.web.request_state import client_of, record_refusal
 
 # Used by health checks on the same machine.

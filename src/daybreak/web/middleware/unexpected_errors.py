@@ -8,7 +8,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daybreak.domain.errors import DaybreakError
-from daybreak.web.error_responses import error_response
+from daybreak.web.errors import error_response
 from daybreak.web.middleware.access_log import logged_path
 from daybreak.web.request_state import request_id_of
 

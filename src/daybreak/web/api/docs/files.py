@@ -10,7 +10,7 @@ from daybreak.catalogue.column_examples import example_of
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.web.curl_commands import HEADER_FILE, download_command, file_url
+from daybreak.web.api.curl_commands import HEADER_FILE, download_command, file_url
 
 _QUOTED = frozenset({ColumnType.UUID, ColumnType.TEXT})
 _EXAMPLE_ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"

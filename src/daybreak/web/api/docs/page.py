@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, FileSystemLoader
 from markupsafe import Markup, escape
 
 from daybreak.catalogue.formats import format_named
 from daybreak.settings import Settings
-from daybreak.sharing import SHARING_PATH
+from daybreak.sharing import PROFILE_NAME, SHARING_PATH
+from daybreak.web.api.curl_commands import ENTER_TOKEN_COMMAND, save_token_command
 from daybreak.web.api.docs.files import file_sections
 from daybreak.web.api.docs.help import help_topics
 from daybreak.web.api.docs.samples import problem_sample
 from daybreak.web.api.docs.sections import Sections
-from daybreak.web.curl_commands import ENTER_TOKEN_COMMAND, save_token_command
-from daybreak.web.dashboard.context import DashboardContext
-from daybreak.web.share_profile import PROFILE_NAME
+from daybreak.web.theme.assets import Assets
+from daybreak.web.theme.templates import templates_in
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -50,19 +49,16 @@ PAGES = (
 )
 
 
-def render_docs_pages(dashboard: DashboardContext, document: Mapping[str, Any]) -> dict[str, bytes]:
-    """Render the pages in the style of the dashboard, and return them by path. The first is the OpenAPI document."""
-    own_templates = FileSystemLoader(Path(__file__).parent)
-    assert dashboard.templates.loader is not None
-    templates = dashboard.templates.overlay(loader=ChoiceLoader([own_templates, dashboard.templates.loader]))
-    settings = dashboard.services.settings
+def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str, Any]) -> dict[str, bytes]:
+    """Render the pages, and return them by path. `document` is the OpenAPI document."""
+    templates = templates_in(Path(__file__).parent)
     shared: dict[str, object] = {
-        "asset": dashboard.asset_url,
+        "asset": assets.url,
         "code": mark_code,
         "json": highlight_json,
-        "root": dashboard.root,
+        "root": settings.base_path,
         "contact": settings.operator_contact,
-        "publish_time": dashboard.publish_time,
+        "publish_time": f"{settings.snapshot.publish_at:%H:%M} UTC",
         "pages": [(page.path, page.label) for page in PAGES],
         **_api_variables(settings, document),
         "files": file_sections(settings.base_url, settings.snapshot.formats),

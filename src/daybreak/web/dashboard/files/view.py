@@ -9,7 +9,7 @@ from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.web.curl_commands import HEADER_FILE, download_command, file_url
+from daybreak.web.api.curl_commands import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.archive import EXCEL
 from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.source_rows import verify_command

@@ -136,8 +136,8 @@ async def _change(page: PageRequest, account: Account, work: Callable[[Stores], 
 
 
 async def _requested_account(page: PageRequest) -> Account:
-    client_id, directory = page.request.path_params["account_id"], await load_directory(page)
-    account = next((each for each in directory.accounts if each.client_id == client_id), None)
+    client_id = page.request.path_params["account_id"]
+    account = await page.dashboard.services.state.aread(lambda stores: stores.directory.account(client_id))
     if account is None:
         raise NotFound("No such account.")
     return account

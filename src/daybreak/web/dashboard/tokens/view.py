@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -12,10 +13,10 @@ from daybreak.credentials.s3_keys import static_key
 from daybreak.domain.counts import format_count
 from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
+from daybreak.sharing import PROFILE_NAME, share_profile
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.tokens.examples import FirstRequest, example_format
 from daybreak.web.dashboard.tokens.recipes import recipes_of
-from daybreak.web.share_profile import PROFILE_NAME, profile_data_url, share_profile
 
 DEFAULT_EXPIRY = "90"
 EXPIRIES: Mapping[str, tuple[str, timedelta | None]] = {
@@ -125,4 +126,6 @@ def _profile_url(page: PageRequest, created: NewToken) -> str:
     settings = page.dashboard.services.settings
     if not settings.sharing.enabled:
         return ""
-    return profile_data_url(share_profile(settings.base_url, created.secret, created.token.expires_at))
+    profile = share_profile(settings.base_url, created.secret, created.token.expires_at)
+    # A data URL (RFC 2397) needs no second request.
+    return f"data:application/json;base64,{base64.b64encode(profile).decode()}"

@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daybreak.access.authorization import require_own
 from daybreak.attached_files import REGION, issue_session_key
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
-from daybreak.iceberg.metadata import Table, metadata, milliseconds
-from daybreak.iceberg.tables import NAMESPACE, load_table, require_table, require_warehouse
+from daybreak.domain.snapshot import milliseconds
+from daybreak.iceberg.metadata import Table, metadata
+from daybreak.iceberg.tables import NAMESPACE, load_table, require_table
 from daybreak.sharing import recorded_query
 from daybreak.web.api.authentication import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
@@ -68,7 +70,8 @@ class _CatalogEndpoints:
 
     async def config(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        client_id = require_warehouse(principal, request.query_params.get("warehouse", principal.account.client_id))
+        warehouse = request.query_params.get("warehouse", principal.account.client_id)
+        client_id = require_own(principal, warehouse, "warehouse")
         return _json({"defaults": {}, "overrides": {"prefix": client_id}, "endpoints": _ENDPOINTS})
 
     async def token(self, request: Request) -> Response:
@@ -126,7 +129,7 @@ class _CatalogEndpoints:
 
     async def _warehouse(self, request: Request) -> Principal:
         principal = await token_principal(request, self._services)
-        require_warehouse(principal, request.path_params["prefix"])
+        require_own(principal, request.path_params["prefix"], "warehouse")
         return principal
 
     async def _namespace(self, request: Request) -> Principal:

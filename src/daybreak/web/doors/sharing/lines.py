@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from daybreak.catalogue.resources import Resource
-from daybreak.domain.snapshot import StoredFormat, TableFiles
+from daybreak.domain.snapshot import StoredFormat, TableFiles, milliseconds
 from daybreak.downloads import marked_link
 from daybreak.sharing import QueryResult, SharedFile
 from daybreak.table_changes import ChangesResult, History
@@ -113,11 +113,6 @@ def end_line(files: Sequence[SharedFile], refresh_token: str | None) -> dict[str
     token = {} if refresh_token is None else {"refreshToken": refresh_token}
     expiry = {"minUrlExpirationTimestamp": min(milliseconds(file.expires_at) for file in files)} if files else {}
     return {"endStreamAction": token | expiry}
-
-
-def milliseconds(instant: datetime) -> int:
-    """Return a time in milliseconds since 1970."""
-    return int(instant.timestamp() * 1000)
 
 
 def _statistics(resource: Resource, stored: StoredFormat) -> str:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak import sharing, table_changes
+from daybreak.access.authorization import require_own
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import SHARING_PATH, SharedFile
@@ -73,17 +74,17 @@ class _SharingEndpoints:
 
     async def list_shares(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        client_id = sharing.require_share(principal, principal.account.client_id)
+        client_id = require_own(principal, principal.account.client_id, "share")
         return self._page(request, [objects.share(client_id)])
 
     async def get_share(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        client_id = sharing.require_share(principal, request.path_params["share"])
+        client_id = require_own(principal, request.path_params["share"], "share")
         return _json({"share": objects.share(client_id)})
 
     async def list_schemas(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        client_id = sharing.require_share(principal, request.path_params["share"])
+        client_id = require_own(principal, request.path_params["share"], "share")
         return self._page(request, [objects.schema(client_id)])
 
     async def list_tables(self, request: Request) -> Response:
@@ -94,7 +95,7 @@ class _SharingEndpoints:
 
     async def list_all_tables(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
-        client_id = sharing.require_share(principal, request.path_params["share"])
+        client_id = require_own(principal, request.path_params["share"], "share")
         return self._page(request, objects.tables(client_id))
 
     async def version(self, request: Request) -> Response:

@@ -48,15 +48,42 @@ class Asset:
     digest: str
 
 
-def load_assets() -> dict[str, Asset]:
-    """Return every asset by name."""
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """Assets by name. `root` is the path part of `base_url`."""
+
+    by_name: Mapping[str, Asset]
+    root: str
+
+    def url(self, name: str) -> str:
+        """Return the URL of an asset; it contains the digest of the content."""
+        return f"{self.root}/dashboard/static/{self.by_name[name].digest}/{name}"
+
+    async def response(self, request: Request) -> Response:
+        """Return the asset in the path, or 404 if the name is unknown or the digest is another version's."""
+        asset = self.by_name.get(request.path_params["name"])
+        if asset is None or asset.digest != request.path_params["digest"]:
+            return Response("not found\n", 404, media_type="text/plain", headers={"Cache-Control": "no-store"})
+        compressed = accepts_gzip(request.headers.getlist("accept-encoding"))
+        headers = {
+            "Cache-Control": "public, max-age=31536000, immutable",
+            "Vary": "Accept-Encoding",
+            "X-Content-Type-Options": "nosniff",
+        }
+        if compressed:
+            headers["Content-Encoding"] = "gzip"
+        return Response(asset.compressed if compressed else asset.content, headers=headers, media_type=asset.media_type)
+
+
+def load_assets(root: str) -> Assets:
+    """Read every asset."""
     assets = {}
     for name, (path, media_type) in _FILES.items():
         assets[name] = _asset(name, media_type, (_FOLDER / path).read_bytes())
     for state, color in _STATE_COLORS.items():
         name = f"favicon-{state}.svg"
         assets[name] = _asset(name, "image/svg+xml", _state_icon(assets["favicon.svg"].content, color))
-    return assets
+    return Assets(assets, root)
 
 
 def _asset(name: str, media_type: str, content: bytes) -> Asset:
@@ -68,19 +95,3 @@ def _state_icon(icon: bytes, color: str) -> bytes:
     """Return the icon with a gray sun and a badge, so that a browser tab shows the state of the publication."""
     badge = f'<circle cx="23.5" cy="8.5" r="8" fill="{color}" stroke="#fff" stroke-width="1.5"/></svg>'
     return icon.replace(b"#f2913d", b"#9aa3b5").replace(b"</svg>", badge.encode())
-
-
-def asset_response(assets: Mapping[str, Asset], request: Request) -> Response:
-    """Return the asset in the path, or 404 if the name is unknown or the digest is another version's."""
-    asset = assets.get(request.path_params["name"])
-    if asset is None or asset.digest != request.path_params["digest"]:
-        return Response("not found\n", 404, media_type="text/plain", headers={"Cache-Control": "no-store"})
-    compressed = accepts_gzip(request.headers.getlist("accept-encoding"))
-    headers = {
-        "Cache-Control": "public, max-age=31536000, immutable",
-        "Vary": "Accept-Encoding",
-        "X-Content-Type-Options": "nosniff",
-    }
-    if compressed:
-        headers["Content-Encoding"] = "gzip"
-    return Response(asset.compressed if compressed else asset.content, headers=headers, media_type=asset.media_type)

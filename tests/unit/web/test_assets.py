@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
-from daybreak.web.dashboard.assets import asset_response, load_assets
+from daybreak.web.theme.assets import load_assets
 
-DASHBOARD = Path("src/daybreak/web/dashboard")
+WEB = Path("src/daybreak/web")
 
 
-@pytest.mark.parametrize("folder", [DASHBOARD / "static" / "vendor", Path("tests/vendored")])
+@pytest.mark.parametrize("folder", [WEB / "theme" / "static" / "vendor", Path("tests/vendored")])
 def test_vendored_files_match_their_checksums(project_folder: Path, folder: Path) -> None:
     lines = (project_folder / folder / "SHA256SUMS").read_text().splitlines()
     assert len(lines) >= 2
@@ -23,7 +23,7 @@ def test_vendored_files_match_their_checksums(project_folder: Path, folder: Path
 
 
 def test_assets_are_compressed_and_named_by_digest() -> None:
-    assets = load_assets()
+    assets = load_assets("").by_name
     assert {"daybreak.css", "daybreak.js", "htmx.js"} <= set(assets)
     for asset in assets.values():
         assert gzip.decompress(asset.compressed) == asset.content
@@ -34,18 +34,18 @@ def test_assets_are_compressed_and_named_by_digest() -> None:
 @pytest.mark.parametrize(
     ("accepted", "compressed"), [("gzip, br", True), ("*;q=0, gzip", True), ("gzip;q=0", False), ("identity", False)]
 )
-def test_asset_is_compressed_if_gzip_is_accepted(accepted: str, compressed: bool) -> None:
-    assets = load_assets()
-    asset = assets["daybreak.css"]
+async def test_asset_is_compressed_if_gzip_is_accepted(accepted: str, compressed: bool) -> None:
+    assets = load_assets("")
+    asset = assets.by_name["daybreak.css"]
     parameters = {"name": asset.name, "digest": asset.digest}
     headers = [(b"accept-encoding", accepted.encode())]
-    response = asset_response(assets, Request({"type": "http", "headers": headers, "path_params": parameters}))
+    response = await assets.response(Request({"type": "http", "headers": headers, "path_params": parameters}))
     assert response.body == (asset.compressed if compressed else asset.content)
     assert response.headers.get("content-encoding") == ("gzip" if compressed else None)
 
 
 def test_templates_have_no_inline_code_and_no_other_host(project_folder: Path) -> None:
-    templates = sorted((project_folder / DASHBOARD).rglob("*.html"))
+    templates = sorted((project_folder / WEB / "dashboard").rglob("*.html"))
     assert len(templates) > 20
     for template in templates:
         text = template.read_text(encoding="utf-8")

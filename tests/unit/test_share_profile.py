@@ -1,12 +1,11 @@
 """Profile files of Delta Sharing."""
 
-import base64
 import io
 from datetime import UTC, datetime
 
 from delta_sharing.protocol import DeltaSharingProfile
 
-from daybreak.web.share_profile import profile_data_url, share_profile
+from daybreak.sharing import share_profile
 
 
 def test_python_client_reads_a_profile() -> None:
@@ -18,8 +17,3 @@ def test_python_client_reads_a_profile() -> None:
     assert (read.bearer_token, read.expiration_time) == ("service_api_x", "2026-11-24T04:00:00Z")
     lasting = DeltaSharingProfile.read_from_file(io.BytesIO(share_profile("https://x.example", "y", None)))
     assert lasting.expiration_time is None
-
-
-def test_data_url_contains_the_profile() -> None:
-    kind, _, encoded = profile_data_url(b"{}").partition(",")
-    assert (kind, base64.b64decode(encoded)) == ("data:application/json;base64", b"{}")

@@ -1,0 +1,1 @@
+"""Styles, icons and templates that the dashboard and the documentation pages share."""
