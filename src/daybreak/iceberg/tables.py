@@ -10,7 +10,7 @@ from daybreak.domain.snapshot import ManifestEntry
 from daybreak.downloads import DownloadServices, not_ready
 from daybreak.iceberg.manifests import DataFile
 from daybreak.iceberg.metadata import KeptVersion, Table
-from daybreak.state.manifests import PARQUET
+from daybreak.state.manifest_entries import PARQUET
 from daybreak.state.stores import Stores
 
 NAMESPACE = "daybreak"

@@ -8,19 +8,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.domain.counts import format_count
-from daybreak.state.columns import KEY, Instant
-from daybreak.state.schema import current_snapshot, metadata, snapshots
+from daybreak.state.schema import current_snapshot, snapshots
+from daybreak.state.service_tables import file_faults
 from daybreak.state.statements import Store, upsert
-
-# One row per kept snapshot with faults. `by_reading`: found by reading the files, not by their sizes alone.
-file_faults = sa.Table(
-    "file_faults",
-    metadata,
-    sa.Column("snapshot_id", KEY, primary_key=True),
-    sa.Column("files", sa.BigInteger, nullable=False),
-    sa.Column("since", Instant, nullable=False),
-    sa.Column("by_reading", sa.Boolean, nullable=False),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import structs
 
-from daybreak.domain.snapshot import ManifestEntry, Since, Snapshot, StoredFormat
+from daybreak.domain.snapshot import ManifestEntry, Since, Snapshot, StoredFormat, TableFiles
+from daybreak.state.columns import instant_of, json_of
 from daybreak.state.schema import snapshot_files, snapshots
 
 FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
 FORMATS_TEXT = sa.type_coerce(snapshot_files.c.formats, sa.Text)
+PARQUET = "parquet"
 ENTRY_COLUMNS = (
     snapshot_files.c.client_id,
     snapshot_files.c.resource,
@@ -29,6 +31,16 @@ def entry_of(row: Sequence[Any]) -> ManifestEntry:
     """Return the entry of a row of ENTRY_COLUMNS."""
     client_id, resource, rows, fingerprint, formats = row
     return ManifestEntry(client_id, resource, rows, fingerprint, FORMATS.decode(formats))
+
+
+def table_of(row: Sequence[Any]) -> TableFiles | None:
+    """Return the table of a row of `ManifestStore.table`, None without Parquet files with statistics."""
+    snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared, columns = row
+    formats = {} if own is None and shared is None else FORMATS.decode(own if own is not None else shared)
+    stored = formats.get(PARQUET)
+    if stored is None or stored.statistics is None:
+        return None
+    return TableFiles(snapshot_id, instant_of(published_at), version, (stored,), json_of(columns))
 
 
 def with_since(connection: sa.Connection, base: Snapshot, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

@@ -11,15 +11,22 @@ import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict, RunFenced
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, Snapshot, SnapshotState, TableFiles, TableVersion
-from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_of, json_text
-from daybreak.state.manifest_entries import ENTRY_COLUMNS, FORMATS, FORMATS_TEXT, as_replaced, entry_of, with_since
+from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
+from daybreak.state.manifest_entries import (
+    ENTRY_COLUMNS,
+    FORMATS,
+    FORMATS_TEXT,
+    as_replaced,
+    entry_of,
+    table_of,
+    with_since,
+)
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.signature_tables import snapshot_statements, statement_revisions
 from daybreak.state.statements import BulkInsert, PreparedRead, Store
 
 # Files without rows are the same for every Leader. Their entries have an empty client id.
 SHARED = ""
-PARQUET = "parquet"
 _PAGE = 2_000
 _DELETABLE = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
 
@@ -195,12 +202,12 @@ class ManifestStore(Store):
             row = _FIRST_FILE.first(self._connection, **values, at=instant_text(at.not_before))
         else:
             row = _CURRENT_TABLE.first(self._connection, **values)
-        return None if row is None else _table_of(row)
+        return None if row is None else table_of(row)
 
     def tables(self, client_id: str, resource: str) -> list[TableFiles]:
         """Return the Parquet files of a resource of a Leader in each kept snapshot that `table` finds, oldest first."""
         rows = _KEPT_TABLES.all(self._connection, client_id=client_id, resource=resource)
-        return [table for table in map(_table_of, rows) if table is not None]
+        return [table for table in map(table_of, rows) if table is not None]
 
     def leader_known(self, snapshot_id: str, client_id: str) -> bool:
         """Return whether the snapshot has the Leader."""
@@ -240,13 +247,10 @@ class ManifestStore(Store):
             found.setdefault(snapshot_id, {})[entry[0]] = entry_of((client_id, *entry))
         return found
 
-    def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
-        """Yield all entries, ordered by resource and client_id."""
-        return self._entries(snapshot_id, resource)
-
-    def _entries(
-        self, snapshot_id: str, resource: str | None, *conditions: sa.ColumnElement[bool]
+    def entries(
+        self, snapshot_id: str, resource: str | None = None, *conditions: sa.ColumnElement[bool]
     ) -> Iterator[ManifestEntry]:
+        """Yield the entries that satisfy the conditions, ordered by resource and client_id."""
         table = snapshot_files.c
         fence = self._fence_of(snapshot_id)
         for name in self._resources(snapshot_id) if resource is None else [resource]:
@@ -324,7 +328,7 @@ class ManifestStore(Store):
         # Filtered by the database: the kept snapshots have millions of entries.
         contains_folder = sa.or_(*(FORMATS_TEXT.contains(folder) for folder in folders))
         for snapshot_id in snapshot_ids:
-            for entry in self._entries(snapshot_id, None, contains_folder):
+            for entry in self.entries(snapshot_id, None, contains_folder):
                 for stored in entry.formats.values():
                     if stored.key.startswith(folders):
                         yield stored.key
@@ -394,13 +398,3 @@ class ManifestStore(Store):
         walk = walk.union_all(sa.select(following).select_from(walk).where(walk.c.resource.is_not(None)))
         names = self._connection.execute(sa.select(walk.c.resource).where(walk.c.resource.is_not(None))).scalars()
         return sorted(names)
-
-
-def _table_of(row: Sequence[Any]) -> TableFiles | None:
-    """Return the table of a row of _TABLE_COLUMNS, None without Parquet files with statistics."""
-    snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared, columns = row
-    formats = {} if own is None and shared is None else FORMATS.decode(own if own is not None else shared)
-    stored = formats.get(PARQUET)
-    if stored is None or stored.statistics is None:
-        return None
-    return TableFiles(snapshot_id, instant_of(published_at), version, (stored,), json_of(columns))

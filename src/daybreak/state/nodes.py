@@ -7,24 +7,9 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import KEY, Instant, Json
 from daybreak.state.records import values_of
-from daybreak.state.schema import metadata
+from daybreak.state.service_tables import nodes
 from daybreak.state.statements import Store, upsert
-
-nodes = sa.Table(
-    "nodes",
-    metadata,
-    sa.Column("node_id", KEY, primary_key=True),
-    sa.Column("host", sa.Text, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("started_at", Instant, nullable=False),
-    sa.Column("seen_at", Instant, nullable=False, index=True),
-    sa.Column("roles", Json, nullable=False),
-    # NULL for nodes of earlier versions.
-    sa.Column("keyring", sa.Text),
-)
-
 
 ALIVE_FOR = timedelta(minutes=2)
 """After its last heartbeat, a node counts as running. Heartbeats arrive every 15 seconds."""

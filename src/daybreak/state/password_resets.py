@@ -8,9 +8,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.domain.events import EventType
-from daybreak.state.columns import KEY, Instant
 from daybreak.state.records import values_of
-from daybreak.state.schema import metadata, seats
+from daybreak.state.schema import seats
+from daybreak.state.service_tables import password_resets
 from daybreak.state.statements import Store, upsert
 
 
@@ -27,18 +27,6 @@ class PasswordReset:
     email: str
     requested_at: datetime
     expires_at: datetime
-
-
-password_resets = sa.Table(
-    "password_resets",
-    metadata,
-    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("type", KEY, primary_key=True),
-    sa.Column("digest", KEY, nullable=False, unique=True),
-    sa.Column("email", sa.Text, nullable=False),
-    sa.Column("requested_at", Instant, nullable=False),
-    sa.Column("expires_at", Instant, nullable=False),
-)
 
 
 class PasswordResetStore(Store):

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from daybreak.domain.identity import Account, AccountStatus, ApiToken, BillingState, Device, Grant, Seat, Session
 from daybreak.state.columns import instant_of, instant_or_none, strings_of
-from daybreak.state.revoked_keys import revoked_keys
 from daybreak.state.schema import accounts, api_tokens, devices, grants, seats, sessions
+from daybreak.state.service_tables import revoked_keys
 
 
 def columns_of(kind: type[Any], table: sa.Table) -> tuple[sa.Column[Any], ...]:

@@ -6,13 +6,9 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import KEY, Instant
-from daybreak.state.schema import metadata
+from daybreak.state.service_tables import revoked_keys
 from daybreak.state.statements import PreparedRead, Store, upsert
 
-revoked_keys = sa.Table(
-    "revoked_keys", metadata, sa.Column("kid", KEY, primary_key=True), sa.Column("revoked_at", Instant, nullable=False)
-)
 _COUNT = PreparedRead(revoked_keys, [sa.func.count()])
 
 

@@ -7,9 +7,8 @@ from datetime import date, datetime
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import KEY, Instant
 from daybreak.state.records import columns_of, values_of
-from daybreak.state.schema import metadata
+from daybreak.state.service_tables import run_requests
 from daybreak.state.statements import Store
 
 
@@ -21,17 +20,6 @@ class RunRequest:
     requested_at: datetime
     requested_by: str
     day: date | None = None
-
-
-run_requests = sa.Table(
-    "run_requests",
-    metadata,
-    sa.Column("request_id", KEY, primary_key=True),
-    sa.Column("requested_at", Instant, nullable=False),
-    sa.Column("requested_by", sa.Text, nullable=False),
-    sa.Column("day", sa.Date),
-    sa.Column("taken_at", Instant),
-)
 
 
 class RunRequestStore(Store):

@@ -7,21 +7,9 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import KEY, Instant
 from daybreak.state.records import values_of
-from daybreak.state.schema import metadata
+from daybreak.state.service_tables import task_faults
 from daybreak.state.statements import Store, upsert
-
-# Tasks that failed and have not succeeded since.
-task_faults = sa.Table(
-    "task_faults",
-    metadata,
-    sa.Column("task", KEY, primary_key=True),
-    sa.Column("host", KEY, primary_key=True),
-    sa.Column("failures", sa.BigInteger, nullable=False),
-    sa.Column("failed_at", Instant, nullable=False),
-    sa.Column("error", sa.Text, nullable=False),
-)
 
 
 @dataclass(frozen=True, slots=True)

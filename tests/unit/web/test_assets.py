@@ -1,5 +1,6 @@
 """Static files: vendored content, compression, and templates that satisfy the content security policy."""
 
+import asyncio
 import gzip
 import hashlib
 import re
@@ -34,12 +35,13 @@ def test_assets_are_compressed_and_named_by_digest() -> None:
 @pytest.mark.parametrize(
     ("accepted", "compressed"), [("gzip, br", True), ("*;q=0, gzip", True), ("gzip;q=0", False), ("identity", False)]
 )
-async def test_asset_is_compressed_if_gzip_is_accepted(accepted: str, compressed: bool) -> None:
+def test_asset_is_compressed_if_gzip_is_accepted(accepted: str, compressed: bool) -> None:
     assets = load_assets("")
     asset = assets.by_name["daybreak.css"]
     parameters = {"name": asset.name, "digest": asset.digest}
     headers = [(b"accept-encoding", accepted.encode())]
-    response = await assets.response(Request({"type": "http", "headers": headers, "path_params": parameters}))
+    request = Request({"type": "http", "headers": headers, "path_params": parameters})
+    response = asyncio.run(assets.response(request))
     assert response.body == (asset.compressed if compressed else asset.content)
     assert response.headers.get("content-encoding") == ("gzip" if compressed else None)
 
