@@ -17,6 +17,7 @@ import pytest
 from daybreak.credentials import webhook_secret
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.events import Delivery, Event, EventType, Webhook, new_event
+from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.events.context import DeliveryContext, DeliveryTimings
 from daybreak.events.deliverer import Deliverer
@@ -107,7 +108,7 @@ class Events:
             )
             stores.deltas.begin(snapshot_id, fence, None if current is None else current.snapshot_id)
             stores.deltas.add(snapshot_id, fence, [LeaderDelta(ALPHA, *each) for each in (deltas or {}).items()])
-            snapshots.finish(snapshot_id, fence, SnapshotState.COMPLETE, now, report={})
+            snapshots.finish(snapshot_id, fence, SnapshotState.COMPLETE, now, report=RunReport())
             snapshots.publish(snapshot_id, None, now)
             published = snapshots.get(snapshot_id)
             assert published is not None
