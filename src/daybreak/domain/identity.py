@@ -116,6 +116,19 @@ class Grant(msgspec.Struct, frozen=True):
         """Whether the seat may manage the webhooks of the account, whose events contain numbers of rows."""
         return self.manages_account and self.data_export
 
+    @property
+    def allows_tokens(self) -> bool:
+        """Whether the seat may have API tokens on the account."""
+        return self.data_export and self.async_rest_api
+
+    def exceeds(self, other: Grant) -> bool:
+        """Return whether the seat would lose something with the other permissions."""
+        return (
+            self.data_export > other.data_export
+            or self.async_rest_api > other.async_rest_api
+            or self.manages_account > other.manages_account
+        )
+
 
 class Seat(msgspec.Struct, frozen=True):
     """A user of the service. `password_hash` is None until a password is set."""

@@ -89,9 +89,16 @@ class PublishedTables:
     @classmethod
     @contextmanager
     def open(
-        cls, store: FileStore, entries: Sequence[ManifestEntry], interruption: Interruption | None = None
+        cls,
+        store: FileStore,
+        entries: Sequence[ManifestEntry],
+        interruption: Interruption | None = None,
+        *,
+        before: ManifestEntry | None = None,
     ) -> Iterator[Self]:
-        """Open the files of these entries, in the format that is the fastest to read. Raises FileStoreError."""
+        """Open the files of these entries, in the format that is the fastest to read. `before` is an earlier file of a
+        resource, as table `before`. Raises FileStoreError.
+        """
         interruption = interruption or Interruption()
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="daybreak-insight-")))
@@ -102,11 +109,12 @@ class PublishedTables:
             # Queries rely on the order of the rows in the files.
             engine.execute("SET preserve_insertion_order = true")
             paths = []
-            for entry in entries:
+            tables = [(entry.resource, entry) for entry in entries] + ([("before", before)] if before else [])
+            for table, entry in tables:
                 name = next(name for name in _FORMATS if name in entry.formats)
-                copy = folder / f"{entry.resource}.{name}"
+                copy = folder / f"{table}.{name}"
                 path = _local_file(stack, store, entry.formats[name].key, copy, interruption)
-                _create_view(engine, resource_named(entry.resource), name, path)
+                _create_view(engine, table, resource_named(entry.resource), name, path)
                 paths.append(path)
             lock_engine(engine, paths)
             yield cls(engine, interruption)
@@ -126,7 +134,9 @@ def check_rows(entry: ManifestEntry, rows: int) -> None:
         raise FileDamaged(f"The file of {entry.resource} has {rows} rows instead of {entry.rows}.")
 
 
-def _create_view(engine: duckdb.DuckDBPyConnection, resource: Resource, format_name: str, path: Path) -> None:
+def _create_view(
+    engine: duckdb.DuckDBPyConnection, table: str, resource: Resource, format_name: str, path: Path
+) -> None:
     """Create a table with the columns of today. A column that the file lacks has no values."""
     values = ", ".join(f"{_value(column)} AS {identifier(column.name)}" for column in resource.columns)
     try:
@@ -134,9 +144,7 @@ def _create_view(engine: duckdb.DuckDBPyConnection, resource: Resource, format_n
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
         reader = _READERS[format_name].format(path=literal(str(path)), columns=f"{{{columns}}}")
         lacking = "".join(f", NULL AS {identifier(name)}" for name in resource.column_names if name not in names)
-        engine.execute(
-            f"CREATE VIEW {identifier(resource.name)} AS SELECT {values} FROM (SELECT *{lacking} FROM {reader})"
-        )
+        engine.execute(f"CREATE VIEW {identifier(table)} AS SELECT {values} FROM (SELECT *{lacking} FROM {reader})")
     except (duckdb.Error, EOFError, OSError, zlib.error) as error:
         raise FileStoreError(f"The file of {resource.name} cannot be read: {first_line(error)}") from error
 

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
+from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, served_sample, sign_in
 from tests.acceptance.dashboard.sample import directory, snapshots
 
@@ -22,10 +23,11 @@ def own_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) 
 
 
 def test_decision_on_held_snapshot_needs_a_reason(
-    sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
+    open_with_axe: Callable[[], Page], service: Service, console_messages: list[str]
 ) -> None:
     held = snapshots.add_held(service.state, datetime.now(UTC))
-    page = sign_in_as(directory.OPERATOR)
+    page = open_with_axe()
+    sign_in(page, service, directory.OPERATOR)
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name="Review snapshot").click()
     compared = page.get_by_role("region", name="Table: Compared with the published snapshot")
@@ -44,6 +46,18 @@ def test_decision_on_held_snapshot_needs_a_reason(
         "37: the Leader is not in table leaders"
     )
     expect(page.get_by_text("members: 37 rows of members in no file")).to_be_visible()
+    page.get_by_role("link", name="Explain the missing rows").click()
+    lost = page.get_by_role("region", name="Leaders that lost rows")
+    expect(lost.get_by_role("row", name=re.compile("Northlight Theatre"))).to_contain_text(re.compile(r"\d %"))
+    explained = page.get_by_role("region", name="Northlight Theatre", exact=True)
+    expect(explained).to_contain_text("rows are missing")
+    expect(explained.locator("table.data tbody tr")).to_have_count(10)
+    refused = page.get_by_text("you need Data Export on this account")
+    expect(refused.first).to_be_visible()
+    previewed = service.state.read(lambda stores: stores.audit.read(AuditQuery(action="file.previewed")))
+    assert (directory.OPERATOR, directory.NORTHLIGHT) in {(each.actor, each.client_id) for each in previewed}
+    assert axe_violations(page, "missing rows") == []
+    page.get_by_role("link", name="Back to the run").click()
     page.get_by_role("region", name="Decision").get_by_role("link", name="Discard").click()
     reason = page.get_by_label("Reason")
     reason.fill("   ")

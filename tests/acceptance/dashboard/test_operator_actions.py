@@ -98,6 +98,18 @@ def test_seat_is_created_and_receives_access(
     invited = open_page()
     sign_in(invited, own_service, email, password=password)
     invited.wait_for_url(f"**/{directory.NORTHLIGHT}/files")
+    operator.get_by_label("Email").fill(email)
+    operator.get_by_label("Role").select_option("analyst")
+    operator.get_by_label("Data Export").uncheck()
+    operator.get_by_role("button", name="Grant access").click()
+    expect(operator.get_by_role("heading", name="Reduce access?")).to_be_visible()
+    expect(operator.get_by_role("heading", name="API tokens that stop working")).to_be_visible()
+    assert axe_violations(operator, "reduction") == []
+    operator.get_by_role("link", name="Cancel").click()
+    expect(operator.get_by_role("row", name=re.compile(email))).to_contain_text("Data Export")
+    operator.go_back()
+    operator.get_by_role("button", name="Reduce access").click()
+    expect(operator.get_by_role("row", name=re.compile(email))).not_to_contain_text("Data Export")
     operator.get_by_role("link", name=f"Remove {email}").click()
     expect(operator.get_by_text("API tokens that stop working")).to_be_visible()
     assert axe_violations(operator, "confirmation") == []

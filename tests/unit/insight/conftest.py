@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def publish(tmp_path: Path) -> Callable[..., Published]:
 
     def write(format_name: str = "csv", **resources: Sequence[Row]) -> Published:
         store = LocalDisk(tmp_path / "files")
-        sink = store.stage("5f0c3a52-77a4-4d4c-9ad6-0b1f2f0ec6b1")
+        sink = store.stage(str(uuid.uuid4()))
         entries = {}
         for name, rows in resources.items():
             content = encode(resource_named(name), rows, format_name, tmp_path)

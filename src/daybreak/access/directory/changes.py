@@ -191,7 +191,7 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
             events.add(action, seat_id=seat.seat_id, seat=seat.email)
     grants = (*changes.added_grants, *changes.changed_grants)
     directory.put_grants(*grants)
-    without_tokens = [grant for grant in grants if not (grant.data_export and grant.async_rest_api)]
+    without_tokens = [grant for grant in grants if not grant.allows_tokens]
     stores.api_tokens.revoke_for_grants(without_tokens, now, "grant.changed")
     for grant in grants:
         before = changes.previous_grants.get((grant.seat_id, grant.client_id))

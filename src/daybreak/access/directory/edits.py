@@ -30,7 +30,7 @@ def put_grant(stores: Stores, seat: Seat, grant: Grant, now: datetime, *, actor:
     """Add a grant of a seat, or replace the present one. Raises OperatorError."""
     if not grant.roles or not set(grant.roles) <= set(ROLES):
         raise OperatorError(f"Choose a role: {', '.join(ROLES)}.")
-    before = _grant_of(stores, seat, grant.client_id)
+    before = grant_of(stores, seat, grant.client_id)
     if before == grant:
         return
     emails = {seat.seat_id: seat.email}
@@ -44,7 +44,7 @@ def put_grant(stores: Stores, seat: Seat, grant: Grant, now: datetime, *, actor:
 
 def remove_grant(stores: Stores, seat: Seat, client_id: str, now: datetime, *, actor: str) -> bool:
     """Remove the grant of a seat on an account. Return False if there is none."""
-    grant = _grant_of(stores, seat, client_id)
+    grant = grant_of(stores, seat, client_id)
     if grant is None:
         return False
     apply_changes(stores, DirectoryChanges(removed_grants=(grant,), emails={seat.seat_id: seat.email}), now, actor)
@@ -59,6 +59,7 @@ def set_api_tokens_enabled(stores: Stores, account: Account, now: datetime, *, e
         apply_changes(stores, DirectoryChanges(changed_accounts=(changed,), previous_accounts=previous), now, actor)
 
 
-def _grant_of(stores: Stores, seat: Seat, client_id: str) -> Grant | None:
+def grant_of(stores: Stores, seat: Seat, client_id: str) -> Grant | None:
+    """Return the present grant of a seat on an account, if any."""
     granted = stores.seats.granted_accounts(seat.seat_id)
     return next((each.grant for each in granted if each.account.client_id == client_id), None)

@@ -37,6 +37,7 @@ class Confirmation:
         facts: Labels and values that identify the changed thing.
         ends: What ends: the heading of each list, and its lines.
         fields: What the user enters.
+        hidden: Names of request values that the form sends again.
         is_dangerous: Whether the change takes something away.
     """
 
@@ -49,6 +50,7 @@ class Confirmation:
     facts: Sequence[tuple[str, str]] = ()
     ends: Sequence[tuple[str, Sequence[str]]] = ()
     fields: Sequence[ConfirmationField] = ()
+    hidden: Sequence[str] = ()
     is_dangerous: bool = True
 
 

@@ -20,7 +20,7 @@ from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.empty_page import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import accounts as accounts_admin
-from daybreak.web.dashboard.operator import directory, freshness, nodes, runs, seat_actions, seats
+from daybreak.web.dashboard.operator import directory, explanation, freshness, nodes, runs, seat_actions, seats
 from daybreak.web.dashboard.page_handlers import PageHandler
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.page_routes import PageRoute, PageRoutes
@@ -93,12 +93,16 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, audience="operator", section="runs")
     change = partial(policy, recent_password=True)
     run = f"{_OPERATOR}/runs/{{snapshot_id}}"
+    explain = partial(
+        show_when_counted, partial(explanation.show_explanation, FigureCache()), wait=explanation.show_waiting
+    )
     return [
         page.get(_OPERATOR, runs.open_operator_start, policy()),
         page.get(f"{_OPERATOR}/runs", runs.list_runs, policy()),
         page.get(f"{_OPERATOR}/runs-progress", runs.show_progress, policy(is_activity=False)),
         page.post(f"{_OPERATOR}/run-requests", runs.request_new_run, change(return_to="runs"), runs.list_runs),
         page.get(run, runs.show_run, policy()),
+        page.get(f"{run}/missing-rows", explain, policy(is_slow=True)),
         *page.confirmation(f"{run}/publish", runs.confirm_publication, runs.publish_run, change()),
         *page.confirmation(f"{run}/discard", runs.confirm_discard, runs.discard_run, change()),
         page.get(f"{_OPERATOR}/freshness", freshness.show_freshness, policy(section="freshness")),
@@ -112,7 +116,7 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
     change = partial(policy, recent_password=True)
     account, seat = f"{_OPERATOR}/accounts/{{account_id}}", f"{_OPERATOR}/seats/{{seat_id}}"
     on_account, on_seat = change(return_to="accounts/{account_id}"), change(return_to="seats/{seat_id}")
-    grant = f"{account}/grants/{{seat_id}}/remove"
+    grant = f"{account}/grants/{{seat_id}}"
     return [
         page.get(f"{_OPERATOR}/people", directory.list_accounts, policy()),
         page.get(account, accounts_admin.show_account, policy()),
@@ -124,7 +128,10 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
         ),
         page.post(f"{account}/api-tokens/on", accounts_admin.turn_api_tokens_on, on_account),
         page.post(f"{account}/grants", accounts_admin.put_grant, on_account, accounts_admin.show_account),
-        *page.confirmation(grant, accounts_admin.confirm_grant_removal, accounts_admin.remove_grant, change()),
+        *page.confirmation(f"{grant}/reduce", accounts_admin.confirm_reduction, accounts_admin.reduce_grant, change()),
+        *page.confirmation(
+            f"{grant}/remove", accounts_admin.confirm_grant_removal, accounts_admin.remove_grant, change()
+        ),
         page.get(f"{_OPERATOR}/seats", directory.list_seats, policy()),
         *page.form(
             f"{_OPERATOR}/seats/new", seats.show_new_seat_form, seats.create_seat, change(once="seats?done=seat-exists")

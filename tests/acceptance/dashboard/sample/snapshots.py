@@ -69,11 +69,14 @@ def add_held(state: State, now: datetime) -> str:
 
 
 def _copy_manifest(stores: Stores, run: Snapshot) -> None:
-    """Give the run the published files, with fewer Members in the manifest."""
-    published = stores.snapshots.current()
+    """Give the run the published files, with the Members of the oldest snapshot and half of them in the manifest."""
+    published, oldest = stores.snapshots.current(), stores.snapshots.served()[-1]
     assert published is not None
+    older = {entry.client_id: entry for entry in stores.snapshots.entries(oldest.snapshot_id, "members")}
     entries = [
-        msgspec.structs.replace(entry, rows=entry.rows // 2) if entry.resource == "members" else entry
+        msgspec.structs.replace(older.get(entry.client_id, entry), rows=entry.rows // 2)
+        if entry.resource == "members"
+        else entry
         for entry in stores.snapshots.entries(published.snapshot_id)
     ]
     stores.snapshots.add_leaders(run.snapshot_id, run.fence, list(stores.snapshots.leaders(published.snapshot_id)))

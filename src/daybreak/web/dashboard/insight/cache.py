@@ -19,6 +19,7 @@ from daybreak.insight.figures import (
     MemberFigures,
     UsageFigures,
 )
+from daybreak.insight.missing_rows import MissingRows
 from daybreak.insight.published_tables import Interruption
 from daybreak.web.fair_queue import FairQueue
 
@@ -89,6 +90,7 @@ class FigureCache:
     links: ValueCache[LinkFigures] = field(default_factory=ValueCache)
     pages: ValueCache[CampaignPage] = field(default_factory=ValueCache)
     details: ValueCache[CampaignDetails | None] = field(default_factory=ValueCache)
+    missing: ValueCache[MissingRows] = field(default_factory=ValueCache)
     queue: FairQueue = field(
         default_factory=lambda: FairQueue(
             "insight", 1, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT

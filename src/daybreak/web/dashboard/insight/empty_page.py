@@ -18,15 +18,20 @@ _WAIT_SECONDS = 4.0
 _REFRESH_SECONDS = 2
 
 
-async def show_when_counted(show: Callable[[PageRequest], Awaitable[Response]], page: PageRequest) -> Response:
+async def show_when_counted(
+    show: Callable[[PageRequest], Awaitable[Response]],
+    page: PageRequest,
+    wait: Callable[[PageRequest, PageOutcome], Awaitable[Response]] | None = None,
+) -> Response:
     """Show a page. If its figures take long, show that rows are being counted; that page reloads itself.
 
-    The computation continues meanwhile, and a later request uses its result.
+    The computation continues meanwhile, and a later request uses its result. `wait` shows another page in between.
     """
     try:
         return await asyncio.wait_for(show(page), _WAIT_SECONDS)
     except TimeoutError:
-        return await show_empty_page(page, _COUNTING, PageOutcome(headers={"Refresh": str(_REFRESH_SECONDS)}))
+        outcome = PageOutcome(headers={"Refresh": str(_REFRESH_SECONDS)})
+        return await (wait(page, outcome) if wait is not None else show_empty_page(page, _COUNTING, outcome))
 
 
 async def show_empty_page(page: PageRequest, empty_state: EmptyState, outcome: PageOutcome = SUCCESS) -> Response:

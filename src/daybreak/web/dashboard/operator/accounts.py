@@ -11,7 +11,7 @@ from daybreak.access import password_reset
 from daybreak.access.directory import edits
 from daybreak.access.operators import find_seat
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
-from daybreak.domain.errors import NotFound, OperatorError
+from daybreak.domain.errors import InvalidRequest, NotFound, OperatorError
 from daybreak.domain.identity import ROLES, Account, Grant, Seat
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.confirmation import Confirmation
@@ -23,6 +23,7 @@ from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 
+_PERMISSIONS = ("role", "data_export", "async_rest_api")
 _NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}
 
 
@@ -73,25 +74,60 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
     form, account = page.form, await _requested_account(page)
     email, invites = form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1], form.get("invite") == "yes"
     new_seat = Seat(page.dashboard.services.access.new_id(), email, None)
+    reduced: list[Seat] = []
 
     def work(stores: Stores) -> None:
         if invites and stores.seats.by_email(email) is None:
             edits.add_seat(stores, new_seat, page.now, actor=page.seat.email)
             invite_seat(stores, new_seat, page)
         seat = find_seat(stores, email)
-        grant = Grant(
-            seat.seat_id,
-            account.client_id,
-            (form.get("role", ""),),
-            data_export=form.get("data_export") == "yes",
-            async_rest_api=form.get("async_rest_api") == "yes",
-        )
-        edits.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
+        before, grant = edits.grant_of(stores, seat, account.client_id), _requested_grant(page, account, seat)
+        if before is not None and before.exceeds(grant):
+            reduced.append(seat)
+        else:
+            edits.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
 
     try:
-        return await _change(page, account, work, "grant-invited" if invites else "grant-saved")
+        response = await _change(page, account, work, "grant-invited" if invites else "grant-saved")
     except OperatorError as error:
         return invalid_field("email", error.message)
+    if reduced:
+        wanted = {name: form[name] for name in _PERMISSIONS if name in form}
+        return page.redirect(f"accounts/{account.client_id}/grants/{reduced[0].seat_id}/reduce", **wanted)
+    return response
+
+
+async def confirm_reduction(page: PageRequest) -> Confirmation:
+    """Describe what ends when the seat in the path has fewer permissions on the account."""
+    account, seat = await _requested_account(page), await requested_seat(page)
+    grant, ends = _requested_grant(page, account, seat), []
+    if not grant.allows_tokens:
+        ends.append(await ending_tokens(page, seat=seat, client_id=account.client_id))
+    if not grant.manages_webhooks:
+        ends.append(await ending_webhooks(page, seat, account.client_id))
+    labels = [*grant.roles, "Data Export" * grant.data_export, "Async REST API" * grant.async_rest_api]
+    return Confirmation(
+        title="Reduce access",
+        about=f"{seat.email} on {format_name(account.name)}",
+        text="The person keeps the role and the permissions below. API tokens that stop working do not come back when "
+        "you grant access again.",
+        facts=(("Keeps", ", ".join(filter(None, labels))),),
+        ends=ends,
+        hidden=_PERMISSIONS,
+        button="Reduce access",
+        cancel=f"accounts/{account.client_id}",
+    )
+
+
+async def reduce_grant(page: PageRequest) -> Response:
+    """Replace the permissions of the seat in the path on the account by fewer."""
+    account, seat = await _requested_account(page), await requested_seat(page)
+    grant = _requested_grant(page, account, seat)
+
+    def work(stores: Stores) -> None:
+        edits.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
+
+    return await _change(page, account, work, "grant-saved")
 
 
 async def confirm_grant_removal(page: PageRequest) -> Confirmation:
@@ -133,6 +169,15 @@ async def _set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
 async def _change(page: PageRequest, account: Account, work: Callable[[Stores], None], done: str) -> Response:
     await asyncio.to_thread(page.dashboard.services.state.write, work)
     return page.redirect(f"accounts/{account.client_id}", done=done)
+
+
+def _requested_grant(page: PageRequest, account: Account, seat: Seat) -> Grant:
+    """Return the permissions that a form or a query names. Raises InvalidRequest."""
+    role, chosen = page.fields.get("role", ""), page.fields.get
+    if role not in ROLES:
+        raise InvalidRequest(f"Choose a role: {', '.join(ROLES)}.")
+    exports, calls = chosen("data_export") == "yes", chosen("async_rest_api") == "yes"
+    return Grant(seat.seat_id, account.client_id, (role,), data_export=exports, async_rest_api=calls)
 
 
 async def _requested_account(page: PageRequest) -> Account:

@@ -66,13 +66,13 @@ async def show_progress(page: PageRequest) -> Response:
 
 async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show one run."""
-    run, services = await _requested_run(page), page.dashboard.services
+    run, services = await requested_run(page), page.dashboard.services
     leaders = leaders_with_findings(run)
 
     def read(stores: Stores) -> tuple[Snapshot | None, dict[str, str]]:
         accounts = stores.directory.load().accounts if leaders else ()
         names = {account.client_id: account.name for account in accounts if account.client_id in leaders}
-        return _published_before(stores, run), names
+        return published_before(stores, run), names
 
     # Run in a thread: there may be 100,000 accounts.
     previous, names = await asyncio.to_thread(services.state.read, read)
@@ -82,7 +82,7 @@ async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respons
 
 async def confirm_publication(page: PageRequest) -> Confirmation | Response:
     """Describe what users receive when a held snapshot is published."""
-    run = await _requested_run(page)
+    run = await requested_run(page)
     if run.state not in _UNDECIDED:
         return _redirect(page, run, "decided")
     fields = [replace(_REASON, hint=f"{_REASON.hint} Users see it next to the drop.")]
@@ -103,7 +103,7 @@ async def confirm_publication(page: PageRequest) -> Confirmation | Response:
 
 async def publish_run(page: PageRequest) -> Response | PageOutcome:
     """Publish a held snapshot. The reason is recorded in the audit trail."""
-    run = await _requested_run(page)
+    run = await requested_run(page)
     if not is_confirmed(run, page.form.get("confirmation", "")):
         return invalid_field("confirmation", f"Type {confirmation(run)} to publish this snapshot.")
     services = page.dashboard.services
@@ -114,7 +114,7 @@ async def publish_run(page: PageRequest) -> Response | PageOutcome:
 
 async def confirm_discard(page: PageRequest) -> Confirmation | Response:
     """Describe what is deleted when a held snapshot is discarded."""
-    run = await _requested_run(page)
+    run = await requested_run(page)
     if run.state not in _UNDECIDED:
         return _redirect(page, run, "decided")
     return Confirmation(
@@ -129,7 +129,7 @@ async def confirm_discard(page: PageRequest) -> Confirmation | Response:
 
 async def discard_run(page: PageRequest) -> Response | PageOutcome:
     """Discard a held snapshot. The reason is recorded in the audit trail."""
-    run = await _requested_run(page)
+    run = await requested_run(page)
     return await _decide(page, run, "discarded", partial(discard, page.dashboard.services.state, run.snapshot_id))
 
 
@@ -176,7 +176,7 @@ async def _runs_context(page: PageRequest) -> dict[str, object]:
     }
 
 
-async def _requested_run(page: PageRequest) -> Snapshot:
+async def requested_run(page: PageRequest) -> Snapshot:
     snapshot_id = page.request.path_params["snapshot_id"]
     run = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.get(snapshot_id))
     if run is None:
@@ -184,7 +184,7 @@ async def _requested_run(page: PageRequest) -> Snapshot:
     return run
 
 
-def _published_before(stores: Stores, run: Snapshot) -> Snapshot | None:
+def published_before(stores: Stores, run: Snapshot) -> Snapshot | None:
     """Return the snapshot that was published when the run ended, if its report is still known."""
     ended_at = run.finished_at or run.started_at
     published = [

@@ -32,7 +32,9 @@ VALUES = {
 }
 
 
-class _Store:
+class StoredRows:
+    """A store with one CSV file."""
+
     def __init__(self, resource: Resource, rows: list[list[str]]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([resource.column_names, *rows])
@@ -43,7 +45,7 @@ class _Store:
 
 
 def read_back(resource: Resource, rows: list[list[str]]) -> list[list[object]]:
-    content = b"".join(workbook(cast("FileStore", _Store(resource, rows)), resource, "key"))
+    content = b"".join(workbook(cast("FileStore", StoredRows(resource, rows)), resource, "key"))
     sheet = openpyxl.load_workbook(io.BytesIO(content)).worksheets[0]
     return [[cell.value for cell in row] for row in sheet.iter_rows()]
 

@@ -1,0 +1,193 @@
+"""Handlers of the page that explains which rows a held snapshot lacks, from the files of both snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import nlargest
+
+from starlette.responses import Response
+
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.domain.errors import FileStoreError, NotFound
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.downloads import record_download
+from daybreak.filestore.file_store import FileStore
+from daybreak.insight.missing_rows import MissingRows, Trait, missing_rows
+from daybreak.insight.published_tables import Interruption, PublishedTables
+from daybreak.state.stores import Stores
+from daybreak.web.dashboard.files.queries import files_unavailable
+from daybreak.web.dashboard.formatting import format_percentage
+from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.operator.comparison import findings_of
+from daybreak.web.dashboard.operator.runs import published_before, requested_run
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
+from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_request import PageRequest
+
+_LEADERS_LISTED = 10
+_LEADERS_EXPLAINED = 3
+_KEPT = "The files of the snapshot before are no longer kept, so that nothing can be compared."
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """Rows of one Leader before and now, and its files if they are compared."""
+
+    client_id: str
+    before: int
+    now: int
+    entries: tuple[ManifestEntry, ManifestEntry | None] | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.before - self.now
+
+
+@dataclass(frozen=True, slots=True)
+class _Losses:
+    """A resource of a run and the snapshot before, the largest losses, and their sum with those not listed."""
+
+    run: Snapshot
+    previous: Snapshot
+    resource: Resource
+    largest: tuple[_Loss, ...]
+    leaders: int
+    rows: int
+    names: Mapping[str, str]
+
+
+async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
+    """Show the Leaders that lost most rows of a resource, and what the missing rows have in common."""
+    losses = await _load(page)
+    sections = []
+    for loss in losses.largest:
+        if loss.entries is None:
+            continue
+        compute = partial(_compare, page.dashboard.services.files, loss.entries)
+        key = (losses.run.snapshot_id, losses.resource.name, loss.client_id)
+        try:
+            found = await cache.missing.get(key, partial(cache.run, page.seat.seat_id, compute))
+        except FileStoreError:
+            raise files_unavailable() from None
+        may_see = _may_see(page, loss.client_id)
+        if may_see and found.sample and page.request.method == "GET":
+            await _record(page, losses, loss.client_id, len(found.sample))
+        sections.append(_section(losses, loss, found, may_see=may_see))
+    return _page(page, losses, sections)
+
+
+async def show_waiting(page: PageRequest, outcome: PageOutcome) -> Response:
+    """Show the Leaders that lost most rows while their files are compared."""
+    return _page(page, await _load(page), None, outcome)
+
+
+def _page(
+    page: PageRequest,
+    losses: _Losses,
+    sections: Sequence[Mapping[str, object]] | None,
+    outcome: PageOutcome = SUCCESS,
+) -> Response:
+    context: dict[str, object] = {
+        "run": losses.run,
+        "previous": losses.previous,
+        "resource": losses.resource,
+        "resources": RESOURCES,
+        "rows": losses.rows,
+        "leaders": losses.leaders,
+        "losses": [(_name(losses, each), each, format_percentage(each.rows, losses.rows)) for each in losses.largest],
+        "sections": sections,
+    }
+    return render_page(page, "operator/explanation.html", context, outcome)
+
+
+async def _load(page: PageRequest) -> _Losses:
+    """Read the Leaders that lost rows of a resource. Raises NotFound."""
+    run = await requested_run(page)
+    resource = _requested_resource(page, run)
+
+    def read(stores: Stores) -> _Losses:
+        previous = published_before(stores, run)
+        if previous is None or previous.snapshot_id not in {each.snapshot_id for each in stores.snapshots.served()}:
+            raise NotFound(_KEPT)
+        ids = (previous.snapshot_id, run.snapshot_id)
+        lost = [_Loss(*row) for row in stores.snapshots.rows_lost(*ids, resource.name, least_rows=1, share=0)]
+        largest = nlargest(_LEADERS_LISTED, lost, key=lambda each: each.rows)
+        compared = []
+        for each in largest[:_LEADERS_EXPLAINED]:
+            found = stores.snapshots.manifests(ids, each.client_id, [resource.name])
+            before, now = (found.get(snapshot_id, {}).get(resource.name) for snapshot_id in ids)
+            compared.append(_Loss(each.client_id, each.before, each.now, None if before is None else (before, now)))
+        listed = {each.client_id for each in largest}
+        accounts = stores.directory.load().accounts if listed else ()
+        names = {account.client_id: account.name for account in accounts if account.client_id in listed}
+        shown = (*compared, *largest[_LEADERS_EXPLAINED:])
+        return _Losses(run, previous, resource, shown, len(lost), sum(each.rows for each in lost), names)
+
+    # Run in a thread: there may be 100,000 accounts.
+    return await asyncio.to_thread(page.dashboard.services.state.read, read)
+
+
+def _requested_resource(page: PageRequest, run: Snapshot) -> Resource:
+    """Return the resource that the query names, else the first with lost rows. Raises NotFound."""
+    lost = [entry.get("resource") for kind in ("rows", "leader_rows") for entry in findings_of(run, kind)]
+    name = page.request.query_params.get("resource") or str(lost[0] if lost else RESOURCES[0].name)
+    try:
+        return resource_named(name)
+    except KeyError:
+        raise NotFound("No such resource.") from None
+
+
+def _compare(
+    files: FileStore, entries: tuple[ManifestEntry, ManifestEntry | None], interruption: Interruption
+) -> MissingRows:
+    before, now = entries
+    present = [] if now is None else [now]
+    with PublishedTables.open(files, present, interruption, before=before) as tables:
+        return missing_rows(tables, resource_named(before.resource), is_absent=now is None)
+
+
+def _may_see(page: PageRequest, client_id: str) -> bool:
+    """Return whether the operator may download the files of an account."""
+    granted = next((each for each in page.accounts if each.account.client_id == client_id), None)
+    return granted is not None and granted.account.active and granted.grant.data_export
+
+
+async def _record(page: PageRequest, losses: _Losses, client_id: str, rows: int) -> None:
+    details = {"file": losses.resource.name, "snapshot_id": losses.previous.snapshot_id, "rows": rows}
+    origin = EventOrigin(page.now, page.caller, page.seat, client_id, page.active_session.subject)
+    await record_download(page.dashboard.services.downloads, origin, "file.previewed", "ok", details)
+
+
+def _section(losses: _Losses, loss: _Loss, found: MissingRows, *, may_see: bool) -> dict[str, object]:
+    """Return the explanation of one Leader. Values that may be personal are for those who may see the files."""
+    return {
+        "name": _name(losses, loss),
+        "total": found.total,
+        "traits": [
+            {
+                "column": each.column.name,
+                "value": each.first if each.first == each.last else f"{each.first} to {each.last}",
+                "missing": format_percentage(each.missing, found.total),
+                "before": format_percentage(each.before, found.before),
+            }
+            for each in found.traits
+            if may_see or _is_impersonal(each)
+        ],
+        "columns": losses.resource.column_names,
+        "sample": found.sample if may_see else (),
+        "may_see": may_see,
+    }
+
+
+def _is_impersonal(trait: Trait) -> bool:
+    column = trait.column
+    return bool(column.allowed) or column.type in (ColumnType.BOOLEAN, ColumnType.TIMESTAMP)
+
+
+def _name(losses: _Losses, loss: _Loss) -> str:
+    return losses.names.get(loss.client_id, "Unknown account")
