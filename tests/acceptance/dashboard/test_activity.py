@@ -51,7 +51,7 @@ def test_pages_have_a_total_and_do_not_move(activity: Page, service: Service) ->
     page.get_by_role("link", name="Previous").first.click()
     expect(page).to_have_url(re.compile(r"/activity$"))
     assert _position(page)[2] > total
-    expect(page.locator("tbody tr").first).to_contain_text("late@example.org")
+    expect(page.locator("tbody tr:not(.day)").first).to_contain_text("late@example.org")
 
 
 def test_part_of_an_email_finds_its_user(activity: Page) -> None:
@@ -94,11 +94,11 @@ def test_download_through_a_link_is_one_row(activity: Page, service: Service) ->
 
     def row() -> None:
         page.goto(service.account(directory.NORTHLIGHT, "activity?actor=maya"))
-        first = page.locator("tbody tr").filter(has_text="communities.csv.gz").first
+        first = page.locator("tbody tr:not(.day)").filter(has_text="communities.csv.gz").first
         expect(first).to_contain_text("Link issued", timeout=2000)
 
     expect_soon(row)
-    row_shown = page.locator("tbody tr").filter(has_text="communities.csv.gz").first
+    row_shown = page.locator("tbody tr:not(.day)").filter(has_text="communities.csv.gz").first
     expect(row_shown).to_contain_text("File downloaded")
     row_shown.locator("summary").press("Enter")
     expect(row_shown.locator("dl")).to_contain_text("Request of the link")
@@ -120,11 +120,30 @@ def test_link_on_the_next_page_is_shown_with_its_download(sign_in_as: Callable[.
     page = sign_in_as(directory.AGENCY)
     page.goto(service.account(client_id, "activity?actor=script"))
     assert _position(page) == (1, 50, 51)
-    expect(page.locator("tbody tr").last).to_contain_text("File downloaded")
-    expect(page.locator("tbody tr").last).to_contain_text("Link issued")
+    expect(page.locator("tbody tr:not(.day)").last).to_contain_text("File downloaded")
+    expect(page.locator("tbody tr:not(.day)").last).to_contain_text("Link issued")
     page.get_by_role("link", name="Next").first.click()
     assert _position(page) == (51, 51, 51)
     expect(page.get_by_text("shown with their downloads on the page before")).to_be_visible()
+
+
+def test_preset_shows_who_downloaded_what_last_week(activity: Page, service: Service) -> None:
+    page = activity
+    page.goto(service.account(directory.NORTHLIGHT))
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name=re.compile("Download all nine")).click()
+    downloading.value.path()
+
+    def shown() -> None:
+        page.get_by_role("link", name="Activity").click()
+        page.get_by_role("link", name="Downloads, last 7 days").click()
+        archive = page.locator("tbody tr:not(.day)").filter(has_text="9 files in one archive").first
+        expect(archive).to_contain_text(directory.OWNER, timeout=2000)
+        archive.locator("summary").click()
+        expect(archive.locator("dl")).to_contain_text("members.csv.gz")
+
+    expect_soon(shown)
+    assert page.locator("tr.day").count() >= 1
 
 
 def test_failed_sign_ins_of_users_are_shown(
@@ -137,7 +156,7 @@ def test_failed_sign_ins_of_users_are_shown(
     page.get_by_label("Result", exact=True).select_option("failed")
     page.get_by_label("User").fill("analyst")
     page.get_by_role("button", name="Filter").click()
-    first = page.locator("tbody tr").first
+    first = page.locator("tbody tr:not(.day)").first
     expect(first).to_contain_text("Sign-in")
     expect(first).to_contain_text("denied")
     expect(first).to_contain_text(directory.ANALYST)

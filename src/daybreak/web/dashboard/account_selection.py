@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
@@ -14,7 +15,10 @@ _SECTION_PATHS = {
     "files": "files",
     "insight": "insight",
     "activity": "activity",
+    "connect": "connect",
     "tokens": "settings/tokens",
+    "webhooks": "settings/webhooks",
+    "notifications": "settings/notifications",
     "security": "settings/security",
 }
 
@@ -36,9 +40,14 @@ def switcher_urls(page: PageRequest, current_id: str, query: str, section: str) 
     return {"accounts_url": accounts_url, "all_accounts_url": f"{accounts_url}?{search}"}
 
 
+def account_path(section: str) -> str:
+    """Return the path of a section on an account, that of Files for a section that accounts do not have."""
+    return _SECTION_PATHS.get(section, "files")
+
+
 def matching_accounts(page: PageRequest, query: str) -> list[GrantedAccount]:
     """Return the accounts of the seat whose name, number or id contain every word."""
-    words = query.casefold().split()
+    words = folded(query).split()
     return [entry for entry in page.accounts if _matches(entry, words)]
 
 
@@ -46,7 +55,7 @@ def account_views(
     page: PageRequest, entries: Sequence[GrantedAccount], current_id: str, section: str
 ) -> list[dict[str, object]]:
     """Return list items of accounts. Each links to the current section."""
-    path = _SECTION_PATHS.get(section, "files")
+    path = account_path(section)
     return [
         {
             "name": entry.account.name,
@@ -61,5 +70,11 @@ def account_views(
 
 
 def _matches(entry: GrantedAccount, words: list[str]) -> bool:
-    text = f"{entry.account.name} {entry.account.phone_number} {entry.account.client_id}".casefold()
-    return all(word in text for word in words)
+    text = f"{entry.account.name} {entry.account.phone_number} {entry.account.client_id}"
+    return all(word in folded(text) for word in words)
+
+
+def folded(text: str) -> str:
+    """Return text for searches: without case and accents."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(character for character in decomposed if not unicodedata.combining(character)).casefold()

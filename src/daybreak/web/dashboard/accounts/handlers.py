@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.responses import JSONResponse, Response
 
+from daybreak.access import api_tokens
 from daybreak.catalogue.resources import RESOURCES
-from daybreak.web.dashboard.account_selection import account_views, matching_accounts, switcher_context
+from daybreak.domain.errors import Forbidden
+from daybreak.web.dashboard.account_selection import (
+    account_path,
+    account_views,
+    folded,
+    matching_accounts,
+    switcher_context,
+)
 from daybreak.web.dashboard.formatting import format_name
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import slice_of
 from daybreak.web.dashboard.rendering import is_partial, render_template
+from daybreak.web.dashboard.tokens.view import token_state
 
 _MAXIMUM_QUERY_LENGTH = 100
 _PAGE_LENGTH = 60
@@ -39,29 +50,50 @@ async def list_accounts(page: PageRequest) -> Response:
 
 
 async def list_commands(page: PageRequest) -> Response:
-    """Return the accounts and files that match the search of the command palette, as JSON."""
-    query = _query(page)
-    words = query.casefold().split()
-    files = [
-        {
-            "kind": "File",
-            "label": resource.title,
-            "detail": resource.name,
-            "url": page.url(f"files/{resource.name}/preview"),
-        }
-        for resource in RESOURCES
-        if all(word in f"{resource.title} {resource.name} file".casefold() for word in words)
+    """Return the actions, files and accounts that match the search of the command palette, as JSON."""
+    query, section = _query(page), page.request.query_params.get("section", "files")
+    words = folded(query).split()
+
+    def item(kind: str, label: str, detail: str, url: str) -> dict[str, str]:
+        return {"kind": kind, "label": label, "detail": detail, "url": url}
+
+    files = [item("File", each.title, each.name, page.url(f"files/{each.name}/preview")) for each in RESOURCES]
+    found = [
+        each
+        for each in [*await _actions(page, item), *files]
+        if all(word in folded(" ".join((each["label"], each["detail"], each["kind"]))) for word in words)
     ]
+    path = account_path(section)
     accounts = [
-        {
-            "kind": "Account",
-            "label": format_name(entry.account.name),
-            "detail": entry.account.phone_number,
-            "url": f"{page.dashboard.root}/dashboard/{entry.account.client_id}/files",
-        }
+        item(
+            "Account",
+            format_name(entry.account.name),
+            entry.account.phone_number,
+            f"{page.dashboard.root}/dashboard/{entry.account.client_id}/{path}",
+        )
         for entry in matching_accounts(page, query)[:_COMMAND_ACCOUNTS]
     ]
-    return JSONResponse({"items": [*files, *accounts]}, headers={"Cache-Control": "no-store"})
+    return JSONResponse({"items": [*found, *accounts]}, headers={"Cache-Control": "no-store"})
+
+
+async def _actions(page: PageRequest, item: Callable[[str, str, str, str], dict[str, str]]) -> list[dict[str, str]]:
+    """Return the actions that the user may begin. Each opens its page, which asks to confirm."""
+    actions = [item("Action", "Sign out everywhere", "", page.url("settings/security/sign-out-everywhere"))]
+    if page.seat.password_hash is not None:
+        actions.append(item("Action", "Change password", "", page.url("settings/security") + "#password-title"))
+    if page.seat.operator:
+        actions.append(item("Action", "Run now", "Operator", page.operator_url("runs")))
+    try:
+        tokens = await api_tokens.list_of_account(page.dashboard.services.access, page.principal)
+    except Forbidden:
+        return actions
+    actions.append(item("Action", "Create API token", "", page.url("settings/tokens/new")))
+    for token in tokens:
+        if token_state(token, page.now) == "active":
+            url = page.url(f"settings/tokens/{token.token_id}/revoke")
+            detail = f"API token \N{HORIZONTAL ELLIPSIS}{token.last_four}"
+            actions.append(item("Action", f"Revoke {format_name(token.name)}", detail, url))
+    return actions
 
 
 def _query(page: PageRequest) -> str:

@@ -72,6 +72,16 @@ class ActivityFilter:
         )
 
 
+def presets(today: date) -> list[tuple[str, dict[str, str]]]:
+    """Return frequent filters: a label, and the query parameters."""
+    week = (today - timedelta(days=6)).isoformat()
+    return [
+        ("Downloads, last 7 days", {"action": "file.fetched", "since": week}),
+        ("Sign-ins, last 7 days", {"action": "login", "since": week}),
+        ("Refused, last 7 days", {"result": "failed", "since": week}),
+    ]
+
+
 def parse_filter(page: PageRequest) -> ActivityFilter:
     """Parse the filter of a request, limited to the events that its user may read. Raises InvalidRequest."""
     parameters = page.request.query_params

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from daybreak.domain.audit import AuditQuery
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.activity.export import csv_response, json_lines_response
-from daybreak.web.dashboard.activity.filters import RESULTS, ActivityFilter, parse_filter
+from daybreak.web.dashboard.activity.filters import RESULTS, ActivityFilter, parse_filter, presets
 from daybreak.web.dashboard.activity.labels import grouped_actions
-from daybreak.web.dashboard.activity.view import EventRow, event_rows
+from daybreak.web.dashboard.activity.view import EventRow, days_of, event_rows
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import Slice, slice_at
@@ -56,7 +56,8 @@ async def show_activity(page: PageRequest) -> Response:
     found = await page.dashboard.run_task(page.client_id, lambda: state.read(read))
     files_query = f"?{urlencode(activity.query)}" if activity.query else ""
     context: dict[str, object] = {
-        "rows": found.rows,
+        "days": days_of(found.rows),
+        "presets": presets(page.now.date()),
         "slice": _slice(page, activity, found),
         "is_limited": found.total == _MAXIMUM_COUNT,
         "actions": grouped_actions(),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from itertools import groupby
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.web.dashboard.activity.labels import ACTION_LABELS, FACT_LABELS, SETTING_LABELS, label_of
-from daybreak.web.dashboard.formatting import EN_DASH, format_number, format_size, format_user_agent
+from daybreak.web.dashboard.formatting import EN_DASH, format_datetime, format_number, format_size, format_user_agent
 from daybreak.web.http.problems import PROBLEMS
 
 _LINK, _FETCH = "link.issued", "file.fetched"
@@ -26,10 +27,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One row: an event, and the link that it opened if the page has it."""
+    """One row: an event, and the link that it opened if the page has it.
+
+    `archived` are the downloads of one archive, of which `event` is the newest; empty for other events.
+    """
 
     event: AuditEvent
     link: AuditEvent | None = None
+    archived: tuple[AuditEvent, ...] = ()
 
     @property
     def at(self) -> datetime:
@@ -44,6 +49,8 @@ class EventRow:
     def subject(self) -> str:
         """What the event is about: a file, a table, a token's name, changed permissions or the format of an export."""
         details = self.event.details
+        if len(self.archived) > 1:
+            return f"{len(self.archived)} files in one archive"
         if "seat" in details:
             changes = permission_changes(details)
             return f"{details['seat']}: {changes}" if changes else str(details["seat"])
@@ -81,6 +88,8 @@ class EventRow:
     def facts(self) -> list[tuple[str, str]]:
         """Details by label, those in `changes` left out, then where the event came from."""
         hidden = set(_CHANGE_KEYS)
+        if len(self.archived) > 1:
+            hidden |= {"file", "bytes"}
         if self.event.action == "notifications.changed":
             hidden |= {name for name, value in self.event.details.items() if isinstance(value, bool)}
         details = [(name, value) for name, value in self.event.details.items() if name not in hidden]
@@ -91,7 +100,9 @@ class EventRow:
             "Request": self.event.request_id,
             "Request of the link": self.link.request_id if self.link else "",
         }
-        return facts + [(label, value) for label, value in origin.items() if value]
+        files = [("File", str(each.details.get("file"))) for each in self.archived[1:] and reversed(self.archived)]
+        issued = [("Link issued", format_datetime(self.link.at))] if self.link else []
+        return files + facts + issued + [(label, value) for label, value in origin.items() if value]
 
 
 def _subject_label(event: AuditEvent) -> str:
@@ -102,9 +113,16 @@ def _subject_label(event: AuditEvent) -> str:
 
 
 def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[EventRow]:
-    """Return a row for each event, newest first. A download and the link that it opened are one row."""
+    """Return a row for each event, newest first.
+
+    A download and the link that it opened are one row, and so are the files of one archive.
+    """
     links: dict[tuple[object, ...], AuditEvent] = {}
     opened: dict[int | None, AuditEvent] = {}
+    archives: dict[str, list[AuditEvent]] = {}
+    for event in events:
+        if event.action == _FETCH and event.details.get("archive") and event.request_id:
+            archives.setdefault(event.request_id, []).append(event)
     for event in reversed(events):
         key = (
             event.client_id,
@@ -118,7 +136,17 @@ def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[E
         elif event.action == _FETCH and key in links and event.at - links[key].at <= link_lifetime:
             opened[event.event_id] = links.pop(key)
     merged = {link.event_id for link in opened.values()}
-    return [EventRow(event, opened.get(event.event_id)) for event in events if event.event_id not in merged]
+    merged |= {event.event_id for archive in archives.values() for event in archive[1:]}
+    return [
+        EventRow(event, opened.get(event.event_id), tuple(archives.get(event.request_id or "", ())))
+        for event in events
+        if event.event_id not in merged
+    ]
+
+
+def days_of(rows: Sequence[EventRow]) -> list[tuple[date, list[EventRow]]]:
+    """Return the rows by UTC day, in their order."""
+    return [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.at.date())]
 
 
 def setting_changes(event: AuditEvent) -> list[Change]:

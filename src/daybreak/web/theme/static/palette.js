@@ -1,6 +1,6 @@
-// Command palette: Ctrl+K or Command+K searches accounts, pages and files. Pinned and recent entries come first.
+// Command palette: Ctrl+K or Command+K searches actions, accounts, pages and files. Pinned and recent entries come first.
 //
-// Pages are the links of the navigation. Accounts and files come from `data-url` of the dialog as JSON. Pins and recent
+// Pages are the links of the navigation. Actions, accounts and files come from `data-url` of the dialog as JSON. Pins and recent
 // entries are in the storage of the browser, which signing out clears.
 
 const dialog = document.getElementById("palette");
@@ -13,9 +13,11 @@ let active = 0;
 let lastQuery = 0;
 let moved = false;
 
+const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 const stored = (name) => { try { return JSON.parse(localStorage.getItem(`daybreak-${name}`)) ?? []; } catch { return []; } };
 // The link "Files" and the entry of the current account have the same URL.
-const keyOf = (item) => `${item.kind} ${item.url}`;
+// The URL of an account ends with the section of the page.
+const keyOf = (item) => `${item.kind} ${item.kind === "Account" ? item.url.split("/dashboard/").pop().split("/")[0] : item.url}`;
 const store = (name, keys) => { try { localStorage.setItem(`daybreak-${name}`, JSON.stringify(keys)); } catch { /* no storage */ } };
 
 function pages() {
@@ -25,7 +27,7 @@ function pages() {
 async function remote(query) {
   if (!dialog.dataset.url) return [];
   try {
-    const response = await fetch(`${dialog.dataset.url}?q=${encodeURIComponent(query)}`, { headers: { Accept: "application/json" } });
+    const response = await fetch(`${dialog.dataset.url}&q=${encodeURIComponent(query)}`, { headers: { Accept: "application/json" } });
     return response.ok ? (await response.json()).items : [];
   } catch {
     return [];
@@ -42,8 +44,8 @@ function ranked(found) {
 async function search() {
   const number = ++lastQuery;
   moved = false;
-  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const matches = (item) => words.every((word) => `${item.label} ${item.detail} ${item.kind}`.toLowerCase().includes(word));
+  const words = folded(input.value).split(/\s+/).filter(Boolean);
+  const matches = (item) => words.every((word) => folded(`${item.label} ${item.detail} ${item.kind}`).includes(word));
   const local = pages().filter(matches);
   show([...local, ...fetched.filter(matches)], "");
   const found = await remote(input.value);
