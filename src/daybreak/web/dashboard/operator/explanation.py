@@ -134,7 +134,7 @@ async def _load(page: PageRequest) -> _Losses:
 
 def _requested_resource(page: PageRequest, run: Snapshot) -> Resource:
     """Return the resource that the query names, else the first with lost rows. Raises NotFound."""
-    lost = [entry.get("resource") for kind in ("rows", "leader_rows") for entry in findings_of(run, kind)]
+    lost = [entry.resource for kind in ("rows", "leader_rows") for entry in findings_of(run, kind)]
     name = page.request.query_params.get("resource") or str(lost[0] if lost else RESOURCES[0].name)
     try:
         return resource_named(name)
