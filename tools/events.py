@@ -31,6 +31,7 @@ _WHEN = {
     "snapshot.failed": ("operators", "a run failed, and a retry cannot help; once for each day and code"),
     "directory.failing": ("operators", "accounts and seats were not synchronized with the platform for a day"),
     "token.expiring": ("the seat of the token", "14 days and 2 days before an API token expires"),
+    "token.idle": ("the seat of the token", "a script that fetched files daily did not for three days"),
     "token.leaked": ("the seat of the token", "a token was found in public and revoked"),
     "second_factor.changed": ("the seat", "the second factor was set up, extended, replaced or removed"),
     "password.changed": ("the seat", "the password was changed, set or reset"),

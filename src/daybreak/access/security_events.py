@@ -35,6 +35,13 @@ def token_expiring(token: ApiToken, expires_at: datetime, days: int, now: dateti
     return new_event(EventType.TOKEN_EXPIRING, f"{token.token_id}\n{days}", now, data, seat_id=token.seat_id)
 
 
+def token_idle(token: ApiToken, last_used_at: datetime, now: datetime) -> Event:
+    """Create the event of a token that was used daily, and then not for three days."""
+    last_used = last_used_at.isoformat().replace("+00:00", "Z")
+    data = {**_token(token), "last_used_at": last_used}
+    return new_event(EventType.TOKEN_IDLE, f"{token.token_id}\n{last_used}", now, data, seat_id=token.seat_id)
+
+
 def _token(token: ApiToken) -> dict[str, object]:
     return {"token_id": token.token_id, "client_id": token.client_id, "name": token.name, "last_four": token.last_four}
 

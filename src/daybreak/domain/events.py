@@ -23,6 +23,7 @@ class EventType(StrEnum):
     SNAPSHOT_FAILED = "snapshot.failed"
     DIRECTORY_FAILING = "directory.failing"
     TOKEN_EXPIRING = "token.expiring"  # noqa: S105 - not a secret
+    TOKEN_IDLE = "token.idle"  # noqa: S105 - not a secret
     TOKEN_LEAKED = "token.leaked"  # noqa: S105 - not a secret
     SECOND_FACTOR_CHANGED = "second_factor.changed"
     PASSWORD_CHANGED = "password.changed"  # noqa: S105 - not a secret
@@ -43,6 +44,8 @@ OPERATOR_EVENTS = (
     EventType.DIRECTORY_FAILING,
 )
 """Sent by mail to operators."""
+TOKEN_EVENTS = (EventType.TOKEN_IDLE,)
+"""Sent by mail to the seat of the token."""
 SECURITY_EVENTS = (
     EventType.TOKEN_EXPIRING,
     EventType.TOKEN_LEAKED,

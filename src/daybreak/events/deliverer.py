@@ -20,7 +20,7 @@ from daybreak.domain.errors import DaybreakError, Unavailable
 from daybreak.domain.events import Attempt, Delivery, DeliveryState
 from daybreak.events.context import DeliveryContext
 from daybreak.events.expansion import expand
-from daybreak.events.expiring_tokens import record_expiring_tokens
+from daybreak.events.expiring_tokens import record_expiring_tokens, record_stopped_scripts
 from daybreak.events.mail_delivery import MailDelivery
 from daybreak.events.webhook_delivery import WebhookDelivery
 from daybreak.state.outbox import OutboxEntry
@@ -140,6 +140,7 @@ class Deliverer:
             return
         now = self._context.clock()
         await self._context.state.awrite(lambda stores: record_expiring_tokens(stores, now))
+        await record_stopped_scripts(self._context.state, now)
         self._swept_at = ticks
 
     async def _hold_lease(self) -> bool:

@@ -17,6 +17,7 @@ from daybreak.domain.events import (
     DEFAULT_EVENTS,
     OPERATOR_EVENTS,
     SECURITY_EVENTS,
+    TOKEN_EVENTS,
     Delivery,
     Event,
     EventType,
@@ -115,7 +116,7 @@ def _seats(stores: Stores, event: Event) -> list[str]:
     if seat is None or seat.disabled:
         return []
     is_chosen = stores.notifications.choices(seat.seat_id).get(event.type, event.type in DEFAULT_EVENTS)
-    return [seat.seat_id] if is_chosen or event.type not in SECURITY_EVENTS else []
+    return [seat.seat_id] if is_chosen or event.type not in (*SECURITY_EVENTS, *TOKEN_EVENTS) else []
 
 
 def _to_webhook(stores: Stores, settings: Settings, event: Event, webhook: Webhook, now: datetime) -> Delivery:

@@ -1,11 +1,11 @@
-"""Events of API tokens that expire soon: 14 days and 2 days before."""
+"""Events of API tokens: 14 days and 2 days before they expire, and three days after a daily script stopped."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from daybreak.access.security_events import token_expiring
-from daybreak.state.stores import Stores
+from daybreak.access.security_events import token_expiring, token_idle
+from daybreak.state.stores import State, Stores
 
 DAYS_BEFORE = (14, 2)
 
@@ -24,3 +24,16 @@ def record_expiring_tokens(stores: Stores, now: datetime) -> int:
         if begun:
             added += stores.outbox.add(token_expiring(token, expires_at, min(begun), now))
     return added
+
+
+async def record_stopped_scripts(state: State, now: datetime) -> None:
+    """Add an event for each daily script that stopped three days ago. Raises Unavailable."""
+    tokens = await state.aread(lambda stores: stores.consumers.daily_scripts_stopped(now))
+    events = [token_idle(token, token.last_used_at, now) for token in tokens if token.last_used_at is not None]
+
+    def write(stores: Stores) -> None:
+        for event in events:
+            stores.outbox.add(event)
+
+    if events:
+        await state.awrite(write)

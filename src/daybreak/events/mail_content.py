@@ -162,6 +162,15 @@ def _expiring(subject: MailSubject) -> MailContent:
     )
 
 
+def _idle(subject: MailSubject) -> MailContent:
+    return MailContent(
+        f"A daily script stopped: API token “{subject.value('name')}”",
+        "Files were fetched with this token every day, and then not for three days. Check that the script still runs.",
+        [*_token(subject), ("Last use", subject.time("last_used_at"))],
+        Link("Open activity", subject.account_page("activity", subject.value("client_id"))),
+    )
+
+
 def _leaked(subject: MailSubject) -> MailContent:
     return MailContent(
         f"API token “{subject.value('name')}” was found in public and revoked",
@@ -240,6 +249,7 @@ _CONTENTS: Mapping[EventType, Callable[[MailSubject], MailContent]] = {
     EventType.SNAPSHOT_FAILED: _failed,
     EventType.DIRECTORY_FAILING: _directory_failing,
     EventType.TOKEN_EXPIRING: _expiring,
+    EventType.TOKEN_IDLE: _idle,
     EventType.TOKEN_LEAKED: _leaked,
     EventType.SECOND_FACTOR_CHANGED: _factor_changed,
     EventType.PASSWORD_CHANGED: _password_changed,

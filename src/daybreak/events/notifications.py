@@ -9,7 +9,14 @@ from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, require_recent_password
 from daybreak.credentials.mail_tokens import verify_unsubscribe_token
 from daybreak.domain.errors import NotFound
-from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, OPERATOR_EVENTS, SECURITY_EVENTS, EventType
+from daybreak.domain.events import (
+    ACCOUNT_EVENTS,
+    DEFAULT_EVENTS,
+    OPERATOR_EVENTS,
+    SECURITY_EVENTS,
+    TOKEN_EVENTS,
+    EventType,
+)
 from daybreak.domain.identity import Caller, Seat
 from daybreak.state.stores import Stores
 
@@ -19,7 +26,7 @@ _CHANGED = "notifications.changed"
 def offered_events(seat: Seat) -> tuple[EventType, ...]:
     """Return the events that a seat can choose."""
     operator = OPERATOR_EVENTS if seat.operator else ()
-    return tuple(dict.fromkeys((*ACCOUNT_EVENTS, *operator, *SECURITY_EVENTS)))
+    return tuple(dict.fromkeys((*ACCOUNT_EVENTS, *TOKEN_EVENTS, *operator, *SECURITY_EVENTS)))
 
 
 async def chosen_events(services: AccessServices, seat: Seat) -> frozenset[EventType]:

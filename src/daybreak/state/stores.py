@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from daybreak.state.api_tokens import ApiTokenStore
 from daybreak.state.audit import AuditStore
+from daybreak.state.consumers import ConsumerStore
 from daybreak.state.deliveries import DeliveryStore
 from daybreak.state.deltas import DeltaStore
 from daybreak.state.directory import DirectoryStore
@@ -62,6 +63,7 @@ class Stores:
     sessions = _StoreOf(SessionStore)
     passkeys = _StoreOf(PasskeyStore)
     api_tokens = _StoreOf(ApiTokenStore)
+    consumers = _StoreOf(ConsumerStore)
     throttle = _StoreOf(ThrottleStore)
     audit = _StoreOf(AuditStore)
     run_requests = _StoreOf(RunRequestStore)

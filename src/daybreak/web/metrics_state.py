@@ -18,6 +18,7 @@ from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.proof.newest import stale_tables
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import freshness
+from daybreak.state.consumers import ConsumerCounts
 from daybreak.state.deliveries import DeliveryBacklog
 from daybreak.state.directory import SyncStatus
 from daybreak.state.file_faults import FileFault
@@ -46,6 +47,7 @@ class ServiceState:
     nodes: Sequence[Node] = ()
     outbox: tuple[int, datetime | None] = (0, None)
     deliveries: Mapping[str, DeliveryBacklog] | None = None
+    consumers: ConsumerCounts | None = None
 
 
 ReadState = Callable[[], ServiceState]
@@ -67,6 +69,7 @@ def service_state(stores: Stores, settings: Settings, now: datetime) -> ServiceS
         nodes=stores.nodes.list_seen(now - _NODES_KEPT),
         outbox=stores.outbox.backlog(),
         deliveries=stores.deliveries.backlog(now - _FAILED_FOR),
+        consumers=stores.consumers.counts(now),
     )
 
 
@@ -100,6 +103,7 @@ class StateMetrics(Collector):
         yield _task_metrics(state.task_faults)
         yield from _node_metrics(state)
         yield from _delivery_metrics(state)
+        yield from _consumer_metrics(state.consumers or ConsumerCounts(0, 0, 0, 0))
         yield from _source_metrics(report)
         yield from _row_metrics(report.accounting)
         yield from _delta_metrics(report.deltas or RunDeltaFigures(None))
@@ -212,6 +216,18 @@ def _delivery_metrics(state: ServiceState) -> Iterator[Metric]:
         overdue.add_metric((channel,), max(due_for, 0))
         failed.add_metric((channel,), backlog.failed)
     yield from (pending, overdue, failed)
+
+
+def _consumer_metrics(counts: ConsumerCounts) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "daybreak_accounts_fetched_yesterday",
+        "Accounts with an API token that was used yesterday or today (UTC).",
+        counts.yesterday,
+    )
+    yield GaugeMetricFamily(
+        "daybreak_accounts_stopped", "Accounts whose API tokens were last used 3 to 30 days ago.", counts.stopped
+    )
+    yield GaugeMetricFamily("daybreak_tokens_unused", "API tokens that were not used for 90 days.", counts.unused)
 
 
 def _source_metrics(report: RunReport) -> Iterator[Metric]:

@@ -19,7 +19,7 @@ def test_operator_pages_need_the_operator_role(
 ) -> None:
     page = sign_in_as()
     assert page.get_by_role("link", name="Runs").count() == 0
-    for path in ("runs", "freshness", "people", "nodes", "runs-progress"):
+    for path in ("runs", "freshness", "people", "consumers", "nodes", "runs-progress"):
         assert page.request.get(service.operator(path)).status == 403
     page.goto(service.operator("people"))
     expect(page.get_by_text("Only operators can open this page.")).to_be_visible()
@@ -132,5 +132,7 @@ def test_operator_pages_show_freshness_accounts_and_nodes(sign_in_as: Callable[.
     row = page.get_by_role("region", name="Table of accounts").get_by_role("row", name=re.compile("Northlight"))
     expect(row).to_contain_text(directory.OWNER)
     expect(row).to_contain_text("Async REST API")
+    page.get_by_role("link", name="Consumers").click()
+    expect(page.get_by_role("heading", name="API tokens in use")).to_be_visible()
     page.get_by_role("link", name="Nodes").click()
     expect(page.get_by_role("row", name=re.compile("north-1"))).to_contain_text("builder")

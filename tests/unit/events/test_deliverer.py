@@ -13,11 +13,12 @@ from datetime import timedelta
 import pytest
 
 from daybreak.credentials.api_token import digest, generate
+from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.events import Attempt, DeliveryState, EventType
 from daybreak.domain.identity import ApiToken
 from daybreak.events.deliverer import Deliverer
-from daybreak.events.expiring_tokens import record_expiring_tokens
+from daybreak.events.expiring_tokens import record_expiring_tokens, record_stopped_scripts
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, ROSA
@@ -128,6 +129,26 @@ def test_expiring_tokens_are_reported(events: Events, lifetime_days: int, days_l
     found = events.instance.state.read(lambda stores: stores.outbox.incomplete(10))
     assert [entry.event.data["days"] for entry in found] == expected
     assert all(entry.event.type is EventType.TOKEN_EXPIRING and entry.event.seat_id == ROSA for entry in found)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_stopped_script_is_mailed_once_if_chosen(events: Events, chosen: bool) -> None:
+    now = events.instance.now[0]
+    last_use = now - timedelta(days=3, hours=1)
+    token = ApiToken("t1", "d" * 64, ROSA, ALPHA, "n", "last", now - timedelta(days=80), last_used_at=last_use)
+    fetched = [
+        AuditEvent(last_use - timedelta(days=each), "file.fetched", "ok", "rosa", ROSA, ALPHA, token.subject)
+        for each in range(6)
+    ]
+    events.instance.write(lambda stores: stores.api_tokens.add(token))
+    events.instance.write(lambda stores: stores.audit.append_all(fetched))
+    events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.TOKEN_IDLE: chosen}))
+    events.change(mail={"url": "smtp://127.0.0.1:1", "sender": "exports@example.org"})
+    events.deliver()
+    events.instance.run(record_stopped_scripts(events.instance.state, now + timedelta(hours=1)))
+    events.deliver()
+    mails = events.instance.state.read(lambda stores: stores.deliveries.backlog(now))["mail"].pending
+    assert mails == chosen
 
 
 def test_revoked_token_is_not_reported(events: Events) -> None:

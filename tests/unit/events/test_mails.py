@@ -49,6 +49,12 @@ EXAMPLES: dict[EventType, dict[str, object]] = {
         "client_id": ALPHA,
         "expires_at": "2026-12-04T09:00:00Z",
     },
+    EventType.TOKEN_IDLE: {
+        "name": "nightly",
+        "last_four": "ab12",
+        "client_id": ALPHA,
+        "last_used_at": "2026-11-17T04:02:00Z",
+    },
     EventType.TOKEN_LEAKED: {"name": "nightly", "last_four": "ab12", "client_id": ALPHA},
     EventType.SECOND_FACTOR_CHANGED: {"change": "passkey_added", "address": "192.0.2.7"},
     EventType.PASSWORD_CHANGED: {"change": "changed", "address": "192.0.2.7"},

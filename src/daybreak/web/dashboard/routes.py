@@ -20,7 +20,16 @@ from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.empty_page import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import accounts as accounts_admin
-from daybreak.web.dashboard.operator import directory, explanation, freshness, nodes, runs, seat_actions, seats
+from daybreak.web.dashboard.operator import (
+    consumers,
+    directory,
+    explanation,
+    freshness,
+    nodes,
+    runs,
+    seat_actions,
+    seats,
+)
 from daybreak.web.dashboard.page_handlers import PageHandler
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.page_routes import PageRoute, PageRoutes
@@ -106,6 +115,7 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
         *page.confirmation(f"{run}/publish", runs.confirm_publication, runs.publish_run, change()),
         *page.confirmation(f"{run}/discard", runs.confirm_discard, runs.discard_run, change()),
         page.get(f"{_OPERATOR}/freshness", freshness.show_freshness, policy(section="freshness")),
+        page.get(f"{_OPERATOR}/consumers", consumers.list_consumers, policy(section="consumers")),
         page.get(f"{_OPERATOR}/nodes", nodes.list_nodes, policy(section="nodes")),
         *_password_prompt(page, _OPERATOR, policy(section="")),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from daybreak.domain.events import ACCOUNT_EVENTS, SECURITY_EVENTS, EventType
+from daybreak.domain.events import ACCOUNT_EVENTS, SECURITY_EVENTS, TOKEN_EVENTS, EventType
 from daybreak.events.notifications import choose_events, chosen_events, offered_events
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
@@ -16,6 +16,7 @@ _LABELS: Mapping[EventType, tuple[str, str]] = {
     EventType.SNAPSHOT_PUBLISHED: ("New files", "New files were published."),
     EventType.SNAPSHOT_LATE: ("Late files", "The publication time passed without new files."),
     EventType.SNAPSHOT_RECOVERED: ("Late files arrived", "New files were published after they were late."),
+    EventType.TOKEN_IDLE: ("Stopped scripts", "A script that fetched files daily did not for three days."),
     EventType.SNAPSHOT_HELD: ("Held snapshots", "The guard blocked a publication."),
     EventType.SNAPSHOT_FAILED: ("Failed runs", "A run failed, and a retry did not help."),
     EventType.DIRECTORY_FAILING: ("Failed directory sync", "Accounts and seats were not synchronized for a day."),
@@ -36,7 +37,13 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
     groups: dict[str, list[dict[str, object]]] = {"Files": [], "Operator": [], "Security": []}
     for event in offered_events(page.seat):
         label, hint = _LABELS[event]
-        group = "Files" if event in ACCOUNT_EVENTS else "Security" if event in SECURITY_EVENTS else "Operator"
+        group = (
+            "Files"
+            if event in (*ACCOUNT_EVENTS, *TOKEN_EVENTS)
+            else "Security"
+            if event in SECURITY_EVENTS
+            else "Operator"
+        )
         groups[group].append({"name": event.value, "label": label, "hint": hint, "chosen": event in chosen})
     context: dict[str, object] = {
         "groups": {name: events for name, events in groups.items() if events},
