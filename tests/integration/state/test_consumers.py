@@ -7,6 +7,7 @@ import pytest
 from daybreak.domain.audit import AuditEvent
 from daybreak.state.consumers import ConsumerCounts
 from daybreak.state.database import Database
+from daybreak.state.stores import Stores
 from tests.integration.state.values import ANN, BEA, NOW, SEAT, token, two_accounts
 
 DAY = timedelta(days=1)
@@ -16,11 +17,15 @@ LAST_USE = NOW - 3 * DAY - timedelta(hours=1)
 def test_accounts_and_tokens_are_counted_by_last_use(state: Database) -> None:
     state.write(two_accounts)
     used = {1: NOW - DAY, 2: NOW - 4 * DAY, 3: NOW - 31 * DAY, 4: NOW - 91 * DAY, 5: None, 6: NOW - 91 * DAY}
-    for number, at in used.items():
-        account = BEA if number == 2 else ANN
-        created = token(number, SEAT.seat_id, account.client_id, created_at=NOW - 100 * DAY, last_used_at=at)
-        state.write(lambda stores, created=created: stores.api_tokens.add(created))
-    state.write(lambda stores: stores.api_tokens.revoke(token(6, "", "").token_id, NOW, "test"))
+
+    def add(stores: Stores) -> None:
+        for number, at in used.items():
+            account = BEA if number == 2 else ANN
+            created = token(number, SEAT.seat_id, account.client_id, created_at=NOW - 100 * DAY, last_used_at=at)
+            stores.api_tokens.add(created)
+        stores.api_tokens.revoke(token(6, "", "").token_id, NOW, "test")
+
+    state.write(add)
     assert state.read(lambda stores: stores.consumers.counts(NOW)) == ConsumerCounts(1, 1, 2, 2)
     found = state.read(lambda stores: stores.consumers.list_by_last_use(NOW, 0, 10))
     assert [(each.account, each.token.last_used_at) for each in found] == [(BEA.name, used[2]), (ANN.name, used[1])]
