@@ -217,6 +217,9 @@ def test_tables_are_found_by_version_and_time(state: Database) -> None:
     assert [found(not_before=instant) for instant in instants] == [1, 1, 2, 2, None]
     assert (found(TWO), found(UNKNOWN), found("")) == (3, None, None)
     assert state.write(lambda stores: stores.snapshots.forget(uuid(9))) == 5
+    for client_id, versions in ((ONE, [2, 3]), (TWO, [2, 3]), (UNKNOWN, [])):
+        kept = state.read(lambda stores, it=client_id: stores.snapshots.tables(it, "members"))  # type: ignore[misc]
+        assert [table.version for table in kept] == versions
     assert [found(number=1), found(not_after=instants[1]), found(not_before=instants[1])] == [None, None, 2]
 
 
