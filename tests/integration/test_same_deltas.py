@@ -76,7 +76,8 @@ def test_deltas_in_a_bucket_are_the_same(
     store = ObjectStore(
         FilesSettings(url=f"{s3_bucket.url}/prefix", endpoint=s3_bucket.server.endpoint, path_style=True)
     )
-    assert deltas_of(tmp_path / "runs", store=store) == expected
+    found = deltas_of(tmp_path / "runs", store=store, days=2)
+    assert found == {key: delta for key, delta in expected.items() if key[0] <= 2}
 
 
 def test_deltas_from_postgresql_are_the_same(

@@ -119,6 +119,10 @@ def _leader(entry: ManifestEntry) -> str:
     return entry.client_id
 
 
+def by_resource(entry: ManifestEntry) -> tuple[str, str]:
+    return entry.resource, entry.client_id
+
+
 def exported(
     reading: SparkReading,
     sink: FileSink,
@@ -146,10 +150,7 @@ def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path, resources: S
         spark.check()
         for name, report in zip(resources, reports, strict=True):
             assert report == spark.export(export_job(name, FORMATS), sink, results)
-        assert spark.referential_faults(RESOURCE_NAMES) == []
-
-    def by_resource(entry: ManifestEntry) -> tuple[str, str]:
-        return entry.resource, entry.client_id
+        assert spark.referential_faults(resources) == []
 
     assert sorted(results.entries, key=by_resource) == sorted(expected, key=by_resource)
     sink.commit()
@@ -294,35 +295,31 @@ def test_ambiguous_tables_are_rejected(parquet: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("session")
-def test_fractional_counts_are_rounded(parquet: Path, tmp_path: Path) -> None:
+def test_unusual_values_are_read_as_in_duckdb(parquet: Path, tmp_path: Path) -> None:
+    """Fractional counts, other notations of identifiers, and rows that occur twice."""
     folder = linked(parquet, tmp_path / "platform")
-    messages = folder / "outbound_messages.parquet"
-    messages.unlink()
-    with closing(duckdb.connect()) as engine:
-        engine.execute(
-            "COPY (SELECT * REPLACE (CAST(segment_count + 0.5 AS DECIMAL(9, 2)) AS segment_count, "
-            "CAST(-0.7 AS DECIMAL(9, 2)) AS unit_count) "
-            f"FROM read_parquet('{parquet}/outbound_messages.parquet')) TO '{messages}'"
-        )
-    check_against_embedded(folder, tmp_path, "outbound_message_type_usage")
-
-
-@pytest.mark.usefixtures("session")
-def test_identifiers_match_in_any_notation(parquet: Path, tmp_path: Path) -> None:
-    folder = linked(parquet, tmp_path / "platform")
-    notations = {
-        "leaders": "replace(leader_id, '-', '') AS leader_id",
-        "campaigns": "upper(campaign_id) AS campaign_id",
-        "outbound_messages": "'{' || campaign_id || '}' AS campaign_id, upper(leader_id) AS leader_id",
+    changes = {
+        "leaders": "SELECT * REPLACE (replace(leader_id, '-', '') AS leader_id) FROM rows",
+        "campaigns": "SELECT * REPLACE (upper(campaign_id) AS campaign_id) FROM rows",
+        "campaign_links": "(FROM rows) UNION ALL (FROM rows)",
+        "outbound_messages": (
+            "SELECT * REPLACE ('{' || campaign_id || '}' AS campaign_id, upper(leader_id) AS leader_id, "
+            "CAST(segment_count + 0.5 AS DECIMAL(9, 2)) AS segment_count, CAST(-0.7 AS DECIMAL(9, 2)) AS unit_count) "
+            "FROM rows"
+        ),
     }
     with closing(duckdb.connect()) as engine:
-        for table, notation in notations.items():
+        for table, query in changes.items():
             (folder / f"{table}.parquet").unlink()
-            engine.execute(
-                f"COPY (SELECT * REPLACE ({notation}) FROM read_parquet('{parquet}/{table}.parquet')) "
-                f"TO '{folder}/{table}.parquet'"
-            )
-    check_against_embedded(folder, tmp_path, "campaigns")
+            rows = f"WITH rows AS (FROM read_parquet('{parquet}/{table}.parquet'))"
+            engine.execute(f"COPY ({rows} {query}) TO '{folder}/{table}.parquet'")
+    resources = ("campaigns", "outbound_message_type_usage", "campaign_links")
+    expected, _ = embedded(folder, tmp_path, ("csv",), resources)
+    sink, results = LocalDisk(tmp_path / "spark").stage(SNAPSHOT), ExportResults()
+    with source_on(folder).open(AS_OF) as reading:
+        for resource in resources:
+            reading.export(export_job(resource, ("csv",)), sink, results)
+    assert sorted(results.entries, key=by_resource) == sorted(expected, key=by_resource)
 
 
 def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str) -> Path:
@@ -367,45 +364,29 @@ def test_malformed_rows_fail_a_run_if_configured(parquet: Path, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("session")
-def test_duplicate_link_counts_once(parquet: Path, tmp_path: Path) -> None:
-    folder = linked(parquet, tmp_path / "platform")
-    links = folder / "campaign_links.parquet"
-    links.unlink()
-    with closing(duckdb.connect()) as engine:
-        once = f"(FROM read_parquet('{parquet}/campaign_links.parquet'))"
-        engine.execute(f"COPY ({once} UNION ALL {once}) TO '{links}'")
-    check_against_embedded(folder, tmp_path, "campaign_links")
-
-
-def check_against_embedded(folder: Path, tmp_path: Path, resource: str) -> None:
-    """Compare the files of a resource with those of the embedded engine."""
-    expected, _ = embedded(folder, tmp_path, ("csv",), [resource])
-    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
-    with source_on(folder).open(AS_OF) as reading:
-        found, _ = exported(reading, sink, resource=resource, formats=("csv",))
-    assert sorted(found.entries, key=_leader) == sorted(expected, key=_leader)
-
-
-@pytest.mark.usefixtures("session")
-def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "resources", [("members", "campaigns"), pytest.param(RESOURCE_NAMES, marks=pytest.mark.release)]
+)
+def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path, resources: Sequence[str]) -> None:
+    own_models = {name: model for name, model in OWN_MODELS.items() if name in resources}
     folder = tmp_path / "platform"
     make_platform(folder, PlatformSizes(leaders=8, members=600, messages=3000), as_of=AS_OF)
     add_faults(folder, AS_OF, 7)
     convert_identifiers(folder)
     source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     with source.open(AS_OF) as reading:
-        expected = accounting(reading, "duckdb", AS_OF)
+        expected = accounting(reading, "duckdb", AS_OF, resources=resources)
         newest = newest_rows(reading, "duckdb", AS_OF, [])
-        reading.models = OWN_MODELS
+        reading.models = own_models
         expected_own = own_rows(reading, "duckdb", AS_OF)
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as spark:
-        found = accounting(spark, "spark", AS_OF, sink)
+        found = accounting(spark, "spark", AS_OF, sink, resources=resources)
         assert newest_rows(spark, "spark", AS_OF, []) == newest
-        spark.models = OWN_MODELS
+        spark.models = own_models
         found_own = own_rows(spark, "spark", AS_OF)
     assert len(newest) == 5
-    assert set(found.status.values()) == {"proved"}, found.tables
+    assert {found.status[name] for name in resources} == {"proved"}, found.tables
     assert found == expected
     assert found_own == expected_own
-    assert found_own.keys() == OWN_MODELS.keys()
+    assert found_own.keys() == own_models.keys()
