@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from jinja2.meta import find_referenced_templates
 from starlette.requests import Request
 
 from daybreak.web.theme.assets import load_assets
+from daybreak.web.theme.templates import templates_in
 
 WEB = Path("src/daybreak/web")
 
@@ -53,3 +55,11 @@ def test_templates_have_no_inline_code_and_no_other_host(project_folder: Path) -
         text = template.read_text(encoding="utf-8")
         assert not re.search(r"\sstyle=|<style|\son[a-z]+=|javascript:|https?://|\|\s*safe\b", text), template.name
         assert not re.search(r"<script(?![^>]*\ssrc=)", text), template.name
+
+
+def test_templates_name_templates_that_exist(project_folder: Path) -> None:
+    for folder in (project_folder / WEB / "dashboard", project_folder / WEB / "api" / "docs"):
+        environment = templates_in(folder)
+        for template in folder.rglob("*.html"):
+            for name in find_referenced_templates(environment.parse(template.read_text("utf-8"))):
+                assert any((root / str(name)).exists() for root in (folder, project_folder / WEB)), (template, name)
