@@ -16,6 +16,7 @@ import delta_sharing
 import pytest
 import requests
 
+from daybreak.catalogue.columns import Column
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.snapshots.erase import erase_member
@@ -42,13 +43,19 @@ def without_added_columns() -> Iterator[None]:
         for name, added in ADDED.items():
             kept = tuple(column for column in before[name] if column.name != added)
             assert len(kept) == len(before[name]) - 1
-            object.__setattr__(resource_named(name), "columns", kept)
+            set_columns(name, kept)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(daily_builder, "load_models", old_models)
             yield
     finally:
         for name, columns in before.items():
-            object.__setattr__(resource_named(name), "columns", columns)
+            set_columns(name, columns)
+
+
+def set_columns(name: str, columns: tuple[Column, ...]) -> None:
+    resource = resource_named(name)
+    object.__setattr__(resource, "columns", columns)
+    vars(resource).pop("column_names", None)  # names of the columns before
 
 
 def old_models() -> Mapping[str, Model]:
