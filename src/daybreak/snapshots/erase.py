@@ -355,8 +355,22 @@ def _delete_obsolete(context: RunContext, erasure: Erasure, member_id: str, idle
         context.spill.delete_before(idle_since)
     context.state.write(lambda stores: stores.snapshots.redact_reports(member_id))
     keys = context.state.write(lambda stores: stores.erasures.take_obsolete(erasure.erasure_id))
-    context.store.delete(keys)
+    # A bucket has one object for equal files of several snapshots. Another one may list `communities` of the same
+    # content, if another Member took the place of this one.
+    in_use = context.state.read(_keys_in_use)
+    context.store.delete([key for key in keys if key not in in_use])
     context.state.truncate_log()
+
+
+def _keys_in_use(stores: Stores) -> set[str]:
+    """Return the keys of `communities` that kept snapshots list for accounts with unfinished erasures."""
+    ids = [snapshot.snapshot_id for snapshot in _kept_snapshots(stores)]
+    unfinished = [each for each in stores.erasures.list_all() if each.finished_at is None]
+    keys: set[str] = set()
+    for client_id in {files.client_id for each in unfinished for files in each.replaced}:
+        for entries in stores.snapshots.manifests(ids, client_id, [COMMUNITIES]).values():
+            keys |= {stored.key for entry in entries.values() for stored in entry.formats.values()}
+    return keys
 
 
 def _finish(context: RunContext, erasure: Erasure, statements: ErasureStatements) -> Erasure:

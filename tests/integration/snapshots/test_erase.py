@@ -229,6 +229,20 @@ def add_large_values(platform: Path, person: Person, seed: int) -> None:
         engine.execute(f"COPY changed TO '{path}' (FORMAT parquet)")
 
 
+def hand_over_memberships(platform: Path, person: Person) -> None:
+    """Let another Member take the place of the person in its communities, whose numbers of members stay."""
+    path = platform / "community_memberships.parquet"
+    with duckdb.connect() as engine:
+        engine.execute(
+            f"CREATE TABLE changed AS SELECT * REPLACE (CASE WHEN member_id = $1 THEN (SELECT member_id FROM "
+            f"'{platform}/members.parquet' WHERE leader_id = $2 AND subscription_state = (SELECT subscription_state "
+            f"FROM '{platform}/members.parquet' WHERE member_id = $1) AND member_id NOT IN (SELECT member_id FROM "
+            f"'{path}') ORDER BY member_id LIMIT 1) ELSE member_id END AS member_id) FROM '{path}'",
+            [person.member_id, person.client_id],
+        )
+        engine.execute(f"COPY changed TO '{path}' (FORMAT parquet)")
+
+
 @pytest.mark.parametrize(
     ("formats", "seeds"),
     [(("csv",), (1, 2)), pytest.param(("csv", "json"), (1, 1, 2), marks=pytest.mark.release)],
@@ -238,7 +252,10 @@ def test_files_of_several_parts_change_and_are_erased(
     s3_bucket: S3Bucket, empty_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     formats: tuple[str, ...], seeds: tuple[int, ...],
 ) -> None:  # fmt: skip
-    """A day with the seed of the day before reuses the file, the last one compares the new file with the old one."""
+    """A day with the seed of the day before reuses the file, the last one compares the new file with the old one.
+
+    `communities` is one object for all days, though the person left before the second one.
+    """
     for name, value in s3_bucket.environment().items():
         monkeypatch.setenv(name, value)
     store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
@@ -255,6 +272,10 @@ def test_files_of_several_parts_change_and_are_erased(
             assert run.state is SnapshotState.PUBLISHED
             stored = entries_of(context, run)[large].formats
             assert min(stored[name].bytes for name in formats) > 2 * PART_BYTES
+            if day == 0:
+                hand_over_memberships(tmp_path / "platform", person)
+        communities = [entries_of(context, each)[person.client_id, "communities"] for each in kept(context)]
+        assert len({stored.key for entry in communities for stored in entry.formats.values()}) == len(formats)
         delete_person(tmp_path / "platform", person)
         erase(context, person)
         for snapshot in kept(context):
