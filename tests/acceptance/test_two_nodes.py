@@ -44,7 +44,7 @@ def nodes(
             "files.endpoint": bucket.server.endpoint,
             "files.region": REGION,
             "files.path_style": True,
-            "files.max_transfers": 2,
+            "files.max_transfers": 4,  # of which one account has two
             # One URL for both, as with a load balancer.
             "base_url": "http://export.example.org",
         }
