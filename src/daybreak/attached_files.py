@@ -224,7 +224,7 @@ def _read(stores: Stores, bucket: Bucket, prefix: str) -> _View:
     needed = publications if tables else tuple(each for _, each in folders)
     resources = tables or [name for name in RESOURCE_NAMES if any(_needs(name, path, prefix) for path, _ in folders)]
     ids = list(dict.fromkeys(each.snapshot_id for each in needed))
-    entries = stores.snapshots.manifests(ids, bucket.client_id, resources) if ids and resources else {}
+    entries = stores.snapshots.manifests(ids, bucket.client_id, resources)
     return _View(
         bucket,
         prefix,
@@ -247,11 +247,13 @@ def _tables(stores: Stores, client_id: str, prefix: str) -> Iterator[Table]:
 def _packs(
     stores: Stores, client_id: str, prefix: str, folders: list[tuple[str, Publication]]
 ) -> Iterator[tuple[str, Publication, str]]:
+    keys: dict[int, str | None] = {}
     for folder, publication in folders:
-        signed = None
-        if _overlaps(folder + _STATEMENT, prefix):
-            signed = stores.signatures.of_publication(publication.version)
-        key = None if signed is None else statement_key(stores, signed, client_id)
+        version = publication.version
+        if version not in keys and _overlaps(folder + _STATEMENT, prefix):
+            signed = stores.signatures.of_publication(version)
+            keys[version] = None if signed is None else statement_key(stores, signed, client_id)
+        key = keys.get(version)
         if key is not None:
             yield folder, publication, key
 

@@ -21,10 +21,11 @@ from daybreak.domain.delta import (
 )
 from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
-from daybreak.state.columns import json_text
+from daybreak.state.columns import instant_of, json_text
+from daybreak.state.manifests import IS_SERVED
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
 from daybreak.state.snapshots import SNAPSHOT_COLUMNS, UNPUBLISHED, SnapshotStore, snapshot_of
-from daybreak.state.statements import BulkInsert, Store, upsert
+from daybreak.state.statements import BulkInsert, PreparedRead, Store, upsert
 
 _NEW_LEADER = ""
 """Resource of the row of a Leader that the snapshot before did not have."""
@@ -34,6 +35,7 @@ _DELTA = msgspec.json.Decoder(ResourceDelta)
 _DELTA_TEXT = sa.type_coerce(snapshot_deltas.c.delta, sa.Text)
 _INSERT = BulkInsert(snapshot_deltas)
 _PUBLICATION = (snapshots.c.snapshot_id, snapshots.c.version, snapshots.c.as_of, snapshots.c.published_at)
+_PUBLICATIONS = PreparedRead(snapshots, _PUBLICATION, IS_SERVED, order_by=[snapshots.c.version.desc()])
 _CURRENT = sa.select(*_PUBLICATION, snapshots.c.chain_id).join(
     current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
 )
@@ -164,12 +166,10 @@ class DeltaStore(Store):
 
     def publications(self) -> list[Publication]:
         """Return the published snapshot and those before it that have files, newest first."""
-        rows = self._connection.execute(
-            sa.select(*_PUBLICATION)
-            .where(snapshots.c.state.in_(_PUBLISHED), snapshots.c.files_stand.is_(True))
-            .order_by(snapshots.c.version.desc())
-        )
-        return list(map(_publication_of, rows))
+        return [
+            Publication(snapshot_id, version, instant_of(as_of), instant_of(published_at))
+            for snapshot_id, version, as_of, published_at in _PUBLICATIONS.all(self._connection)
+        ]
 
     def version_after(self, instant: datetime) -> int | None:
         """Return the version of the first publication at or after an instant, kept or not."""

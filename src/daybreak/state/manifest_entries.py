@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +14,8 @@ from msgspec import structs
 
 from daybreak.domain.snapshot import ManifestEntry, Since, Snapshot, StoredFormat, TableFiles
 from daybreak.state.columns import instant_of, json_of
-from daybreak.state.schema import snapshot_files, snapshots
+from daybreak.state.schema import snapshot_files, snapshot_leaders, snapshots
+from daybreak.state.statements import PreparedRead
 
 FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
 FORMATS_TEXT = sa.type_coerce(snapshot_files.c.formats, sa.Text)
@@ -25,6 +27,29 @@ ENTRY_COLUMNS = (
     snapshot_files.c.fingerprint,
     FORMATS_TEXT,
 )
+
+
+@lru_cache
+def entries_query(snapshot_count: int, resource_count: int) -> PreparedRead:
+    """Return the read of the entries of a Leader. Snapshots are the parameters `snapshot0` to `snapshotN`, resources
+    likewise.
+    """
+
+    def parameters(name: str, count: int) -> list[sa.BindParameter[str]]:
+        return [sa.bindparam(f"{name}{number}") for number in range(count)]
+
+    client_id: sa.BindParameter[str] = sa.bindparam("client_id")
+    files, fence = snapshot_files.c, snapshots.c.fence
+    return PreparedRead(
+        snapshots.join(snapshot_leaders, snapshot_leaders.c.fence == fence).join(snapshot_files, files.fence == fence),
+        (snapshots.c.snapshot_id, files.resource, files.rows, files.fingerprint, FORMATS_TEXT),
+        snapshot_leaders.c.client_id == client_id,
+        snapshots.c.snapshot_id.in_(parameters("snapshot", snapshot_count)),
+        # With the resources listed, both databases seek in the primary key instead of scanning the snapshot.
+        files.resource.in_(parameters("resource", resource_count)),
+        files.client_id.in_([sa.literal_column("''"), client_id]),
+        order_by=[files.resource, files.client_id],
+    )
 
 
 def entry_of(row: Sequence[Any]) -> ManifestEntry:

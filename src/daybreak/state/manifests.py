@@ -17,6 +17,7 @@ from daybreak.state.manifest_entries import (
     FORMATS,
     FORMATS_TEXT,
     as_replaced,
+    entries_query,
     entry_of,
     table_of,
     with_since,
@@ -44,7 +45,7 @@ _FILE_COLUMNS = (
     _shared.c.formats,
 )
 _TABLE_COLUMNS = (*_FILE_COLUMNS, sa.type_coerce(snapshots.c.columns, sa.Text))
-_IS_SERVED = sa.and_(
+IS_SERVED = sa.and_(
     snapshots.c.state.in_([sa.literal_column("'published'"), sa.literal_column("'retired'")]),
     snapshots.c.files_stand.is_(True),
 )
@@ -64,7 +65,7 @@ def _file_query(
     return PreparedRead(
         origin.join(snapshot_leaders, known).outerjoin(_own, own).outerjoin(_shared, shared),
         columns,
-        _IS_SERVED,
+        IS_SERVED,
         *where,
         order_by=order_by,
     )
@@ -79,7 +80,7 @@ _PUBLISHED_AT: sa.BindParameter[Any] = sa.bindparam("at", type_=Instant)
 
 
 def _numbered(version: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> PreparedRead:
-    kept = sa.select(version).where(_IS_SERVED, *where).correlate(None).scalar_subquery()
+    kept = sa.select(version).where(IS_SERVED, *where).correlate(None).scalar_subquery()
     return _file_query(snapshots, snapshots.c.version == kept)
 
 
@@ -227,22 +228,13 @@ class ManifestStore(Store):
         self, snapshot_ids: Sequence[str], client_id: str, resources: Sequence[str]
     ) -> dict[str, dict[str, ManifestEntry]]:
         """Return the entries of one Leader by snapshot id and resource, as `manifest` does for each snapshot."""
-        files, known = snapshot_files.c, snapshot_leaders.c
-        rows = self._connection.execute(
-            sa.select(snapshots.c.snapshot_id, files.resource, files.rows, files.fingerprint, FORMATS_TEXT)
-            .join(snapshot_leaders, known.fence == snapshots.c.fence)
-            .join(snapshot_files, files.fence == snapshots.c.fence)
-            .where(
-                known.client_id == client_id,
-                snapshots.c.snapshot_id.in_(snapshot_ids),
-                # With the resources listed, both databases seek in the primary key instead of scanning the snapshot.
-                files.resource.in_(resources),
-                files.client_id.in_([SHARED, client_id]),
-            )
-            .order_by(files.resource, files.client_id)
-        )
+        if not snapshot_ids or not resources:
+            return {}
+        ids = {f"snapshot{number}": each for number, each in enumerate(snapshot_ids)}
+        names = {f"resource{number}": each for number, each in enumerate(resources)}
+        read = entries_query(len(ids), len(names))
         found: dict[str, dict[str, ManifestEntry]] = {}
-        for snapshot_id, *entry in rows:
+        for snapshot_id, *entry in read.all(self._connection, client_id=client_id, **ids, **names):
             # The entry of the Leader follows the shared one and replaces it.
             found.setdefault(snapshot_id, {})[entry[0]] = entry_of((client_id, *entry))
         return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,17 +13,47 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.errors import Conflict
 from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, Trust
-from daybreak.domain.snapshot import ManifestEntry, SnapshotState
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.state.columns import instant_of
 from daybreak.state.manifest_entries import ENTRY_COLUMNS, entry_of
+from daybreak.state.manifests import IS_SERVED
 from daybreak.state.records import values_of
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshot_files, snapshots
 from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
 from daybreak.state.snapshots import UNPUBLISHED
-from daybreak.state.statements import Store, upsert
+from daybreak.state.statements import PreparedRead, Store, upsert
 
-_SERVED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
 _SIGNED = ("version", "chain_id", "epoch", "signed_at", "expires_at", "public_key", "packs")
 _DELTA = msgspec.json.Decoder(ResourceDelta)
+_PACK = msgspec.json.Decoder(Pack)
+_PACKS = msgspec.json.Decoder(tuple[Pack, ...])
+
+
+def _statements_of(*where: sa.ColumnElement[bool]) -> PreparedRead:
+    source = snapshot_statements.join(snapshots, snapshots.c.fence == snapshot_statements.c.fence)
+    texts = {"packs": sa.type_coerce(snapshot_statements.c.packs, sa.Text)}
+    columns = (texts.get(name, snapshot_statements.c[name]) for name in _SIGNED)
+    return PreparedRead(source, (snapshots.c.snapshot_id, *columns), *where)
+
+
+def _revisions_of(*where: sa.ColumnElement[bool]) -> PreparedRead:
+    table = statement_revisions.c
+    return PreparedRead(
+        statement_revisions.join(snapshots, snapshots.c.fence == table.fence),
+        (table.client_id, snapshots.c.version, table.revision, table.sha256, sa.type_coerce(table.pack, sa.Text),
+         table.erasure_id, table.public_key),
+        *where,
+        order_by=[table.client_id, table.revision],
+    )  # fmt: skip
+
+
+_IS_SNAPSHOT = snapshots.c.snapshot_id == sa.bindparam("snapshot_id")
+_CURRENT_ID = sa.select(current_snapshot.c.snapshot_id).scalar_subquery()
+_OF_SNAPSHOT = _statements_of(_IS_SNAPSHOT)
+_OF_CURRENT = _statements_of(snapshots.c.snapshot_id == _CURRENT_ID, IS_SERVED)
+_OF_VERSION = _statements_of(snapshots.c.version == sa.bindparam("version", type_=sa.BigInteger), IS_SERVED)
+_REVISIONS = _revisions_of(_IS_SNAPSHOT)
+_REVISIONS_OF_ACCOUNT = _revisions_of(_IS_SNAPSHOT, statement_revisions.c.client_id == sa.bindparam("client_id"))
 
 
 class SignatureStore(Store):
@@ -46,24 +75,13 @@ class SignatureStore(Store):
 
     def of_snapshot(self, snapshot_id: str) -> SignedSnapshot | None:
         """Return the statements of a run, None if they were not signed."""
-        return self._signed(snapshots.c.snapshot_id == snapshot_id)
+        return _signed_of(_OF_SNAPSHOT.first(self._connection, snapshot_id=snapshot_id))
 
     def of_publication(self, version: int | None) -> SignedSnapshot | None:
         """Return the statements of the published snapshot, or of a kept one with that version."""
-        is_wanted = snapshots.c.version == version
         if version is None:
-            current = sa.select(current_snapshot.c.snapshot_id).scalar_subquery()
-            is_wanted = snapshots.c.snapshot_id == current
-        return self._signed(is_wanted, snapshots.c.state.in_(_SERVED), snapshots.c.files_stand.is_(True))
-
-    def _signed(self, *conditions: sa.ColumnElement[bool]) -> SignedSnapshot | None:
-        columns = (snapshot_statements.c[name] for name in _SIGNED)
-        row = self._execute(
-            sa.select(snapshots.c.snapshot_id, *columns)
-            .join(snapshots, snapshots.c.fence == snapshot_statements.c.fence)
-            .where(*conditions)
-        ).first()
-        return None if row is None else replace(SignedSnapshot(*row), packs=msgspec.convert(row[-1], tuple[Pack, ...]))
+            return _signed_of(_OF_CURRENT.first(self._connection))
+        return _signed_of(_OF_VERSION.first(self._connection, version=str(version)))
 
     def epoch(self) -> int:
         """Return the signing epoch. Unpublished statements of an earlier one are obsolete."""
@@ -95,19 +113,13 @@ class SignatureStore(Store):
 
     def revisions(self, snapshot_id: str, client_id: str | None = None) -> list[Revision]:
         """Return the revisions that erasures made, oldest first, of one or all accounts."""
-        table = statement_revisions.c
-        query = (
-            sa.select(table.client_id, snapshots.c.version, table.revision, table.sha256, table.pack, table.erasure_id,
-                      table.public_key)
-            .join(snapshots, snapshots.c.fence == table.fence)
-            .where(snapshots.c.snapshot_id == snapshot_id)
-            .order_by(table.client_id, table.revision)
-        )  # fmt: skip
-        if client_id is not None:
-            query = query.where(table.client_id == client_id)
+        if client_id is None:
+            rows = _REVISIONS.all(self._connection, snapshot_id=snapshot_id)
+        else:
+            rows = _REVISIONS_OF_ACCOUNT.all(self._connection, snapshot_id=snapshot_id, client_id=client_id)
         return [
-            Revision(owner, Edition(version, revision, sha256), msgspec.convert(pack, Pack), erasure_id, public_key)
-            for owner, version, revision, sha256, pack, erasure_id, public_key in self._execute(query)
+            Revision(owner, Edition(version, revision, sha256), _PACK.decode(pack), erasure_id, public_key)
+            for owner, version, revision, sha256, pack, erasure_id, public_key in rows
         ]
 
     # --- Content of statements ---------------------------------------------------------------------
@@ -186,3 +198,12 @@ class SignatureStore(Store):
             sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
         )
         return int(self._execute(sa.select(counters.c.value).where(counters.c.name == "version")).scalar_one())
+
+
+def _signed_of(row: Sequence[Any] | None) -> SignedSnapshot | None:
+    """Return the statements of a row of `_statements_of`."""
+    if row is None:
+        return None
+    snapshot_id, version, chain_id, epoch, signed_at, expires_at, public_key, packs = row
+    times = instant_of(signed_at), instant_of(expires_at)
+    return SignedSnapshot(snapshot_id, version, chain_id, epoch, *times, public_key, _PACKS.decode(packs))

