@@ -66,7 +66,7 @@ def test_webhook_is_created_tested_and_logged(
     assert secret not in page.content()
     assert axe_violations(page, "webhook") == []
     page.goto(service.account(directory.NORTHLIGHT, "activity"))
-    expect(page.locator("tbody")).to_contain_text("Webhook tested")
+    expect(page.locator("table.events")).to_contain_text("Webhook tested")
 
 
 def test_failed_delivery_is_retried_by_hand(
