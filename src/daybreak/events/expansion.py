@@ -26,7 +26,7 @@ from daybreak.domain.events import (
 )
 from daybreak.events.messages import message_body, message_id
 from daybreak.settings import Settings
-from daybreak.snapshots.brief import load_brief
+from daybreak.snapshots.brief import publication_brief
 from daybreak.state.outbox import OutboxEntry
 from daybreak.state.stores import State, Stores
 
@@ -65,7 +65,8 @@ def account_data(stores: Stores, settings: Settings, event: Event, client_id: st
         entries = stores.snapshots.manifest(str(event.data["snapshot_id"]), client_id)
         data["rows"] = {entry.resource: entry.rows for entry in entries}
         data["manifest_url"] = settings.base_url + manifest_path(client_id)
-        data["brief"] = load_brief(stores, str(event.data["snapshot_id"]), client_id)
+        chain = stores.deltas.chain(client_id)
+        data["brief"] = publication_brief(chain, str(event.data["snapshot_id"]), len(entries))
     return data
 
 

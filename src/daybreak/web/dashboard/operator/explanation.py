@@ -122,13 +122,12 @@ async def _load(page: PageRequest) -> _Losses:
             found = stores.snapshots.manifests(ids, each.client_id, [resource.name])
             before, now = (found.get(snapshot_id, {}).get(resource.name) for snapshot_id in ids)
             compared.append(_Loss(each.client_id, each.before, each.now, None if before is None else (before, now)))
-        listed = {each.client_id for each in largest}
-        accounts = stores.directory.load().accounts if listed else ()
-        names = {account.client_id: account.name for account in accounts if account.client_id in listed}
+        accounts = (stores.directory.account(each.client_id) for each in largest)
+        names = {account.client_id: account.name for account in accounts if account is not None}
         shown = (*compared, *largest[_LEADERS_EXPLAINED:])
         return _Losses(run, previous, resource, shown, len(lost), sum(each.rows for each in lost), names)
 
-    # Run in a thread: there may be 100,000 accounts.
+    # Run in a thread: 100,000 accounts may have lost rows.
     return await asyncio.to_thread(page.dashboard.services.state.read, read)
 
 
