@@ -29,7 +29,8 @@ class Change:
 class EventRow:
     """One row: an event, and the link that it opened if the page has it.
 
-    `archived` are the downloads of one archive, of which `event` is the newest; empty for other events.
+    `archived` are the downloads of one archive, of which `event` is the newest. It is empty for other events, and for
+    an archive with one file.
     """
 
     event: AuditEvent
@@ -49,7 +50,7 @@ class EventRow:
     def subject(self) -> str:
         """What the event is about: a file, a table, a token's name, changed permissions or the format of an export."""
         details = self.event.details
-        if len(self.archived) > 1:
+        if self.archived:
             return f"{len(self.archived)} files in one archive"
         if "seat" in details:
             changes = permission_changes(details)
@@ -88,7 +89,7 @@ class EventRow:
     def facts(self) -> list[tuple[str, str]]:
         """Details by label, those in `changes` left out, then where the event came from."""
         hidden = set(_CHANGE_KEYS)
-        if len(self.archived) > 1:
+        if self.archived:
             hidden |= {"file", "bytes"}
         if self.event.action == "notifications.changed":
             hidden |= {name for name, value in self.event.details.items() if isinstance(value, bool)}
@@ -100,7 +101,7 @@ class EventRow:
             "Request": self.event.request_id,
             "Request of the link": self.link.request_id if self.link else "",
         }
-        files = [("File", str(each.details.get("file"))) for each in self.archived[1:] and reversed(self.archived)]
+        files = [("File", str(each.details.get("file"))) for each in reversed(self.archived)]
         issued = [("Link issued", format_datetime(self.link.at))] if self.link else []
         return files + facts + issued + [(label, value) for label, value in origin.items() if value]
 
@@ -136,6 +137,7 @@ def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[E
         elif event.action == _FETCH and key in links and event.at - links[key].at <= link_lifetime:
             opened[event.event_id] = links.pop(key)
     merged = {link.event_id for link in opened.values()}
+    archives = {request_id: archive for request_id, archive in archives.items() if len(archive) > 1}
     merged |= {event.event_id for archive in archives.values() for event in archive[1:]}
     return [
         EventRow(event, opened.get(event.event_id), tuple(archives.get(event.request_id or "", ())))
