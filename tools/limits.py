@@ -79,6 +79,7 @@ def _rates() -> list[Row]:
     return [
         _setting("Requests for links with one session or API token", "access.link_rate"),
         _setting("Downloads with one session or API token; the parts of a download count once", "access.link_rate"),
+        _setting("Bytes of files in 24 hours with one session or API token", "access.daily_bytes"),
         _setting("Requests to the S3 endpoint with one API token", "attach.request_rate"),
         _setting("Login attempts for one seat from one address", "access.login_per_seat"),
         _setting("Login attempts from one address (IPv6: one /64)", "access.login_per_address"),
@@ -223,7 +224,7 @@ def _setting(limit: str, key: str) -> Row:
             written = _rate(value)
         case tuple():
             written = ", ".join(_rate(rate) for rate in value)
-        case int() if key == "snapshot.memory_limit":
+        case int() if key in ("snapshot.memory_limit", "access.daily_bytes"):
             written = format_size(value)
         case _:
             written = f"{value:%H:%M}" if key == "snapshot.publish_at" else str(value)

@@ -94,6 +94,13 @@ class OpenedFile(msgspec.Struct, frozen=True):
     door: str = ""
     saved_name: SavedName | None = None
 
+    @property
+    def details(self) -> dict[str, object]:
+        """The file in the audit trail."""
+        door = {"door": self.door} if self.door else {}
+        file = self.file
+        return {"file": self.named.name, "snapshot_id": file.snapshot_id, "bytes": file.stored.bytes, **door}
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -151,8 +158,8 @@ async def issue_link(
     are equal.
 
     Raises RateLimited, Forbidden (the same for foreign and unknown accounts, `wrong_context` for another account of the
-    session's seat), NotFound(snapshot_not_ready) with the
-    seconds to the next publication, NotFound(file_gone) for a snapshot that is not kept, NotFound(no_delta).
+    session's seat), NotFound: `snapshot_not_ready` with the seconds to the next publication, `file_gone` for a snapshot
+    that is not kept, `no_delta`.
     """
     now = services.clock()
 
@@ -235,18 +242,6 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     details = {"file": named.name, "snapshot_id": request.snapshot_id}
     await record_download(services, origin, "file.fetched", found.code, details)
     raise found
-
-
-async def record_fetch(services: DownloadServices, opened: OpenedFile, caller: Caller) -> None:
-    """Record in the audit trail that a file is sent. Must be called before the first byte.
-
-    Raises RateLimited, Unavailable.
-    """
-    file = opened.file
-    origin = EventOrigin(services.clock(), caller, opened.seat, opened.client_id, opened.subject)
-    door = {"door": opened.door} if opened.door else {}
-    details = {"file": opened.named.name, "snapshot_id": file.snapshot_id, "bytes": file.stored.bytes, **door}
-    await record_download(services, origin, "file.fetched", "ok", details)
 
 
 async def record_download(

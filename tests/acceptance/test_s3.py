@@ -40,7 +40,7 @@ from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.ports import free_port
 from tests.parts.waiting import wait_until
 
-SETTINGS = {"attach.s3": True, "snapshot.formats": ["csv", "json", "parquet"]}
+SETTINGS = {"attach.s3": True, "access.daily_bytes": "100MB", "snapshot.formats": ["csv", "json", "parquet"]}
 LARGE = "latest/members.json.gz"
 PART_BYTES = 64 * 1024
 
@@ -369,6 +369,21 @@ def test_downloads_are_recorded_and_counted(service: Service) -> None:
     wait_until(lambda: len(recorded()) >= 2, PATIENCE_SECONDS)
     # The parts of the first download are recorded once.
     assert recorded() == [fetched, fetched]
+
+
+def test_bytes_of_a_day_are_limited(service: Service) -> None:
+    client = attached(service)
+    link, size = service.link(client.token, NORTH, "members.json.gz"), client.keys(LARGE)[LARGE]["Size"]
+    for _ in range(100 * 10**6 // size):
+        # Responses count in full when the client leaves.
+        client.s3.get_object(Bucket=NORTH, Key=LARGE)["Body"].close()
+    assert client.refusal(LARGE) == (503, "SlowDown")
+    refused = service.get(link)
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+    assert 3600 < int(refused.headers["Retry-After"]) <= 25 * 3600
+    # Requests without bytes of files are answered, and other tokens have their own limit.
+    assert service.request("HEAD", link).status_code == 200
+    assert attached(service).read(LARGE, Range="bytes=0-9")
 
 
 @pytest.mark.parametrize(

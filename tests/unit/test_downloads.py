@@ -14,7 +14,7 @@ from msgspec.structs import replace as changed_to
 
 from daybreak import downloads
 from daybreak.access import api_tokens, operators, sessions
-from daybreak.access.audit_trail import AuditBuffer
+from daybreak.access.audit_trail import AuditBuffer, EventOrigin
 from daybreak.access.link_rate import LinkRate
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
@@ -117,7 +117,8 @@ def follow(instance: Instance, services: DownloadServices, url: str, caller: Cal
             parameters = parse_qsl(parts.query, keep_blank_values=True)
             request = downloads.LinkRequest(client_id, snapshot_id, file_name, parameters)
             opened = await downloads.open_link(services, request, caller)
-            await downloads.record_fetch(services, opened, caller)
+            origin = EventOrigin(services.clock(), caller, opened.seat, client_id, opened.subject)
+            await downloads.record_download(services, origin, "file.fetched", "ok", opened.details)
             return opened
         finally:
             await services.audit_buffer.flush()

@@ -1,4 +1,4 @@
-"""Rate limit on links and on the downloads that they start, for each credential, shared by all workers.
+"""Rate limit on links, the downloads that they start, and their bytes, for each credential, shared by all workers.
 
 A write to the state database for each link would be many times slower than the link. A worker therefore takes permits
 in blocks of one fortieth of the limit. Its first block in a window is not counted until it takes a second one, so that
@@ -24,7 +24,7 @@ from daybreak.settings import Rate
 from daybreak.state.stores import State, Stores
 from daybreak.state.throttle import ThrottleRule
 
-Counted = Literal["link", "download", "request"]
+Counted = Literal["link", "download", "request", "byte"]
 _BLOCKS = 40
 
 
@@ -43,7 +43,7 @@ class _Permits:
 
 
 class LinkRate:
-    """Counter of links and downloads, one per worker. `rate` limits each of both."""
+    """Counter of links, downloads, requests or bytes, one per worker. `rate` limits each of them separately."""
 
     def __init__(self, state: State, rate: Rate, clock: Callable[[], datetime]) -> None:
         self._state = state
@@ -54,19 +54,22 @@ class LinkRate:
         # In the order of `renewal_at`.
         self._permits: dict[str, _Permits] = {}
 
-    async def count(self, counted: Counted, subject: str, refusal: Callable[[], AuditEvent]) -> None:
-        """Count a link, a download or a request of the credential `subject`. Raises RateLimited, Unavailable.
+    async def count(
+        self, counted: Counted, subject: str, refusal: Callable[[], AuditEvent], *, amount: int = 1
+    ) -> None:
+        """Count one or more links, downloads, requests or bytes of the credential `subject`.
 
-        `refusal` returns the audit event of a refusal, which is recorded once per window.
+        More than the limit count as the limit. `refusal` returns the audit event of a refusal, which is recorded once
+        per window. Raises RateLimited, Unavailable.
         """
-        key, now = f"{counted}:{subject}", self._clock()
+        key, now, amount = f"{counted}:{subject}", self._clock(), min(amount, self._rate.attempts)
         permits = self._permits_of(key, now)
-        if permits.left == 0:
+        if permits.left < amount:
             # One request of the worker takes the next block, and the others wait for it.
             async with permits.lock:
-                if permits.left == 0:
-                    await self._take_block(counted, key, permits, refusal)
-        permits.left -= 1
+                if permits.left < amount:
+                    await self._take_block(counted, key, permits, amount, refusal)
+        permits.left -= amount
 
     def _permits_of(self, key: str, now: datetime) -> _Permits:
         """Return the permits of a key, renewed if their window is over. Forget those of earlier windows."""
@@ -83,15 +86,16 @@ class LinkRate:
         return permits
 
     async def _take_block(
-        self, counted: Counted, key: str, permits: _Permits, refusal: Callable[[], AuditEvent]
+        self, counted: Counted, key: str, permits: _Permits, amount: int, refusal: Callable[[], AuditEvent]
     ) -> None:
-        now = self._clock()
+        """Take a block, or the missing part of `amount` if that is larger."""
+        now, block = self._clock(), max(self._block, amount - permits.left)
         if permits.refused_until is not None and now < permits.refused_until:
             raise self._limited(counted, permits.refused_until - now)
         window_seconds = self._rate.window_seconds
         rule = ThrottleRule(f"{key}:{window_seconds}", self._rate.attempts, window_seconds)
         recorded = ThrottleRule(f"{key}:refused:{window_seconds}", 1, window_seconds)
-        attempts = permits.uncounted + self._block
+        attempts = permits.uncounted + block
 
         def take(stores: Stores) -> int | None:
             if stores.throttle.count([rule], now, attempts=attempts) is None:
@@ -105,7 +109,7 @@ class LinkRate:
             wait = timedelta(seconds=max(1, wait_seconds))
             permits.refused_until = now + wait
             raise self._limited(counted, wait)
-        permits.left, permits.uncounted = self._block, 0
+        permits.left, permits.uncounted = permits.left + block, 0
 
     def _limited(self, counted: Counted, wait: timedelta) -> RateLimited:
         return RateLimited(

@@ -260,6 +260,11 @@ class AccessSettings(Section):
         default=Rate(1200, timedelta(minutes=1)),
         description="Links that one session or API token may request. The same limit applies to its downloads.",
     )
+    daily_bytes: Size = Field(
+        default=10**12,
+        ge=10**6,
+        description="Bytes of files that one session or API token may download in 24 hours.",
+    )
     login_per_seat: RateLimit = Field(
         default=Rate(10, timedelta(minutes=5)), description="Login attempts for one seat from one address."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from datetime import timedelta
 from functools import partial
 from io import FileIO
 from typing import Literal
@@ -13,9 +14,11 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak import downloads
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.link_rate import LinkRate
 from daybreak.domain.errors import FileStoreError, Unavailable
-from daybreak.downloads import OpenedFile
+from daybreak.downloads import OpenedFile, record_download
+from daybreak.settings import Rate
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.http.files import FileAnswer, FileEntity, file_answer
 from daybreak.web.http.ranges import parse_ranges
@@ -38,6 +41,7 @@ STORE_URL_SECONDS = 60
 ACCELERATED_LOCATION = "/daybreak-files/"
 # Smaller bodies are sent in one piece, and do not count as transfers.
 INLINE_BYTES = 64 * 1024
+_FETCHED = "file.fetched"
 _log = structlog.get_logger("daybreak.web")
 
 
@@ -49,6 +53,8 @@ class FileSender:
         self._guard = guard
         self._transfers = TransferLimit(services.settings.files.max_transfers)
         self._partial_downloads = PartialDownloads()
+        rate = Rate(services.settings.access.daily_bytes, timedelta(days=1))
+        self._byte_rate = LinkRate(services.state, rate, services.clock)
 
     async def send(self, request: Request, opened: OpenedFile, entity: FileEntity, *, redirect: bool) -> Response:
         """Return the response to a GET or HEAD request, which is recorded before the first byte.
@@ -123,11 +129,17 @@ class FileSender:
         )
 
     async def _record(self, request: Request, opened: OpenedFile, sent_bytes: int) -> None:
-        """Record a download in the audit trail before it starts. The parts of one download are recorded once."""
+        """Count the bytes of a response, and record a download in the audit trail, before it starts.
+
+        The parts of one download are recorded once.
+        """
         if request.method != "GET" or sent_bytes == 0:
             return
         caller, file_bytes = caller_of(request), opened.file.stored.bytes
-        record = partial(downloads.record_fetch, self._services.downloads, opened, caller)
+        origin = EventOrigin(self._services.clock(), caller, opened.seat, opened.client_id, opened.subject)
+        limited = partial(origin.event, _FETCHED, "rate_limited", opened.details)
+        await self._byte_rate.count("byte", opened.subject, limited, amount=sent_bytes)
+        record = partial(record_download, self._services.downloads, origin, _FETCHED, "ok", opened.details)
         if sent_bytes >= file_bytes:
             await record()
             return

@@ -21,7 +21,7 @@ def worker(instance: Instance, attempts: int = 1200) -> LinkRate:
     return LinkRate(instance.state, Rate(attempts, MINUTE), instance.services.clock)
 
 
-def request(instance: Instance, link_rate: LinkRate, subject: str = "token:one") -> RateLimited | None:
+def request(instance: Instance, link_rate: LinkRate, subject: str = "token:one", amount: int = 1) -> RateLimited | None:
     """Request a link and return the refusal."""
 
     def refusal() -> AuditEvent:
@@ -29,7 +29,7 @@ def request(instance: Instance, link_rate: LinkRate, subject: str = "token:one")
         return origin.event("link.issued", "rate_limited")
 
     try:
-        instance.run(link_rate.count("link", subject, refusal))
+        instance.run(link_rate.count("link", subject, refusal, amount=amount))
     except RateLimited as error:
         return error
     return None
@@ -87,6 +87,16 @@ def test_credentials_are_limited_separately(instance: Instance) -> None:
 def test_low_limit_is_exact(instance: Instance) -> None:
     workers = [worker(instance, 79) for _ in range(4)]
     assert issued(instance, *workers) == 79
+
+
+def test_amounts_share_the_limit(instance: Instance) -> None:
+    byte_rate = worker(instance, 1000)
+    assert [request(instance, byte_rate, amount=amount) for amount in (10, 300, 650)] == [None, None, None]
+    assert request(instance, byte_rate, amount=41)
+    instance.advance(seconds=62)
+    # A file that is larger than the limit is sent, and uses all of it.
+    assert request(instance, byte_rate, amount=5000) is None
+    assert request(instance, byte_rate)
 
 
 def test_refusals_are_recorded_once_per_window(instance: Instance) -> None:

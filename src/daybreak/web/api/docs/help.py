@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from daybreak.settings import Settings
-from daybreak.settings.text_forms import duration_in_words
+from daybreak.settings.text_forms import duration_in_words, format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,9 @@ def _about_downloads(settings: Settings) -> Sequence[Answer]:
         Answer(
             "too-many",
             "I get status 429.",
-            f"A token gets at most {rate.attempts:,} links in {duration_in_words(rate.window)}. Wait the seconds in "
-            "the header `Retry-After`. Use the list of files to find out which files have changed.",
+            f"A token gets at most {rate.attempts:,} links in {duration_in_words(rate.window)}, and "
+            f"{format_size(settings.access.daily_bytes)} in 24 hours. Wait the seconds in the header `Retry-After`. "
+            "Use the list of files to find out which files have changed.",
             "rate_limited",
         ),
     )
