@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import boto3
+import polars as pl
 import pytest
 import requests
+from botocore.config import Config
+from botocore.exceptions import ClientError
 from requests.adapters import HTTPAdapter
 
-from tests.acceptance.conftest import new_installation
-from tests.acceptance.installation import MAYA, NORTH, PASSWORD
+from tests.acceptance.installation import MAYA, NORTH, PASSWORD, Installation
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.certificates import own_certificate
 from tests.parts.ports import free_port
@@ -93,8 +97,16 @@ def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "require_https": True,
         "trusted_proxies": ["127.0.0.1"],
         "files.accelerate": request.param,
+        "attach.s3": True,
+        "attach.iceberg": True,
+        "attach.url": f"https://localhost:{port}",
+        "snapshot.formats": ["csv", "json", "parquet"],
     }
-    with serving(new_installation(tmp_path_factory.mktemp("fronted")), settings=settings) as service:
+    installation = Installation(
+        fronted := tmp_path_factory.mktemp("fronted") / "installation", f"sqlite:///{fronted}/state.db", parquet=True
+    )
+    installation.create()
+    with serving(installation, settings=settings) as service:
         (folder / "nginx.conf").write_text(configuration(folder, port, service.port, service.installation.files_folder))
         command: list[str | Path] = [program, "-e", folder / "error.log", "-p", folder, "-c", folder / "nginx.conf"]
         if os.geteuid() == 0:
@@ -204,6 +216,50 @@ def test_small_file_is_sent_by_the_service(front: Front, link: str) -> None:
     found = front.request("GET", link, headers={"Range": "bytes=0-9"})
     assert (found.status_code, len(found.content)) == (206, 10)
     assert front.log_line(found)["length"] == 10
+
+
+def test_s3_and_iceberg_have_their_own_host(front: Front) -> None:
+    service, (secret, _) = front.service, front.service.installation.create_token(MAYA, NORTH)
+    attached = f"https://localhost:{urlsplit(service.base_url).port}"
+    path, bearer = f"{NORTH}/namespaces/daybreak/tables/members", {"Authorization": f"Bearer {secret}"}
+    loaded = front.request("GET", f"{attached}/iceberg/v1/{path}", headers=bearer).json()
+    vended = loaded["config"]
+    assert vended["s3.endpoint"] == f"{attached}/"
+    client = boto3.client(
+        "s3",
+        endpoint_url=vended["s3.endpoint"],
+        region_name=vended["s3.region"],
+        aws_access_key_id=vended["s3.access-key-id"],
+        aws_secret_access_key=vended["s3.secret-access-key"],
+        aws_session_token=vended["s3.session-token"],
+        verify=front.client.verify,
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    assert [each["Name"] for each in client.list_buckets()["Buckets"]] == [NORTH]
+    (data,) = client.list_objects_v2(Bucket=NORTH, Prefix="iceberg/members/data/")["Contents"]
+    head, found = (
+        call(Bucket=NORTH, Key=data["Key"], ChecksumMode="ENABLED") for call in (client.head_object, client.get_object)
+    )
+    content = found["Body"].read()
+    assert found["ETag"] == head["ETag"] == data["ETag"]
+    assert found["LastModified"] == head["LastModified"] == data["LastModified"]
+    assert base64.b64decode(found["ChecksumSHA256"]) == hashlib.sha256(content).digest()
+    rows = int(loaded["metadata"]["snapshots"][-1]["summary"]["total-records"])
+    assert pl.read_parquet(content).height == rows > 0
+    part = client.get_object(Bucket=NORTH, Key=data["Key"], Range="bytes=100-")
+    assert part["Body"].read() == content[100:]
+    assert "ChecksumSHA256" not in part
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        client.get_object(Bucket=NORTH, Key=data["Key"], IfMatch='"other"')
+    lines = wait_until(
+        lambda: [
+            each
+            for each in service.log_lines()
+            if each.get("path") == f"/{NORTH}/{data['Key']}" and each["method"] == "GET"
+        ][1:],
+        what="the log lines of the requests",
+    )
+    assert (lines[0]["length"] == len(content) - 100) is not front.accelerated
 
 
 def test_service_logs_the_address_of_the_client(front: Front) -> None:

@@ -1,5 +1,6 @@
 """Two nodes that share a PostgreSQL database and a bucket."""
 
+import base64
 import gzip
 import hashlib
 import socket
@@ -9,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import boto3
+import polars as pl
 import pytest
 
 from daybreak.filestore.object_store import ObjectStore
@@ -21,6 +24,8 @@ from tests.parts.s3 import REGION
 from tests.parts.waiting import wait_until
 
 Nodes = tuple[Service, Service]
+# Larger files are sent in pieces.
+LARGE_BYTES = 256 * 1024
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -37,7 +42,7 @@ def nodes(
         url, endpoint = f"{bucket.url}/exports", bucket.server.endpoint
         store = ObjectStore(FilesSettings(url=url, endpoint=endpoint, region=REGION, path_style=True))
         # The file of members does not fit into the buffers of a connection.
-        installation = Installation(folder, postgresql_server.url(database), store, large_rows=17_000)
+        installation = Installation(folder, postgresql_server.url(database), store, large_rows=17_000, parquet=True)
         installation.create()
         settings = {
             "files.url": f"{bucket.url}/exports",
@@ -45,6 +50,9 @@ def nodes(
             "files.region": REGION,
             "files.path_style": True,
             "files.max_transfers": 4,  # of which one account has two
+            "attach.s3": True,
+            "attach.iceberg": True,
+            "snapshot.formats": ["csv", "json", "parquet"],
             # One URL for both, as with a load balancer.
             "base_url": "http://export.example.org",
         }
@@ -78,6 +86,37 @@ def test_used_code_is_refused_on_both_nodes(nodes: Nodes) -> None:
     code = totp_code()
     assert one.answer_second_factor(pending[0], code).status_code == 200
     assert other.answer_second_factor(pending[1], code).status_code == 401
+
+
+def test_files_of_the_bucket_are_read_over_s3(nodes: Nodes) -> None:
+    """The service streams them: S3 clients do not follow redirects."""
+    secret, _ = nodes[0].installation.create_token(MAYA, NORTH)
+    table = nodes[0].get(f"/iceberg/v1/{NORTH}/namespaces/daybreak/tables/members", token=secret).json()
+    key = table["config"]
+    one, other = (
+        boto3.client(
+            "s3",
+            endpoint_url=node.address,
+            region_name="us-east-1",
+            aws_access_key_id=key["s3.access-key-id"],
+            aws_secret_access_key=key["s3.secret-access-key"],
+            aws_session_token=key["s3.session-token"],
+        )
+        for node in nodes
+    )
+    listed = one.list_objects_v2(Bucket=NORTH, Prefix="iceberg/members/data/")["Contents"]
+    for each in (*listed, *one.list_objects_v2(Bucket=NORTH, Prefix="latest/members.")["Contents"]):
+        whole = one.get_object(Bucket=NORTH, Key=each["Key"], ChecksumMode="ENABLED")
+        content = whole["Body"].read()
+        assert (len(content), whole["ETag"]) == (each["Size"], each["ETag"])
+        assert base64.b64decode(whole["ChecksumSHA256"]) == hashlib.sha256(content).digest()
+        part = other.get_object(Bucket=NORTH, Key=each["Key"], Range="bytes=1-", IfMatch=each["ETag"])
+        assert part["Body"].read() == content[1:]
+    (data,) = listed
+    assert data["Size"] > LARGE_BYTES
+    content = other.get_object(Bucket=NORTH, Key=data["Key"])["Body"].read()
+    rows = int(table["metadata"]["snapshots"][-1]["summary"]["total-records"])
+    assert pl.read_parquet(content).height == rows == 17_000
 
 
 def test_link_redirects_to_a_signed_url(nodes: Nodes) -> None:
