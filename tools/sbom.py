@@ -44,7 +44,6 @@ class BundledFile:
 
 
 BUNDLED = (
-    BundledFile("web/theme/static/vendor/htmx-4.0.1.min.js", "htmx.org", "4.0.1", "0BSD"),
     BundledFile("credentials/common_passwords/django.txt.gz", "django", "", "BSD-3-Clause", "pypi"),
     BundledFile("credentials/common_passwords/zxcvbn.txt", "zxcvbn", "", "MIT"),
 )

@@ -73,7 +73,7 @@ def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool:
             check=False, timeout=PATIENCE_SECONDS,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        (first_use,) = set(re.findall(r'hx-get="([^"]*/first-use)"', created))
+        (first_use,) = set(re.findall(r'data-poll="([^"]*/first-use)"', created))
         wait_until(lambda: "First request received." in browser.get(first_use).text, PATIENCE_SECONDS)
     content = json.loads((tmp_path / "daybreak.share").read_text())
     assert content["endpoint"] == f"{service.base_url}/sharing/v1"

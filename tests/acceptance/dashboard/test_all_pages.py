@@ -190,7 +190,7 @@ def test_first_load_is_under_100_kb(sign_in_as: Callable[..., Page], service: Se
     for path in ("files", "insight?range=12m"):
         loaded.clear()
         page.goto(service.account(directory.NORTHLIGHT, path), wait_until="networkidle")
-        assert any("htmx" in response.url for response in loaded)
+        assert any("partials.js" in response.url for response in loaded)
         assert all(response.headers.get("content-encoding") == "gzip" for response in loaded if ".js" in response.url)
         assert sum(_response_bytes(response) for response in loaded) < MAXIMUM_BYTES
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import openpyxl
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
-from tests.acceptance.dashboard.conftest import Service
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory
 from tests.parts.waiting import wait_until
 
@@ -132,7 +132,7 @@ def test_preview_shows_types_and_column_descriptions(files: Page) -> None:
     row = open_drawer(files)
     table = row.locator("table.data")
     expect(table.locator("tbody tr")).to_have_count(50)
-    heading = table.get_by_role("columnheader").nth(2)
+    heading = table.get_by_role("columnheader").nth(1)
     expect(heading).to_contain_text("text")
     heading.get_by_role("button").focus()
     expect(heading.get_by_role("tooltip")).to_be_visible()
@@ -150,15 +150,67 @@ def test_preview_shows_types_and_column_descriptions(files: Page) -> None:
 def test_changed_rows_are_linked_and_shown(files: Page) -> None:
     row = files.locator(".resource", has_text="Member Details")
     row.get_by_role("link", name="Changes: +9 of Member Details").click()
-    expect(files.get_by_role("heading", level=1)).to_have_text("Changes of Member Details")
-    table = files.locator("table.data")
-    expect(table.locator("tbody tr")).to_have_count(9)
-    expect(table.get_by_role("columnheader").first).to_contain_text("_OP")
-    expect(table.locator("tbody tr").first.locator("td").first).to_have_text("I")
-    expect(table).to_contain_text("First 9 of 9 rows")
-    files.get_by_role("link", name="Back to Files").click()
+    drawer = files.get_by_role("dialog", name="Changes of Member Details")
+    added = drawer.get_by_role("region", name="Added: 9 rows")
+    expect(added.locator("tbody tr")).to_have_count(9)
+    expect(drawer).to_contain_text("All 9 changes.")
+    expect(drawer.get_by_role("heading", name="Removed")).to_have_count(0)
+    with files.expect_download() as downloading:
+        drawer.get_by_role("link", name="CSV of all changes").click()
+    assert re.fullmatch(
+        r"northlight-theatre-members-changes-\d{4}-\d\d-\d\d\.csv", downloading.value.suggested_filename
+    )
+    heading, *rows = csv.reader(io.StringIO(downloading.value.path().read_text("utf-8-sig"), newline=""))
+    assert heading[:2] == ["CHANGE", "MEMBER_ID"]
+    assert [row[0] for row in rows] == ["added"] * 9
+    drawer.get_by_role("button", name="Close").click()
     # Usage has the same rows on both days.
     expect(files.locator(".resource", has_text="Message Segment Usage")).not_to_contain_text("Changes")
+
+
+def test_drawer_opens_before_its_content_and_recovers(files: Page, console_messages: list[str]) -> None:
+    requested: list[Route] = []
+
+    def hold(route: Route) -> None:
+        requested.append(route)
+
+    files.route("**/members/preview", hold)
+    link = files.get_by_role("link", name="Preview of Member Details")
+    link.click()
+    drawer = files.get_by_role("dialog", name="Member Details")
+    expect(drawer.get_by_role("status")).to_have_text("Loading")
+    wait_until(lambda: files.title() and requested, what="the request")
+    requested.pop().fulfill(
+        status=503, content_type="text/html", body="<p class=lead>The files cannot be read now.</p>"
+    )
+    expect(drawer.get_by_role("alert")).to_have_text("The files cannot be read now.")
+    ignore_failed_loads(console_messages, 503)
+    files.unroute("**/members/preview")
+    drawer.get_by_role("button", name="Try again").click()
+    table = drawer.get_by_role("region", name="First rows of Member Details")
+    expect(table.locator("tbody tr")).to_have_count(50)
+    # The first column stays when the others scroll.
+    before = table.locator("tbody td").first.bounding_box()
+    table.evaluate("region => { region.scrollLeft = 300; }")
+    assert table.locator("tbody td").first.bounding_box() == before
+
+
+def test_columns_with_one_value_are_folded(files: Page) -> None:
+    drawer = open_drawer(files)
+    assert "LEADER_ID" not in drawer.locator("table.data thead").inner_text()
+    drawer.get_by_text("same value in these rows").click()
+    expect(drawer.get_by_role("definition").first).to_be_visible()
+    expect(drawer.get_by_role("term").first).to_be_visible()
+
+
+def test_sign_in_returns_to_the_drawer(files: Page, service: Service) -> None:
+    service.end_sessions(directory.OWNER)
+    files.get_by_role("link", name="Changes: +9 of Member Details").click()
+    files.get_by_label("Email").fill(directory.OWNER)
+    files.get_by_label("Password").fill(directory.PASSWORD)
+    files.get_by_role("button", name="Sign in").click()
+    expect(files.get_by_role("dialog", name="Changes of Member Details").locator("tbody tr")).to_have_count(9)
+    assert files.url.endswith("/files?drawer=changes-members")
 
 
 def test_curl_command_uses_the_documented_path(files: Page, service: Service) -> None:

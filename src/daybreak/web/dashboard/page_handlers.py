@@ -29,7 +29,7 @@ from daybreak.web.dashboard.page_request import (
     require_operator,
 )
 from daybreak.web.dashboard.policy import Policy
-from daybreak.web.dashboard.rendering import is_partial, local_path, redirect
+from daybreak.web.dashboard.rendering import is_partial, local_path, page_of_partial, redirect
 from daybreak.web.fair_queue import while_connected
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -156,8 +156,7 @@ def _redirect_to_sign_in(
     form: Mapping[str, str],
 ) -> Response:
     if request.method in ("GET", "HEAD"):
-        # A partial is not a page to return to.
-        query = {"next": _requested_path(dashboard, request)} if not is_partial(request) else {}
+        query = {"next": _requested_path(dashboard, request)}
         if required.had_session:
             query["ended"] = "idle" if required.idle else "yes"
         return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
@@ -169,6 +168,9 @@ def _redirect_to_sign_in(
 
 
 def _requested_path(dashboard: DashboardContext, request: Request) -> str:
+    """Return the path of a page to return to. A part of a page is not one."""
+    if is_partial(request):
+        return page_of_partial(dashboard, request)
     return local_path(dashboard, request) + (f"?{request.url.query}" if request.url.query else "")
 
 

@@ -22,6 +22,8 @@ CONTENT_SECURITY_POLICY = (
 _MINIMUM_GZIP_BYTES = 1400
 _FLASH = "flash"
 _FLASH_SECONDS = 300
+# Sent by partials.js.
+_PAGE_HEADER = "Daybreak-Page"
 
 
 def render_template(
@@ -50,7 +52,7 @@ def render_template(
     headers = {
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "Cache-Control": "no-store",
-        "Vary": "Accept-Encoding, Cookie, HX-Request",
+        "Vary": "Accept-Encoding, Cookie, Daybreak-Page",
         **outcome.headers,
     }
     if len(body) >= _MINIMUM_GZIP_BYTES and accepts_gzip(request.headers.getlist("accept-encoding")):
@@ -60,7 +62,7 @@ def render_template(
 
 
 def redirect(dashboard: DashboardContext, path: str, request: Request | None = None) -> Response:
-    """Redirect to a path of the dashboard (303), or have htmx do so if the request is for a partial.
+    """Redirect to a path of the dashboard (303), or have the script do so if the request is for a part of a page.
 
     The query parameter `done` names a message for the next page. It is sent as a cookie instead, which that page
     clears, so that the message does not return when the page is reloaded or bookmarked.
@@ -71,7 +73,7 @@ def redirect(dashboard: DashboardContext, path: str, request: Request | None = N
     url = parts._replace(query=urlencode(query)).geturl() if done else dashboard.root + path
     response: Response
     if request is not None and is_partial(request):
-        response = Response(status_code=200, headers={"HX-Redirect": url, "Cache-Control": "no-store"})
+        response = Response(headers={"Daybreak-Location": url, "Cache-Control": "no-store"})
     else:
         response = RedirectResponse(url, 303, {"Cache-Control": "no-store"})
     if done in FLASH_MESSAGES:
@@ -90,8 +92,18 @@ def clear_flash(dashboard: DashboardContext, response: Response) -> None:
 
 
 def is_partial(request: Request) -> bool:
-    """Return whether htmx requests a part of a page."""
-    return request.headers.get("hx-request") == "true"
+    """Return whether the script requests a part of a page."""
+    return _PAGE_HEADER in request.headers
+
+
+def reload_page() -> Response:
+    """Have the script load the page again whose part it requests."""
+    return Response(status_code=205, headers={"Cache-Control": "no-store"})
+
+
+def page_of_partial(dashboard: DashboardContext, request: Request) -> str:
+    """Return the path and query of the page that requests a part of itself, without the path part of `base_url`."""
+    return request.headers[_PAGE_HEADER].removeprefix(dashboard.root)
 
 
 def local_path(dashboard: DashboardContext, request: Request) -> str:

@@ -295,6 +295,7 @@ def _file_routes(page: PageRoutes) -> list[PageRoute]:
         page.get(f"{_ACCOUNT}/files/all.zip", files.download_all, policy()),
         page.get(f"{resource}/preview", files.preview_file, policy(is_slow=True)),
         page.get(f"{resource}/changes", files.preview_changes, policy(is_slow=True)),
+        page.get(f"{resource}/changes.csv", files.download_changes, policy()),
         page.get(f"{resource}/workbook.xlsx", files.download_workbook, policy(is_slow=True)),
         page.get(f"{resource}/spreadsheet-safe.csv", files.download_spreadsheet_safe, policy()),
         page.get(f"{resource}/{{format}}", files.download_file, policy()),

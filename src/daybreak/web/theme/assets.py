@@ -21,10 +21,10 @@ _FILES = {
     "daybreak.css": ("daybreak.css", "text/css; charset=utf-8"),
     "docs.css": ("docs.css", "text/css; charset=utf-8"),
     "daybreak.js": ("daybreak.js", "text/javascript; charset=utf-8"),
+    "partials.js": ("partials.js", "text/javascript; charset=utf-8"),
     "palette.js": ("palette.js", "text/javascript; charset=utf-8"),
     "passkeys.js": ("passkeys.js", "text/javascript; charset=utf-8"),
     "favicon.svg": ("favicon.svg", "image/svg+xml"),
-    "htmx.js": ("vendor/htmx-4.0.1.min.js", "text/javascript; charset=utf-8"),
 }
 
 _STATE_COLORS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from itertools import islice
 
 from starlette.responses import Response
 
@@ -15,6 +16,7 @@ from daybreak.domain.errors import FileStoreError, InvalidRequest, NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
 from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pieces, excel_files, stored_files
+from daybreak.web.dashboard.files.changed_rows import ChangedRow, changed_rows, changes_csv
 from daybreak.web.dashboard.files.queries import (
     RequestedEntry,
     files_unavailable,
@@ -24,7 +26,7 @@ from daybreak.web.dashboard.files.queries import (
     load_requested_snapshot,
     unknown_file,
 )
-from daybreak.web.dashboard.files.readers import first_changes, first_rows, spreadsheet_safe_csv
+from daybreak.web.dashboard.files.readers import PREVIEW_BYTES, PREVIEW_ROWS, first_rows, spreadsheet_safe_csv
 from daybreak.web.dashboard.files.source_rows import load_source_rows
 from daybreak.web.dashboard.files.view import (
     archive_options,
@@ -128,25 +130,35 @@ async def preview_file(page: PageRequest) -> Response:
         await page.record("file.previewed", details)
     source = await load_source_rows(page, found.resource, found.snapshot)
     context = {**preview_context(page, found.resource, found.published, found.snapshot, rows), "source": source}
-    if is_partial(page.request):
-        context["account_url"] = page.url
-        return render_template(page.dashboard, page.request, "files/preview_drawer.html", context)
-    return render_page(page, "files/preview.html", context)
+    return _page_or_drawer(page, "files/preview.html", context)
 
 
 async def preview_changes(page: PageRequest) -> Response:
-    """Show the first 50 rows of a delta, and record it in the audit trail."""
-    resource, snapshot, delta = await load_requested_delta(page)
-    files = page.dashboard.services.files
+    """Show the first 50 changes of a delta, as a page or in a drawer, and record it in the audit trail."""
+    found, files = await load_requested_delta(page), page.dashboard.services.files
+
+    def read() -> list[ChangedRow]:
+        changes = changed_rows(files, found.resource, found.delta, maximum_bytes=PREVIEW_BYTES)
+        return list(islice(changes, PREVIEW_ROWS + 1))
+
     try:
-        rows = await page.dashboard.run_task(page.client_id, lambda: first_changes(files, resource, delta))
+        rows = await page.dashboard.run_task(page.client_id, read)
     except FileStoreError:
         raise files_unavailable() from None
     if page.request.method == "GET":
-        details = {"file": f"{resource.name}.delta", "snapshot_id": snapshot.snapshot_id, "rows": len(rows)}
-        await page.record("file.previewed", details)
-    context = changes_context(resource, snapshot, delta.lines, rows)
-    return render_page(page, "files/changes.html", context)
+        details = {"file": f"{found.resource.name}.delta", "snapshot_id": found.snapshot.snapshot_id}
+        await page.record("file.previewed", {**details, "rows": min(len(rows), PREVIEW_ROWS)})
+    return _page_or_drawer(page, "files/changes.html", changes_context(page, found, rows))
+
+
+async def download_changes(page: PageRequest) -> Response:
+    """Stream all changes of a delta as a CSV file for spreadsheets, and record it in the audit trail."""
+    found = await load_requested_delta(page)
+    pieces = thread_pieces(changes_csv(page.dashboard.services.files, found.resource, found.delta))
+    name = f"{found.resource.name}-changes"
+    details = {"file": f"{found.resource.name}.delta", "snapshot_id": found.snapshot.snapshot_id}
+    record = partial(page.record, "file.fetched", details)
+    return await _respond(page, pieces, download_name(page, name, found.snapshot.as_of, ".csv"), CSV_MEDIA_TYPE, record)
 
 
 async def download_spreadsheet_safe(page: PageRequest) -> Response:
@@ -174,6 +186,13 @@ async def download_workbook(page: PageRequest) -> Response:
         details = {"file": f"{found.resource.name}.xlsx", "snapshot_id": found.snapshot.snapshot_id}
         await page.record("file.fetched", {**details, "bytes": len(content)})
     return Response(content, headers=download_headers(name), media_type=XLSX_MEDIA_TYPE)
+
+
+def _page_or_drawer(page: PageRequest, template: str, context: dict[str, object]) -> Response:
+    if is_partial(page.request):
+        variables = {**context, "layout": "layout/partial.html", "level": 3, "account_url": page.url}
+        return render_template(page.dashboard, page.request, template, variables)
+    return render_page(page, template, {**context, "layout": "layout/base.html", "level": 2})
 
 
 async def _respond(

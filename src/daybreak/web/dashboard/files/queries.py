@@ -108,7 +108,17 @@ async def load_requested_entry(page: PageRequest) -> RequestedEntry:
     return RequestedEntry(published, resource, snapshot, entry)
 
 
-async def load_requested_delta(page: PageRequest) -> tuple[Resource, Snapshot, ResourceDelta]:
+@dataclass(frozen=True, slots=True)
+class RequestedDelta:
+    """The change of the resource in the path, in the snapshot that the query names."""
+
+    published: PublishedFiles
+    resource: Resource
+    snapshot: Snapshot
+    delta: ResourceDelta
+
+
+async def load_requested_delta(page: PageRequest) -> RequestedDelta:
     """Read the change of the resource in the path, in the snapshot that the query names.
 
     Raises Forbidden or NotFound.
@@ -117,7 +127,7 @@ async def load_requested_delta(page: PageRequest) -> tuple[Resource, Snapshot, R
     delta = found.published.delta_of(found.snapshot, found.resource.name)
     if delta is None or not delta.formats:
         raise NotFound("The changed rows of this file are not available.", code="no_delta")
-    return found.resource, found.snapshot, delta
+    return RequestedDelta(found.published, found.resource, found.snapshot, delta)
 
 
 async def load_requested_snapshot(page: PageRequest) -> tuple[PublishedFiles, Snapshot]:

@@ -15,14 +15,13 @@ from itertools import chain
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
-from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.filestore.file_store import FileStore
 from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
 PREVIEW_ROWS = 50
-_PREVIEW_BYTES = 4 << 20
+PREVIEW_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 20
 _MAXIMUM_CELL_CHARACTERS = 64 << 20
 
@@ -77,7 +76,7 @@ def csv_rows(store: FileStore, key: str, *, maximum_bytes: int | None = None) ->
     yield from reader
 
 
-def json_records(store: FileStore, key: str, *, maximum_bytes: int) -> Iterator[dict[str, object]]:
+def json_records(store: FileStore, key: str, *, maximum_bytes: int | None) -> Iterator[dict[str, object]]:
     """Yield the records of a stored JSON file, which has one per line, up to the first incomplete line."""
     for line in split_lines(decompress(store.read(key), maximum_bytes=maximum_bytes)):
         text = line.strip().lstrip("[").rstrip("]").rstrip(",") if line[:1] in "[]" else line.rstrip().rstrip(",")
@@ -103,11 +102,6 @@ def first_rows(store: FileStore, resource: Resource, entry: ManifestEntry) -> li
     return []
 
 
-def first_changes(store: FileStore, resource: Resource, delta: ResourceDelta) -> list[list[str | None]]:
-    """Return up to 50 rows of a delta: the operation, then the columns. None is NULL."""
-    return _first_json_rows(store, (OPERATION, *resource.column_names), delta.formats["json"].key)
-
-
 def spreadsheet_safe_csv(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
     """Yield a copy of a CSV file in which no text cell is evaluated as a formula."""
     text_columns = {index for index, column in enumerate(resource.columns) if column.type is ColumnType.TEXT}
@@ -123,7 +117,7 @@ def cell_text(value: object) -> str | None:
 
 def _first_json_rows(store: FileStore, names: Sequence[str], key: str) -> list[list[str | None]]:
     rows: list[list[str | None]] = []
-    for record in json_records(store, key, maximum_bytes=_PREVIEW_BYTES):
+    for record in json_records(store, key, maximum_bytes=PREVIEW_BYTES):
         rows.append([cell_text(record.get(name)) for name in names])
         if len(rows) == PREVIEW_ROWS:
             break
@@ -133,7 +127,7 @@ def _first_json_rows(store: FileStore, names: Sequence[str], key: str) -> list[l
 def _first_csv_rows(store: FileStore, resource: Resource, key: str) -> list[list[str | None]]:
     rows: list[list[str | None]] = []
     try:
-        for row in csv_rows(store, key, maximum_bytes=_PREVIEW_BYTES):
+        for row in csv_rows(store, key, maximum_bytes=PREVIEW_BYTES):
             if len(row) == len(resource.column_names):
                 rows.append([cell or None for cell in row])
             if len(rows) == PREVIEW_ROWS:

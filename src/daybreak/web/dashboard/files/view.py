@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.domain.delta import OPERATION, ResourceDelta
+from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.web.api.curl_commands import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.archive import EXCEL
-from daybreak.web.dashboard.files.queries import PublishedFiles
+from daybreak.web.dashboard.files.changed_rows import ChangedRow
+from daybreak.web.dashboard.files.preview_table import changed_parts, changes_summary, preview_table
+from daybreak.web.dashboard.files.queries import PublishedFiles, RequestedDelta
+from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
 from daybreak.web.dashboard.files.source_rows import verify_command
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.files.workbooks import MAXIMUM_SHEET_ROWS, fits_in_a_sheet, fits_in_a_workbook
-from daybreak.web.dashboard.formatting import format_changes, make_visible
+from daybreak.web.dashboard.formatting import format_changes, format_datetime
 from daybreak.web.dashboard.page_request import PageRequest
 
-_MAXIMUM_CELL_LENGTH = 300
-_DELTA_DESCRIPTION = "Rows that changed since the snapshot before. An update deletes a row and inserts it again."
-_OPERATION = Column(OPERATION, ColumnType.TEXT, nullable=False, description="D: rows deleted. I: row inserted.")
+_DELTA_DESCRIPTION = "Rows that changed since the snapshot before, with their values now. Removed rows have only a key."
 _OLDEST = "oldest kept"
 _FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
 
@@ -111,7 +111,10 @@ def preview_context(
     query = _snapshot_query(published, snapshot)
     formats = _formats(page, entry)
     preview = {
-        **_table(resource, snapshot, entry.rows, rows),
+        "name": resource.name,
+        "table": preview_table(
+            resource.name, f"First rows of {resource.title}", _caption(entry, snapshot, rows), resource.columns, rows
+        ),
         "title": resource.title,
         "description": resource.description,
         "columns": resource.columns,
@@ -126,26 +129,25 @@ def preview_context(
     return {"preview": preview}
 
 
-def changes_context(
-    resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]]
-) -> dict[str, object]:
-    """Return the variables of a table of changed rows."""
+def changes_context(page: PageRequest, found: RequestedDelta, rows: list[ChangedRow]) -> dict[str, object]:
+    """Return the variables of tables of changed rows."""
+    query = _snapshot_query(found.published, found.snapshot)
+    path = f"files/{found.resource.name}/changes.csv"
     preview = {
-        **_table(resource, snapshot, total, rows),
-        "title": f"Changes of {resource.title}",
+        "title": f"Changes of {found.resource.title}",
         "description": _DELTA_DESCRIPTION,
-        "columns": (_OPERATION, *resource.columns),
+        "parts": changed_parts(found.resource, rows[:PREVIEW_ROWS]),
+        "summary": changes_summary(found.delta, rows[:PREVIEW_ROWS], may_be_all=len(rows) <= PREVIEW_ROWS),
+        "download_url": page.url(path) + query,
+        "back_url": page.url("files") + query,
     }
     return {"preview": preview}
 
 
-def _table(resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]]) -> dict[str, object]:
-    return {
-        "name": resource.name,
-        "rows": [[_preview_cell(cell) for cell in row] for row in rows],
-        "total": total,
-        "as_of": snapshot.as_of,
-    }
+def _caption(entry: ManifestEntry, snapshot: Snapshot, rows: list[list[str | None]]) -> str:
+    if not rows:
+        return "No rows"
+    return f"First {len(rows)} of {entry.rows:,} rows, as of {format_datetime(snapshot.as_of)}"
 
 
 def curl_command(page: PageRequest, resource: Resource, file_format: Format) -> str:
@@ -198,10 +200,3 @@ def _formats(page: PageRequest, entry: ManifestEntry) -> list[str]:
 
 def _snapshot_query(published: PublishedFiles, snapshot: Snapshot) -> str:
     return "" if published.is_published(snapshot) else f"?snapshot={snapshot.snapshot_id}"
-
-
-def _preview_cell(cell: str | None) -> str | None:
-    if cell is None:
-        return None
-    text = make_visible(cell[: _MAXIMUM_CELL_LENGTH + 1])
-    return text if len(cell) <= _MAXIMUM_CELL_LENGTH else text[:_MAXIMUM_CELL_LENGTH] + "\N{HORIZONTAL ELLIPSIS}"

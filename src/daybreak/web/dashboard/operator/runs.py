@@ -24,7 +24,7 @@ from daybreak.web.dashboard.operator.run_view import progress_views, run_context
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import reload_page, render_template
 
 _RUNS_SHOWN = 40
 _RUNS_COMPARED = 200
@@ -56,11 +56,11 @@ async def show_progress(page: PageRequest) -> Response:
     runs = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.recent(_RUNS_SHOWN))
     seen, building = page.request.query_params.get("seen"), progress_views(runs, page.now)
     if seen is not None and seen != runs_version(runs, page.now):
-        outcome = PageOutcome(headers={"HX-Retarget": "#runs-live"})
+        outcome = PageOutcome(headers={"Daybreak-Target": "runs-live"})
         context = {"operator_url": page.operator_url, **await _runs_context(page)}
         return render_template(page.dashboard, page.request, "operator/runs_live.html", context, outcome)
     if seen is None and not building:
-        return Response(status_code=200, headers={"HX-Refresh": "true", "Cache-Control": "no-store"})
+        return reload_page()
     return render_template(page.dashboard, page.request, "operator/progress.html", {"building": building})
 
 

@@ -101,7 +101,7 @@ async def show_first_use(page: PageRequest) -> Response:
     """Return the partial about the first request, which pages request until a token is used."""
     token = await _requested_token(page)
     if is_waiting(token, page.now):
-        # htmx leaves the page unchanged, so that screen readers do not repeat the line.
+        # The page stays unchanged, so that screen readers do not repeat the line.
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
     context: dict[str, object] = {"token": token_view(token, page.now), "account_url": page.url}
     return render_template(page.dashboard, page.request, "tokens/first_use.html", context)

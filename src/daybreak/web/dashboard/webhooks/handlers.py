@@ -13,7 +13,7 @@ from daybreak.web.dashboard.error_pages import error_state
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import reload_page, render_template
 from daybreak.web.dashboard.webhooks.view import is_pending, log_rows, webhook_view
 
 _PATH = "settings/webhooks"
@@ -59,7 +59,7 @@ async def show_deliveries(page: PageRequest) -> Response:
     context = {**await _context(page, await _requested(page)), "csrf_field": None, "account_url": page.url}
     if not context["pending"]:
         # The whole page again: its buttons need a form token.
-        return Response(status_code=200, headers={"HX-Refresh": "true", "Cache-Control": "no-store"})
+        return reload_page()
     return render_template(page.dashboard, page.request, "webhooks/log.html", context)
 
 

@@ -82,18 +82,6 @@
     if (event.target.matches?.(".switcher") && event.target.open) event.target.querySelector("input[type=search]")?.focus();
   }, true);
 
-  // --- Drawer: a dialog that opens when its content arrives, and closes on a click outside --------
-  document.addEventListener("htmx:after:swap", () => {
-    const drawer = document.querySelector("dialog.drawer");
-    if (drawer && drawer.childElementCount && !drawer.open) drawer.showModal();
-  });
-  document.addEventListener("click", (event) => {
-    if (event.target.matches("dialog.drawer")) event.target.close();
-  });
-  document.addEventListener("close", (event) => {
-    if (event.target.matches("dialog.drawer")) event.target.replaceChildren();
-  }, true);
-
   // --- Times: show the reader's local time next to important UTC times, and in the tooltip of others
   const localTime = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
   const localDateTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
@@ -113,7 +101,7 @@
     }
   }
   addEventListener("DOMContentLoaded", showLocalTimes);
-  document.addEventListener("htmx:after:swap", showLocalTimes);
+  document.addEventListener("partial", showLocalTimes);
 
   // --- Charts: show the values of the bar under the pointer, or of the one that the arrow keys select ------
   // The rows of the table below a chart are its bars, newest first.
