@@ -56,8 +56,8 @@ def export(
 ) -> dict[str, Any]:
     """Export to a local disk store, with sync and rename at the end, as a run does. Report the size of the text."""
     from daybreak.export.job import ExportJob
-    from daybreak.export.results import ExportResults
     from daybreak.filestore.local_disk import LocalDisk
+    from daybreak.sources.spark.task import ExportResults
 
     sink = LocalDisk(out).stage("00000000-0000-4000-8000-000000000000")
     results = ExportResults()

@@ -28,7 +28,7 @@ def partitioned(source: Path, out: Path) -> dict[str, Any]:
     """Write with `partitionBy`, first CSV, then JSON. Repartitioning by Leader avoids one file per Leader and task."""
     from daybreak.catalogue.models import load_models
     from daybreak.sources.dialects import spark_sql
-    from daybreak.sources.spark.session import spark_session
+    from daybreak.sources.spark.source import spark_session
 
     started = time.monotonic()
     session = spark_session(_OPTIONS)
@@ -50,10 +50,10 @@ def daybreak(source: Path, out: Path) -> dict[str, Any]:
     """Export a folder of Parquet files with Spark tasks, like a run."""
     from daybreak.catalogue.models import load_models
     from daybreak.export.job import ExportJob
-    from daybreak.export.results import ExportResults
     from daybreak.filestore.local_disk import LocalDisk
     from daybreak.sources.spark.reading import TaskLimits
     from daybreak.sources.spark.source import SparkSource
+    from daybreak.sources.spark.task import ExportResults
 
     tables = _tables_with_text_ids(source)
     started = time.monotonic()

@@ -93,7 +93,7 @@ def _examples() -> "Iterator[tuple[Event, Mapping[str, object]]]":
 
 
 def _payload(event: "Event", extra: Mapping[str, object]) -> str:
-    from daybreak.events.messages import message_body
+    from daybreak.events.expansion import message_body
 
     body = message_body(event, {"client_id": _CLIENT_ID, **event.data, **extra})
     return json.dumps(json.loads(body), indent=2)

@@ -50,8 +50,9 @@ def _publication() -> list[Row]:
 
 
 def _lifetimes() -> list[Row]:
+    from daybreak.access.login import PENDING_LOGIN_LIFETIME
     from daybreak.access.passkeys import CHALLENGE_LIFETIME
-    from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, REAUTHENTICATION_LIFETIME
+    from daybreak.access.sessions import REAUTHENTICATION_LIFETIME
     from daybreak.access.single_sign_on import REQUEST_LIFETIME
     from daybreak.attached_files import SESSION_LIFETIME
     from daybreak.credentials.totp import STEP_SECONDS
@@ -73,8 +74,8 @@ def _lifetimes() -> list[Row]:
 
 
 def _rates() -> list[Row]:
-    from daybreak.access.hashing import QUEUE_LENGTH, TIMEOUT_SECONDS
     from daybreak.access.throttle import CHANGES_PER_SEAT, MAX_KNOWN_DEVICES, TEST_EVENTS_PER_ACCOUNT
+    from daybreak.credentials.passwords import QUEUE_LENGTH, TIMEOUT_SECONDS
 
     return [
         _setting("Requests for links with one session or API token", "access.link_rate"),
@@ -161,8 +162,8 @@ def _events() -> list[Row]:
 
 
 def _names() -> list[Row]:
-    from daybreak.access.allowed_networks import MAX_NETWORKS
     from daybreak.access.api_tokens import MAX_LIVE_TOKENS
+    from daybreak.access.authorization import MAX_NETWORKS
     from daybreak.access.names import MAX_NAME_LENGTH
     from daybreak.access.passkeys import MAX_PASSKEYS
     from daybreak.credentials.passwords import MAXIMUM_LENGTH, MINIMUM_LENGTH

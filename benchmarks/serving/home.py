@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from daybreak.credentials import api_token, keyring, passwords
+from daybreak.access import api_tokens
+from daybreak.credentials import keyring, passwords
 from daybreak.domain.identity import Account, ApiToken, Grant, Seat
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
@@ -73,9 +74,9 @@ def make_home(folder: Path, leaders: Sequence[str]) -> Home:
     entries = [entry(client_id, "campaigns", os.urandom(SMALL_BYTES)) for client_id in leaders]
     large = entry(leaders[0], "members", os.urandom(LARGE_BYTES))
     sink.commit()
-    secret = api_token.generate(os.urandom)
+    secret = api_tokens.generate(os.urandom)
     token = ApiToken(
-        str(uuid.uuid4()), api_token.digest(secret), _seat_id(EMAILS[0]), leaders[0], "benchmark", secret[-4:], now
+        str(uuid.uuid4()), api_tokens.digest(secret), _seat_id(EMAILS[0]), leaders[0], "benchmark", secret[-4:], now
     )
     hashed = passwords.hash_password(PASSWORD)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require_in_context
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.downloads import DownloadServices, record_download

@@ -185,8 +185,8 @@ def delivery_context(settings: Settings, stop: threading.Event) -> "DeliveryCont
 
 def access_services(settings: Settings, state: "Database", keyring: "KeyringFile") -> "AccessServices":
     """Return the services for logins, sessions, second factors and API tokens."""
-    from daybreak.access.hashing import PasswordHashing
     from daybreak.access.services import AccessServices
+    from daybreak.credentials.passwords import PasswordHashing
     from daybreak.web.metrics import QUEUE_LENGTH
 
     return AccessServices(
@@ -204,8 +204,7 @@ def open_provider(settings: Settings) -> "Provider | None":
     """Return the provider of single sign-on, None if it is not configured. Raises OperatorError for its secret."""
     if not settings.oidc.enabled:
         return None
-    from daybreak.oidc.client_secret import read_client_secret
-    from daybreak.oidc.provider import CALLBACK_PATH, Provider
+    from daybreak.oidc.provider import CALLBACK_PATH, Provider, read_client_secret
 
     return Provider(settings.oidc, read_client_secret(settings.oidc), settings.base_url + CALLBACK_PATH, now_utc)
 
@@ -227,8 +226,7 @@ class WebProcess:
 
 def build(settings: Settings) -> WebProcess:
     """Build the services of one web process. Raises OperatorError that names the setting and the fix."""
-    from daybreak.access.audit_trail import AuditBuffer
-    from daybreak.access.link_rate import LinkRate
+    from daybreak.access.link_usage import AuditBuffer, LinkRate
     from daybreak.downloads import DownloadServices
     from daybreak.web.services import Services
 

@@ -9,18 +9,23 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from daybreak.access.audit_trail import AuditBuffer, EventOrigin
 from daybreak.access.authorization import REQUIREMENTS, account_fault, require_in_context, session_fault, token_fault
-from daybreak.access.link_rate import LinkRate
+from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.access.revocations import apply_counted
-from daybreak.catalogue.download_paths import delta_names, download_paths, file_names, link_names
+from daybreak.catalogue.download_paths import (
+    SavedName,
+    delta_names,
+    download_paths,
+    file_names,
+    link_names,
+    parse_saved_name,
+)
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
-from daybreak.catalogue.saved_names import SavedName, parse_saved_name
 from daybreak.credentials import signed_link
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.signed_link import InvalidLink, LinkTarget
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Principal, Seat, ServeGzipAs
 from daybreak.domain.snapshot import CurrentFile, Freshness, ManifestEntry, Snapshot

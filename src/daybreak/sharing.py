@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require_own
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.credentials import refresh_token
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion

@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import sqlalchemy as sa
 
+from daybreak.access import api_tokens
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
-from daybreak.credentials import api_token, keyring, passwords, totp
+from daybreak.credentials import keyring, passwords, totp
 from daybreak.credentials.signing_folder import create_keys
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
@@ -137,9 +138,9 @@ class Installation:
 
     def create_token(self, email: str, client_id: str, *, expires_at: datetime | None = None) -> tuple[str, str]:
         """Create an API token; return its secret and its id."""
-        secret = api_token.generate(os.urandom)
+        secret = api_tokens.generate(os.urandom)
         token = ApiToken(
-            token_id=str(uuid.uuid4()), digest=api_token.digest(secret), seat_id=seat_id(email), client_id=client_id,
+            token_id=str(uuid.uuid4()), digest=api_tokens.digest(secret), seat_id=seat_id(email), client_id=client_id,
             name="test", last_four=secret[-4:], created_at=datetime.now(UTC), expires_at=expires_at,
         )  # fmt: skip
         self.change(lambda stores: stores.api_tokens.add(token))

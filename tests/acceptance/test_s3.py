@@ -29,7 +29,7 @@ from obstore.store import S3Store
 from pyarrow.fs import S3FileSystem
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.cli.doctor_s3 import check_s3
+from daybreak.cli.doctor_deep import check_s3
 from daybreak.credentials import keyring
 from daybreak.credentials.s3_keys import AccessKey, session_key, static_key
 from daybreak.domain.errors import OperatorError

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from daybreak.access import api_tokens
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.credentials import api_token
 from daybreak.domain.identity import Account, ApiToken, Grant, Seat
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
@@ -55,7 +55,7 @@ class ManyAccounts:
 def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyAccounts]:
     installation = new_installation(tmp_path_factory.mktemp("scale"))
     draw = random.Random(1)
-    secrets = {str(uuid.UUID(int=draw.getrandbits(128), version=4)): api_token.generate(draw.randbytes)
+    secrets = {str(uuid.UUID(int=draw.getrandbits(128), version=4)): api_tokens.generate(draw.randbytes)
                for _ in range(request.param)}  # fmt: skip
     with closing(installation.state()) as state:
         for batch in _batches(list(secrets.items())):
@@ -84,7 +84,9 @@ def _add_accounts(stores: Stores, accounts: Sequence[tuple[str, str]]) -> None:
     )
     for client_id, secret in accounts:
         token_id = str(uuid.uuid5(uuid.NAMESPACE_URL, secret))
-        token = ApiToken(token_id, api_token.digest(secret), _other_id(client_id), client_id, "scale", secret[-4:], now)
+        token = ApiToken(
+            token_id, api_tokens.digest(secret), _other_id(client_id), client_id, "scale", secret[-4:], now
+        )
         stores.api_tokens.add(token)
 
 
@@ -194,7 +196,7 @@ def invalid_secret(draw: random.Random, secret: str) -> str:
             secret + draw.choice(_ALPHABET),
             secret.upper(),
             secret.removeprefix("service_api_"),
-            api_token.generate(draw.randbytes),
+            api_tokens.generate(draw.randbytes),
             "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl",
         ]
     )

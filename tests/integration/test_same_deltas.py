@@ -98,8 +98,7 @@ def test_deltas_from_spark_are_the_same(expected: dict[FileKey, ResourceDelta], 
     """Small partitions, so that some tasks write whole Leaders and others join ranges of split ones."""
     tests.parts.spark.require_java()
     from daybreak.sources.spark.reading import TaskLimits
-    from daybreak.sources.spark.session import spark_session
-    from daybreak.sources.spark.source import SparkSource
+    from daybreak.sources.spark.source import SparkSource, spark_session
 
     settings = {**tests.parts.spark.SETTINGS, "spark.master": "local[2]", "spark.default.parallelism": "8"}
     settings["spark.sql.warehouse.dir"] = str(tmp_path / "warehouse")

@@ -18,9 +18,9 @@ from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.engine import ENGINE_TYPES, open_engine
 from daybreak.export.job import ExportJob
-from daybreak.export.results import ExportResults
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.sources.reading import Reading
+from daybreak.sources.spark.task import ExportResults
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 

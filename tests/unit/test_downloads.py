@@ -14,10 +14,10 @@ from msgspec.structs import replace as changed_to
 
 from daybreak import downloads
 from daybreak.access import api_tokens, operators, sessions
-from daybreak.access.audit_trail import AuditBuffer, EventOrigin
-from daybreak.access.link_rate import LinkRate
+from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Grant, Principal, ServeGzipAs
 from daybreak.domain.run_report import RunReport

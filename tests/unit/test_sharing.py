@@ -11,9 +11,8 @@ import pytest
 
 from daybreak import sharing
 from daybreak.access import api_tokens
-from daybreak.access.audit_trail import AuditBuffer
 from daybreak.access.authorization import require_own
-from daybreak.access.link_rate import LinkRate
+from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.identity import Principal
 from daybreak.domain.run_report import RunReport

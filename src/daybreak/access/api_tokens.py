@@ -1,31 +1,80 @@
-"""API tokens: creation, authentication by one statement per request, and revocation."""
+"""API tokens: their text, creation, authentication by one statement per request, and revocation.
+
+A token is `service_api_`, 32 random base62 characters (190 bits) and 6 of checksum. The checksum rejects a mistyped
+token without a database query and helps secret scanners avoid false positives. The database stores the SHA-256 of a
+token.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import re
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.names import normalize_name
 from daybreak.access.revocations import apply_counted
-from daybreak.access.security_events import token_leaked
 from daybreak.access.services import AccessServices, new_id
 from daybreak.access.sessions import require_recent_password
 from daybreak.access.throttle import address_group
-from daybreak.credentials import api_token
-from daybreak.credentials.redaction import redact
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, NotFound, Unauthenticated, Unavailable
 from daybreak.domain.identity import ApiToken, Caller, Principal, ResolvedToken, Seat, ServeGzipAs, is_id
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
 
+PREFIX = "service_api_"
+# Published for secret scanners.
+PATTERN = r"service_api_[0-9A-Za-z]{38}"
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_TOKEN = re.compile(PATTERN, re.ASCII)
+_RANDOM_LENGTH = 32
+_CHECKSUM_LENGTH = 6
+
 MAX_LIVE_TOKENS = 20
 _LAST_USED_INTERVAL = timedelta(minutes=1)
 _REFUSAL_INTERVAL_SECONDS = 60
-_NAME_SUBJECT = "A token name"
+NAME_SUBJECT = "A token name"
+
+
+def generate(random: Callable[[int], bytes]) -> str:
+    """Return a new token. `random(n)` returns n random bytes."""
+    characters: list[str] = []
+    while len(characters) < _RANDOM_LENGTH:
+        # 248 = 4 * 62. Using larger bytes would make the first eight characters more frequent.
+        characters += [_ALPHABET[byte % 62] for byte in random(64) if byte < 248]
+    body = PREFIX + "".join(characters[:_RANDOM_LENGTH])
+    return body + _checksum(body)
+
+
+def is_well_formed(token: str) -> bool:
+    """Return whether prefix, length, alphabet and checksum are valid."""
+    if not _TOKEN.fullmatch(token):
+        return False
+    return token[-_CHECKSUM_LENGTH:] == _checksum(token[:-_CHECKSUM_LENGTH])
+
+
+def digest(token: str) -> str:
+    """Return the stored form: SHA-256 as lower-case hex."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def find_all(text: str) -> list[str]:
+    """Return each token with a valid checksum in a text, such as a secret scanner's report, once."""
+    return [token for token in dict.fromkeys(_TOKEN.findall(text)) if is_well_formed(token)]
+
+
+def _checksum(body: str) -> str:
+    number = zlib.crc32(body.encode("ascii"))
+    characters = ""
+    for _ in range(_CHECKSUM_LENGTH):
+        number, remainder = divmod(number, 62)
+        characters = _ALPHABET[remainder] + characters
+    return characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +102,10 @@ async def authenticate(services: AccessServices, secret: str, caller: Caller) ->
     Raises Unauthenticated, or Forbidden when the account is inactive, a permission is missing, or the token excludes
     the address of the client. The last one is recorded in the audit trail.
     """
-    if not api_token.is_well_formed(secret):
+    if not is_well_formed(secret):
         raise Unauthenticated("Invalid token.", code="invalid_token")
-    digest = api_token.digest(secret)
-    return await _authenticate(services, lambda stores: stores.api_tokens.resolve(digest), caller)
+    token_digest = digest(secret)
+    return await _authenticate(services, lambda stores: stores.api_tokens.resolve(token_digest), caller)
 
 
 async def authenticate_by_id(services: AccessServices, token_id: str, caller: Caller) -> Principal:
@@ -119,15 +168,12 @@ async def create(
         options=options,
     )
 
-    def write(stores: Stores) -> bool:
-        if not _add(stores, created.token, now):
-            return False
+    def write(stores: Stores) -> None:
+        add(stores, created.token, now)
         origin = EventOrigin.of(principal, now, caller)
-        stores.audit.append(origin.event("token.created", "ok", _details(created.token)))
-        return True
+        stores.audit.append(origin.event("token.created", "ok", details_of(created.token)))
 
-    if not await services.state.awrite(write):
-        raise _too_many()
+    await services.state.awrite(write)
     return created
 
 
@@ -154,7 +200,7 @@ async def revoke(services: AccessServices, principal: Principal, token_id: str, 
             return False
         if stores.api_tokens.revoke(token_id, now, "revoked in the dashboard"):
             origin = EventOrigin.of(principal, now, caller)
-            stores.audit.append(origin.event("token.revoked", "ok", _details(token)))
+            stores.audit.append(origin.event("token.revoked", "ok", details_of(token)))
         return True
 
     if not await services.state.awrite(write):
@@ -178,7 +224,7 @@ async def change(
     require(principal, "manage_api_tokens", principal.account.client_id)
     assert principal.session is not None
     session = principal.session
-    now, normalized_name = services.clock(), normalize_name(name, subject=_NAME_SUBJECT)
+    now, normalized_name = services.clock(), normalize_name(name, subject=NAME_SUBJECT)
 
     def write(stores: Stores) -> bool:
         token = _managed_token(stores, principal, token_id)
@@ -186,7 +232,7 @@ async def change(
             return False
         if allowed_networks != token.allowed_networks:
             require_recent_password(services, session)
-        events = _changed(stores, token, normalized_name, allowed_networks)
+        events = apply_changes(stores, token, normalized_name, allowed_networks)
         origin = EventOrigin.of(principal, now, caller)
         for action, details in events:
             stores.audit.append(origin.event(action, "ok", details))
@@ -207,15 +253,15 @@ def new_token(
     options: TokenOptions = _DEFAULT_OPTIONS,
 ) -> NewToken:
     """Create a secret and its row, without storing it. Raises InvalidRequest."""
-    normalized_name = normalize_name(name, subject=_NAME_SUBJECT)
+    normalized_name = normalize_name(name, subject=NAME_SUBJECT)
     if expires_at is not None and expires_at <= now:
         raise InvalidRequest(
             "The expiry is in the past.", faults=(FieldFault("/expires_at", "Use a time in the future."),)
         )
-    secret = api_token.generate(random)
+    secret = generate(random)
     token = ApiToken(
         token_id=new_id(random),
-        digest=api_token.digest(secret),
+        digest=digest(secret),
         seat_id=seat.seat_id,
         client_id=client_id,
         name=normalized_name,
@@ -229,49 +275,7 @@ def new_token(
     return NewToken(secret, token)
 
 
-def revoke_leaked(stores: Stores, report: str, now: datetime, *, actor: str) -> list[ApiToken]:
-    """Revoke every token whose secret is in a text such as a secret scanner's report.
-
-    Returns the tokens that were live. Their owners are notified. Unknown and revoked tokens are ignored.
-    """
-    revoked = []
-    for secret in api_token.find_all(report):
-        resolved = stores.api_tokens.resolve(api_token.digest(secret))
-        if resolved is not None and stores.api_tokens.revoke(resolved.token.token_id, now, "found in public"):
-            stores.audit.append(
-                _operator_event(resolved.token, "token.revoked", now, actor, details={"reason": "found in public"})
-            )
-            stores.outbox.add(token_leaked(resolved.token, now))
-            revoked.append(resolved.token)
-    return revoked
-
-
-def add_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: str) -> None:
-    """Store a token that an operator created for a seat. Raises Conflict when the seat has too many."""
-    if not _add(stores, token, now):
-        raise _too_many()
-    stores.audit.append(_operator_event(token, "token.created", now, actor))
-
-
-def change_by_operator(
-    stores: Stores, token: ApiToken, now: datetime, *, name: str, allowed_networks: tuple[str, ...], actor: str
-) -> None:
-    """Set the name and the allowed networks of a token. Raises InvalidRequest."""
-    normalized_name = normalize_name(name, subject=_NAME_SUBJECT)
-    for action, details in _changed(stores, token, normalized_name, allowed_networks):
-        stores.audit.append(_operator_event(token, action, now, actor, details=details))
-
-
-def revoke_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: str, reason: str) -> bool:
-    """Revoke a token. Returns False when it was revoked already."""
-    reason = redact(reason)
-    revoked = stores.api_tokens.revoke(token.token_id, now, reason)
-    if revoked:
-        stores.audit.append(_operator_event(token, "token.revoked", now, actor, details={"reason": reason}))
-    return revoked
-
-
-def _changed(
+def apply_changes(
     stores: Stores, token: ApiToken, name: str, allowed_networks: tuple[str, ...]
 ) -> list[tuple[str, dict[str, object]]]:
     """Change a token, and return action and details of an audit event for each change."""
@@ -306,27 +310,24 @@ async def _record_refusal(
 
     def write(stores: Stores) -> None:
         if stores.throttle.count([rule], now) is None:
-            stores.audit.append(origin.event("token.refused", code, _details(token)))
+            stores.audit.append(origin.event("token.refused", code, details_of(token)))
 
-    try:
+    # The request is refused anyway.
+    with suppress(Unavailable):
         await services.state.awrite(write)
-    except Unavailable:
-        # The request is refused anyway.
-        return
 
 
 async def _record_use(services: AccessServices, token_id: str, now: datetime) -> None:
     def write(stores: Stores) -> None:
         stores.api_tokens.record_use(token_id, now, not_after=now - _LAST_USED_INTERVAL)
 
-    try:
+    # The response does not depend on this write, and the next request tries it again.
+    with suppress(Unavailable):
         await services.state.awrite(write)
-    except Unavailable:
-        # The response does not depend on this write, and the next request tries it again.
-        return
 
 
-def _add(stores: Stores, token: ApiToken, now: datetime) -> bool:
+def add(stores: Stores, token: ApiToken, now: datetime) -> None:
+    """Store a token. Raises Conflict when its seat has too many on its account."""
     # The lock serializes parallel requests, so that each counts the tokens of the others.
     stores.seats.get_for_update(token.seat_id)
     tokens = stores.api_tokens.list_for(client_id=token.client_id, seat_id=token.seat_id)
@@ -334,36 +335,16 @@ def _add(stores: Stores, token: ApiToken, now: datetime) -> bool:
         other for other in tokens if other.revoked_at is None and (other.expires_at is None or other.expires_at > now)
     ]
     if len(live) >= MAX_LIVE_TOKENS:
-        return False
+        raise Conflict(
+            f"You have {MAX_LIVE_TOKENS} live tokens on this account. Revoke one first.", code="too_many_tokens"
+        )
     stores.api_tokens.add(token)
-    return True
 
 
-def _operator_event(
-    token: ApiToken, action: str, now: datetime, actor: str, *, details: Mapping[str, object] | None = None
-) -> AuditEvent:
-    """Create the event of an operator's action on a token, in the audit trail of its account."""
-    return AuditEvent(
-        at=now,
-        action=action,
-        result="ok",
-        actor=actor,
-        seat_id=token.seat_id,
-        client_id=token.client_id,
-        subject=token.subject,
-        details={**_details(token), **(details or {})},
-    )
-
-
-def _details(token: ApiToken) -> dict[str, object]:
+def details_of(token: ApiToken) -> dict[str, object]:
+    """Return the details of audit events of a token."""
     return {"name": token.name, "last_four": token.last_four}
 
 
 def _unknown_token() -> NotFound:
     return NotFound("This account has no such token.")
-
-
-def _too_many() -> Conflict:
-    return Conflict(
-        f"You have {MAX_LIVE_TOKENS} live tokens on this account. Revoke one first.", code="too_many_tokens"
-    )

@@ -5,12 +5,14 @@ Session tokens, API tokens and links are checked here on each request, against r
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Literal
 
-from daybreak.access.allowed_networks import allows
-from daybreak.domain.errors import Forbidden, NotFound, RequestError, Unauthenticated
+from daybreak.domain.errors import FieldFault, Forbidden, InvalidRequest, NotFound, RequestError, Unauthenticated
 from daybreak.domain.identity import (
     AccountStatus,
     Grant,
@@ -25,6 +27,9 @@ from daybreak.state.stores import State
 
 Action = Literal["select", "download", "see_files", "read_audit", "manage_api_tokens", "manage_webhooks"]
 CredentialKind = Literal["session", "api_token"]
+
+MAX_NETWORKS = 50
+_Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +212,60 @@ def _permission_fault(account: AccountStatus, grant: Grant, requirement: Require
 
 def _account_inactive() -> Forbidden:
     return Forbidden("This account is inactive. Ask your operator to reactivate it.", code="account_inactive")
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return networks in CIDR form, without repetitions, in the order of the texts. An address is a network of one.
+
+    Raises InvalidRequest. Its message names the invalid texts, up to 50.
+    """
+    networks, remedies = dict[str, None](), []
+    for text in texts:
+        try:
+            networks[str(_parsed(text))] = None
+        except ValueError as error:
+            remedies.append(str(error))
+    if len(networks) > MAX_NETWORKS:
+        remedies.append(f"Use up to {MAX_NETWORKS} addresses and networks.")
+    if remedies:
+        faults = tuple(FieldFault("/allowed_networks", remedy) for remedy in remedies[:MAX_NETWORKS])
+        raise InvalidRequest(f"Invalid allowed addresses. {' '.join(fault.detail for fault in faults)}", faults=faults)
+    return tuple(networks)
+
+
+def allows(networks: Sequence[str], address: str) -> bool:
+    """Return whether an address is in one of the networks. Without networks, every address is allowed.
+
+    An unknown address, which is empty, is in no network.
+    """
+    if not networks:
+        return True
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return any(parsed in network for network in _networks(tuple(networks)))
+
+
+@lru_cache(1024)  # each request of a token reads the same networks
+def _networks(texts: tuple[str, ...]) -> tuple[_Network, ...]:
+    return tuple(ip_network(text) for text in texts)
+
+
+def _parsed(text: str) -> _Network:
+    """Return the network. Raises ValueError with the remedy."""
+    shown = text.strip()[:60]
+    try:
+        network = ip_network(text.strip())
+    except ValueError:
+        pass
+    else:
+        if isinstance(network, IPv4Network) or network.network_address.ipv4_mapped is None:
+            return network
+        # Addresses of clients are compared in their IPv4 form.
+        raise ValueError(f"{shown} contains an IPv4 address. Write it as IPv4.")
+    try:
+        containing = ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise ValueError(f"{shown!r} is not an address or a network. Use one such as 203.0.113.0/24.") from None
+    raise ValueError(f"{shown} is an address within a network. Use {containing}.")

@@ -10,8 +10,14 @@ from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
 from daybreak.access.security_events import second_factor_changed
 from daybreak.access.services import AccessServices
-from daybreak.access.session_renewal import renew
-from daybreak.access.sessions import ActiveSession, PendingLogin, pending_login, require_recent_password, session_ended
+from daybreak.access.sessions import (
+    ActiveSession,
+    PendingLogin,
+    pending_login,
+    renew,
+    require_recent_password,
+    session_ended,
+)
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, Forbidden, RequestError
 from daybreak.domain.identity import Caller, Seat, Session

@@ -9,13 +9,13 @@ from __future__ import annotations
 import string
 from datetime import UTC, datetime
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, find_device
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, mark_reauthenticated, session_ended
 from daybreak.access.single_sign_on import SignInRefused, VerifiedResponse, login_details, record_refusal
 from daybreak.credentials.id_token import CLOCK_SKEW_SECONDS, IdToken
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import RequestError
 from daybreak.domain.identity import Caller, Seat, SeatIdentity, Session

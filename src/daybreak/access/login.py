@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from msgspec.structs import replace
 
 from daybreak.access import throttle
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import SECOND_FACTOR_METHODS
-from daybreak.access.password_login import require_password_login
 from daybreak.access.services import AccessServices
-from daybreak.access.session_renewal import end_held_session
-from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, issue_pending_token, issue_token
-from daybreak.credentials import passwords
-from daybreak.domain.audit import AuditEvent
+from daybreak.credentials import passwords, session_jwt
+from daybreak.credentials.session_jwt import Claims, TokenType
+from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import Forbidden, Unauthenticated
 from daybreak.domain.identity import Caller, Device, Seat, Session, is_id
+from daybreak.settings import Settings
 from daybreak.state.stores import Stores
 
 SessionKind = Literal["api", "dashboard"]
+# How long a login may wait for its second factor.
+PENDING_LOGIN_LIFETIME = timedelta(minutes=10)
 _MAX_USER_AGENT_LENGTH = 300
 
 
@@ -136,7 +136,7 @@ class SessionStart:
             last_seen_at=self.now,
         )
         if self.held_sid is not None:
-            end_held_session(stores, self.held_sid, seat, self.caller, self.now)
+            _end_held_session(stores, self.held_sid, seat, self.caller, self.now)
         if not pending:
             device = updated_device(self.services, seat, self.device, self.caller, self.now)
             stores.sessions.save_device(device)
@@ -153,7 +153,7 @@ class SessionStart:
             return SecondFactorPending(
                 session=session,
                 seat_id=session.seat_id,
-                token=issue_pending_token(self.services, session, now=self.now),
+                token=issue_token(self.services, session, client_id=None, now=self.now),
                 enrolled=self.seat.second_factor_enrolled,
             )
         return session_started(self.services, session, self.client_id, session.device_id, self.now)
@@ -202,6 +202,36 @@ def session_started(
     )
 
 
+def issue_token(services: AccessServices, session: Session, *, client_id: str | None, now: datetime) -> str:
+    """Issue a token of a session on an account, which expires with the session.
+
+    Without an account, it is the token of a pending login, which is accepted only with the second factor.
+    """
+    claims = Claims(
+        seat_id=session.seat_id,
+        sid=session.sid,
+        jti=services.new_id(),
+        amr=session.amr,
+        auth_time=int(session.started_at.timestamp()),
+        issued_at=int(now.timestamp()),
+        expires_at=int(session.expires_at.timestamp()),
+        client_id=client_id,
+        device_id=session.device_id if client_id is not None else None,
+    )
+    typ: TokenType = "mfa+jwt" if client_id is None else "session+jwt"
+    return session_jwt.encode(claims, typ=typ, keyring=services.keyring.current(), issuer=services.settings.base_url)
+
+
+def require_password_login(settings: Settings) -> None:
+    """Raise Forbidden(password_login_disabled) if users sign in with single sign-on only."""
+    if not settings.oidc.password_login:
+        raise Forbidden(
+            f"Password login is disabled. Open {settings.base_url}/dashboard to sign in with {settings.oidc.name}, "
+            "and use an API token in scripts.",
+            code="password_login_disabled",
+        )
+
+
 def find_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | None:
     """Return the device that the client claims to be, if it is one of the seat's known devices."""
     if device_id is None or not is_id(device_id):
@@ -224,6 +254,16 @@ def updated_device(services: AccessServices, seat: Seat, known: Device | None, c
 def no_active_account() -> Forbidden:
     """Return the error of a seat without an active account."""
     return Forbidden("None of your accounts is active. Ask your operator.", code="no_active_account")
+
+
+def _end_held_session(stores: Stores, sid: str, seat: Seat, caller: Caller, now: datetime) -> None:
+    """End the session that a browser held when `seat` signed in with it. It may belong to another seat."""
+    held = stores.sessions.resolve(sid, None)
+    if held is None or not stores.sessions.end(sid, now, "signed in again"):
+        return
+    origin = EventOrigin(now, caller, held.seat, None, f"session:{sid}")
+    event = origin.event("session.ended", "ok", {"seat": held.seat.email, "reason": "signed in again"})
+    stores.audit.append(replace(event, actor=seat.email))
 
 
 def _invalid_credentials() -> Unauthenticated:

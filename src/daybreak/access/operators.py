@@ -1,4 +1,4 @@
-"""Operators' actions on seats. Each runs in the caller's transaction and is recorded in the audit trail.
+"""Operators' actions on seats and API tokens. Each runs in the caller's transaction and is recorded in the audit trail.
 
 Call as `state.write(lambda stores: operators.set_disabled(stores, seat, ...))`. `actor` is `operator` for the command
 line, or the email of a seat with the operator role.
@@ -6,19 +6,22 @@ line, or the email of a seat with the operator role.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from daybreak.access import api_tokens
 from daybreak.access.end_credentials import EndReason, end_all_credentials, end_credentials
 from daybreak.access.enrolment import Enrolment, enrolment_of, recovery_hashes
+from daybreak.access.names import normalize_name
 from daybreak.access.password_reset import has_password_login
-from daybreak.access.security_events import password_changed, second_factor_changed
+from daybreak.access.security_events import password_changed, second_factor_changed, token_leaked
 from daybreak.credentials import totp
 from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.redaction import redact
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import EventType, new_event
-from daybreak.domain.identity import Seat, SeatIdentity
+from daybreak.domain.identity import ApiToken, Seat, SeatIdentity
 from daybreak.state.stores import Stores
 
 
@@ -182,6 +185,63 @@ def confirm_enrolment(
     end_credentials(stores, seat.seat_id, EndReason.FACTOR_ENROLLED, now)
     _record(stores, seat, "second_factor.enrolled", now, actor)
     return codes
+
+
+def revoke_leaked_tokens(stores: Stores, report: str, now: datetime, *, actor: str) -> list[ApiToken]:
+    """Revoke every token whose secret is in a text such as a secret scanner's report.
+
+    Returns the tokens that were live. Their owners are notified. Unknown and revoked tokens are ignored.
+    """
+    revoked = []
+    for secret in api_tokens.find_all(report):
+        resolved = stores.api_tokens.resolve(api_tokens.digest(secret))
+        if resolved is not None and stores.api_tokens.revoke(resolved.token.token_id, now, "found in public"):
+            stores.audit.append(
+                _token_event(resolved.token, "token.revoked", now, actor, details={"reason": "found in public"})
+            )
+            stores.outbox.add(token_leaked(resolved.token, now))
+            revoked.append(resolved.token)
+    return revoked
+
+
+def add_token(stores: Stores, token: ApiToken, now: datetime, *, actor: str) -> None:
+    """Store a token that an operator created for a seat. Raises Conflict when the seat has too many."""
+    api_tokens.add(stores, token, now)
+    stores.audit.append(_token_event(token, "token.created", now, actor))
+
+
+def change_token(
+    stores: Stores, token: ApiToken, now: datetime, *, name: str, allowed_networks: tuple[str, ...], actor: str
+) -> None:
+    """Set the name and the allowed networks of a token. Raises InvalidRequest."""
+    normalized_name = normalize_name(name, subject=api_tokens.NAME_SUBJECT)
+    for action, details in api_tokens.apply_changes(stores, token, normalized_name, allowed_networks):
+        stores.audit.append(_token_event(token, action, now, actor, details=details))
+
+
+def revoke_token(stores: Stores, token: ApiToken, now: datetime, *, actor: str, reason: str) -> bool:
+    """Revoke a token. Returns False when it was revoked already."""
+    reason = redact(reason)
+    revoked = stores.api_tokens.revoke(token.token_id, now, reason)
+    if revoked:
+        stores.audit.append(_token_event(token, "token.revoked", now, actor, details={"reason": reason}))
+    return revoked
+
+
+def _token_event(
+    token: ApiToken, action: str, now: datetime, actor: str, *, details: Mapping[str, object] | None = None
+) -> AuditEvent:
+    """Create the event of an operator's action on a token, in the audit trail of its account."""
+    return AuditEvent(
+        at=now,
+        action=action,
+        result="ok",
+        actor=actor,
+        seat_id=token.seat_id,
+        client_id=token.client_id,
+        subject=token.subject,
+        details={**api_tokens.details_of(token), **(details or {})},
+    )
 
 
 def _record(stores: Stores, seat: Seat, action: str, now: datetime, actor: str) -> None:

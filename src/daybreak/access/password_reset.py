@@ -11,13 +11,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from daybreak.access import throttle
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.end_credentials import EndReason, end_credentials
-from daybreak.access.password_login import require_password_login
+from daybreak.access.login import require_password_login
 from daybreak.access.passwords import check_new_password
 from daybreak.access.security_events import password_changed
 from daybreak.access.services import AccessServices
 from daybreak.credentials import mail_tokens
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import NotFound, Unauthenticated
 from daybreak.domain.events import EventType, new_event

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.end_credentials import EndReason, end_credentials
-from daybreak.access.password_login import require_password_login
+from daybreak.access.login import require_password_login
 from daybreak.access.security_events import password_changed
 from daybreak.access.services import AccessServices
-from daybreak.access.session_renewal import renew
-from daybreak.access.sessions import ActiveSession, session_ended
+from daybreak.access.sessions import ActiveSession, renew, session_ended
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, Session

@@ -14,12 +14,11 @@ from typing import Literal
 from msgspec.structs import replace
 
 from daybreak.access import throttle
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.login import SessionStarted, find_device, no_active_account, session_started, updated_device
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import PendingLogin, is_pending, login_ended, pending_login
 from daybreak.credentials import totp
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Unavailable
 from daybreak.domain.identity import Caller, Seat, Session
 from daybreak.state.stores import Stores

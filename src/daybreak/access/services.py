@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from daybreak.access.hashing import PasswordHashing
 from daybreak.credentials.keyring import KeyringFile
+from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.errors import RequestError
 from daybreak.oidc.provider import Provider
 from daybreak.settings import Settings

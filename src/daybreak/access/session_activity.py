@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.services import AccessServices
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Unavailable
 from daybreak.domain.identity import Caller, ResolvedSession, Session
 from daybreak.state.stores import Stores

@@ -11,16 +11,14 @@ from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, is_idle, session_fault
 from daybreak.access.end_credentials import EndReason, end_credentials
-from daybreak.access.password_login import require_password_login
+from daybreak.access.login import issue_token, require_password_login
 from daybreak.access.revocations import apply_counted
 from daybreak.access.services import AccessServices
-from daybreak.access.session_renewal import renew
 from daybreak.credentials import session_jwt
 from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
 from daybreak.domain.identity import (
     Caller,
@@ -35,8 +33,6 @@ from daybreak.domain.identity import (
 )
 from daybreak.state.stores import Stores
 
-# How long a login may wait for its second factor.
-PENDING_LOGIN_LIFETIME = timedelta(minutes=10)
 # How long a password counts as recently entered.
 REAUTHENTICATION_LIFETIME = timedelta(minutes=10)
 
@@ -99,16 +95,6 @@ class SwitchedContext:
     seat_id: str
     token: str
     expires_at: datetime
-
-
-def issue_token(services: AccessServices, session: Session, *, client_id: str, now: datetime) -> str:
-    """Issue a token of a session on an account. It expires with the session."""
-    return _encode(services, session, typ="session+jwt", client_id=client_id, now=now)
-
-
-def issue_pending_token(services: AccessServices, session: Session, *, now: datetime) -> str:
-    """Issue the token of a pending login, which is accepted only with the second factor."""
-    return _encode(services, session, typ="mfa+jwt", client_id=None, now=now)
 
 
 async def active_session(services: AccessServices, token: str) -> ActiveSession:
@@ -307,6 +293,19 @@ def mark_reauthenticated(
     return session
 
 
+def renew(services: AccessServices, stores: Stores, session: Session, now: datetime, reason: str) -> Session | None:
+    """End a dashboard session and start it again with a new id. Returns the new session, None if it had ended.
+
+    The old id and the links issued with it become invalid immediately; `reason` is recorded with it. An API session is
+    returned unchanged: all tokens of a login share its id, and the client keeps them. An attacker who planted or read
+    the old id of a dashboard session loses the session at this step (ASVS 5.0, 7.2.4).
+    """
+    if session.kind == "api":
+        return session
+    renewed = replace(session, sid=services.new_id(), last_seen_at=now)
+    return renewed if stores.sessions.replace(session.sid, renewed, now, reason) else None
+
+
 def require_recent_password(services: AccessServices, session: Session) -> None:
     """Raise Forbidden(reauthentication_required) unless the password was entered recently, here or at the provider.
 
@@ -325,21 +324,6 @@ def session_ended() -> Unauthenticated:
 def login_ended() -> Unauthenticated:
     """Return the error of a login that has expired or was completed before."""
     return Unauthenticated("This login has ended. Sign in again.", code="session_ended")
-
-
-def _encode(services: AccessServices, session: Session, *, typ: TokenType, client_id: str | None, now: datetime) -> str:
-    claims = Claims(
-        seat_id=session.seat_id,
-        sid=session.sid,
-        jti=services.new_id(),
-        amr=session.amr,
-        auth_time=int(session.started_at.timestamp()),
-        issued_at=int(now.timestamp()),
-        expires_at=int(session.expires_at.timestamp()),
-        client_id=client_id,
-        device_id=session.device_id if typ == "session+jwt" else None,
-    )
-    return session_jwt.encode(claims, typ=typ, keyring=services.keyring.current(), issuer=services.settings.base_url)
 
 
 def _decode(services: AccessServices, token: str, now: datetime, *types: TokenType) -> Claims:

@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from daybreak.access import throttle
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession
 from daybreak.credentials import sealed_text
 from daybreak.credentials.id_token import IdToken
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound, ProviderUnavailable
 from daybreak.domain.identity import Caller
 from daybreak.oidc.provider import AuthorizationRequest, Provider, TokenRefused

@@ -173,7 +173,7 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
         created = api_tokens.new_token(
             found, owner.client_ids[0], now=now, random=os.urandom, name="demo", expires_at=None
         )
-        api_tokens.add_by_operator(stores, created.token, now, actor="demo")
+        operators.add_token(stores, created.token, now, actor="demo")
         return created.secret
 
     with state_of(settings) as state:

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from daybreak.cli.doctor_s3 import check_s3
-from daybreak.cli.errors import describe_error
+from daybreak.cli.doctor_deep import check_s3
 from daybreak.cli.options import AsJson, Config, settings_of, state_of
-from daybreak.cli.output import format_bytes, format_instant, print_json, print_text
+from daybreak.cli.output import describe_error, format_bytes, format_instant, print_json, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
 

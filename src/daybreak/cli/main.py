@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 import daybreak
-from daybreak.cli.errors import describe_error
 from daybreak.cli.examples import examples_of
-from daybreak.cli.output import print_note
+from daybreak.cli.output import describe_error, print_note
 from daybreak.domain.errors import DaybreakError
 
 if TYPE_CHECKING:

@@ -7,9 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from daybreak.domain.errors import DaybreakError, InvalidRequest, Unavailable, first_line
+
 # Characters that a terminal interprets or hides: control characters except tabs and line feeds, line separators,
 # changes of direction, and surrogates.
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+# The setting that names an unavailable component.
+_SETTINGS = {"state_unavailable": "state.url: "}
 
 
 def print_text(text: str = "") -> None:
@@ -103,3 +108,17 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def describe_error(error: DaybreakError | OSError) -> str:
+    """Return one or more lines. They include the cause, which users of the service never see."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}"
+    text = error.message
+    if isinstance(error, InvalidRequest):
+        text += "".join(f"\n  {fault.pointer}: {fault.detail}" for fault in error.faults)
+    cause = error.__cause__
+    if isinstance(error, Unavailable) and cause is not None:
+        # The database driver's own message, if there is one.
+        text += f"\n  {_SETTINGS.get(error.code, '')}{first_line(getattr(cause, 'orig', None) or cause)}"
+    return text

@@ -45,9 +45,8 @@ def create(
     config: Config = None,
 ) -> None:
     """Create an API token and print it. It cannot be shown again."""
-    from daybreak.access import api_tokens
-    from daybreak.access.allowed_networks import parse_networks
-    from daybreak.access.operators import find_seat
+    from daybreak.access import api_tokens, operators
+    from daybreak.access.authorization import parse_networks
     from daybreak.bootstrap import now_utc
 
     settings = settings_of(config)
@@ -55,7 +54,7 @@ def create(
     expires_at = parse_expiry(expires, "--expires", now) if expires is not None else None
     networks = parse_networks(allow)
     with state_of(settings) as state:
-        owner = state.read(lambda stores: find_seat(stores, seat))
+        owner = state.read(lambda stores: operators.find_seat(stores, seat))
         accounts = {
             each.account.client_id: each
             for each in state.read(lambda stores: stores.seats.granted_accounts(owner.seat_id))
@@ -73,7 +72,7 @@ def create(
             expires_at=expires_at,
             options=api_tokens.TokenOptions(serve_gzip_as, networks),
         )
-        state.write(lambda stores: api_tokens.add_by_operator(stores, created.token, now, actor="operator"))
+        state.write(lambda stores: operators.add_token(stores, created.token, now, actor="operator"))
     print_note(f"{created.token.token_id} for {granted.account.name}. You won't be able to see the token again:")
     print_text(created.secret)
 
@@ -88,8 +87,8 @@ def change(
     config: Config = None,
 ) -> None:
     """Rename a token, or replace the addresses that its requests must come from. Its secret stays valid."""
-    from daybreak.access import api_tokens
-    from daybreak.access.allowed_networks import parse_networks
+    from daybreak.access import operators
+    from daybreak.access.authorization import parse_networks
     from daybreak.bootstrap import now_utc
 
     if (allow and allow_any) or not (allow or allow_any or name is not None):
@@ -101,7 +100,7 @@ def change(
             raise _unknown(token_id)
         token = resolved.token
         state.write(
-            lambda stores: api_tokens.change_by_operator(
+            lambda stores: operators.change_token(
                 stores,
                 token,
                 now_utc(),
@@ -159,7 +158,7 @@ def revoke(
     config: Config = None,
 ) -> None:
     """Revoke a token, or all leaked ones. Links issued with it stop working."""
-    from daybreak.access import api_tokens
+    from daybreak.access import operators
     from daybreak.bootstrap import now_utc
 
     if (token_id is None) == (leaked is None):
@@ -170,7 +169,9 @@ def revoke(
                 report = leaked.read_text("utf-8", "replace")
             except OSError as fault:
                 raise OperatorError(f"{leaked} cannot be read: {fault.strerror}.") from fault
-            revoked = state.write(lambda stores: api_tokens.revoke_leaked(stores, report, now_utc(), actor="operator"))
+            revoked = state.write(
+                lambda stores: operators.revoke_leaked_tokens(stores, report, now_utc(), actor="operator")
+            )
             for each in revoked:
                 print_text(f"{each.token_id} {each.created_by_email} {each.client_id} {each.name}")
             print_note(f"Revoked {len(revoked)} live tokens.")
@@ -179,9 +180,7 @@ def revoke(
         if resolved is None:
             raise _unknown(str(token_id))
         was_live = state.write(
-            lambda stores: api_tokens.revoke_by_operator(
-                stores, resolved.token, now_utc(), actor="operator", reason=reason
-            )
+            lambda stores: operators.revoke_token(stores, resolved.token, now_utc(), actor="operator", reason=reason)
         )
     print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
 

@@ -11,6 +11,7 @@ derived with HKDF-SHA256 (RFC 5869); the purpose is the `info` parameter.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import stat
@@ -364,3 +365,17 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def mac_of(key: bytes, *fields: str) -> str:
+    """Return the HMAC-SHA256 (RFC 2104) of the fields as 64 lower-case hex digits.
+
+    Each field has a prefix with its length, so two different lists of fields have different messages.
+    """
+    message = b"".join(len(field).to_bytes(4, "big") + field for field in map(str.encode, fields))
+    return hmac.digest(key, message, "sha256").hex()
+
+
+def is_mac(mac: str, key: bytes, *fields: str) -> bool:
+    """Return whether the MAC is that of the fields. Takes constant time."""
+    return hmac.compare_digest(mac_of(key, *fields).encode(), mac.encode("utf-8", "surrogatepass"))

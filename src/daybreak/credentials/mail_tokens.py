@@ -7,8 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable
 
-from daybreak.credentials import mac
-from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.keyring import Keyring, is_mac, mac_of
 
 RESET_PREFIX = "reset_"
 _RESET_BYTES = 32
@@ -29,7 +28,7 @@ def reset_digest(token: str) -> str | None:
 def unsubscribe_token(seat_id: str, type_: str, *, keyring: Keyring) -> str:
     """Return the token with which a seat unsubscribes from a type of event."""
     kid, key = keyring.signing_key("unsubscribe")
-    return f"{kid}~{seat_id}~{type_}~{mac.sign(key, seat_id, type_)}"
+    return f"{kid}~{seat_id}~{type_}~{mac_of(key, seat_id, type_)}"
 
 
 def verify_unsubscribe_token(token: str, *, keyring: Keyring) -> tuple[str, str] | None:
@@ -39,4 +38,4 @@ def verify_unsubscribe_token(token: str, *, keyring: Keyring) -> tuple[str, str]
         return None
     kid, seat_id, type_, sent = found.groups()
     key = keyring.derive(kid, "unsubscribe")
-    return (seat_id, type_) if key is not None and mac.is_valid(sent, key, seat_id, type_) else None
+    return (seat_id, type_) if key is not None and is_mac(sent, key, seat_id, type_) else None

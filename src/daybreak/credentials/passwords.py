@@ -1,4 +1,4 @@
-"""Password hashing, and the rules for new passwords.
+"""Password hashing, in one thread of low priority with a bounded queue, and the rules for new passwords.
 
 Hashes are Argon2id with the parameters of the OWASP Password Storage Cheat Sheet (m=19456 KiB, t=2, p=1). The rules
 follow NIST SP 800-63B-4 §3.1.1: a minimum length and a list of common passwords, no composition rules, any Unicode.
@@ -6,18 +6,26 @@ follow NIST SP 800-63B-4 §3.1.1: a minimum length and a list of common password
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
+import hashlib
+import os
+import threading
 import unicodedata
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from io import BufferedReader
 from pathlib import Path
+from typing import TypeVar
 
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from daybreak.credentials import breached_passwords
+from daybreak.domain.errors import Unavailable
 
 MINIMUM_LENGTH = 10
 MAXIMUM_LENGTH = 256
@@ -31,6 +39,16 @@ _NO_MEMORY = "Memory allocation error"
 
 # Verified for unknown seats, so that the response takes as long as for known ones. Matches no password.
 DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$y6hZdLUcZYXMoK/b1tf4RQ$mYyP4/ClBmzYl9ynhbiT02PmfADt2CIczh6oP8QYRDM"
+
+_SHA1_LENGTH = 40
+
+T = TypeVar("T")
+# On two cores, more than two hashes at the same time are slower in total.
+_THREADS = 1
+QUEUE_LENGTH = 18
+TIMEOUT_SECONDS = 10.0
+_NICE = 5
+_LOWEST_PRIORITY = 19
 
 
 def hash_password(password: str) -> str:
@@ -68,7 +86,7 @@ def new_password(random: Callable[[int], bytes]) -> str:
 def weakness(password: str, *, email: str, breached: Path | None = None) -> str | None:
     """Return a sentence for the user that says why a new password is rejected, or None.
 
-    `breached` is a file for `breached_passwords.contains`. Raises Unavailable if it cannot be read.
+    `breached` is a file for `is_breached`. Raises Unavailable if it cannot be read.
     """
     text = _normal(password)
     if len(text) < MINIMUM_LENGTH:
@@ -84,7 +102,7 @@ def weakness(password: str, *, email: str, breached: Path | None = None) -> str 
     for word in (email.casefold(), local_part, domain, "daybreak"):
         if len(word) >= 4 and word in folded and len(folded) - len(word) < 6:
             return "Do not use your email address or the name of the service in the password."
-    if breached is not None and breached_passwords.contains(breached, text):
+    if breached is not None and is_breached(text, breached):
         return "This password was published in a data breach. Choose another one."
     return None
 
@@ -106,3 +124,126 @@ def _common_passwords() -> frozenset[str]:
     lists = gzip.decompress(folder.joinpath("django.txt.gz").read_bytes()), folder.joinpath("zxcvbn.txt").read_bytes()
     lines = b"\n".join(lists).decode().splitlines()
     return frozenset(line for line in lines if not line.startswith("# "))
+
+
+def is_breached(password: str, file: Path) -> bool:
+    """Return whether a file of breached passwords lists the password. Raises Unavailable.
+
+    The downloader of Pwned Passwords writes such files. Each line is the SHA-1 of a password in upper-case hex, a colon
+    and a count. Lines are sorted, so a lookup reads about forty lines of a file of 40 GB. SHA-1 protects nothing here.
+    """
+    text = password.encode("utf-8", "surrogatepass")
+    digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().upper().encode()
+    try:
+        with file.open("rb") as lines:
+            return _search(lines, digest)
+    except OSError as fault:
+        raise Unavailable("The list of breached passwords cannot be read. Ask your operator.") from fault
+
+
+def _search(lines: BufferedReader, digest: bytes) -> bool:
+    low, high = 0, lines.seek(0, os.SEEK_END)
+    while low < high:
+        middle = (low + high) // 2
+        found = _digest_after(lines, middle)
+        if found == digest:
+            return True
+        if found and found < digest:
+            low = middle + 1
+        else:
+            high = middle
+    return False
+
+
+def _digest_after(lines: BufferedReader, position: int) -> bytes:
+    """Return the digest in the first line that begins at or after a position, b"" without one."""
+    if position > 0:
+        lines.seek(position - 1)
+        lines.readline()
+    else:
+        lines.seek(0)
+    return lines.readline()[:_SHA1_LENGTH].upper()
+
+
+def _ignore(_pending: int) -> None: ...
+
+
+class PasswordHashing:
+    """Hashes and verifies passwords for one worker."""
+
+    def __init__(
+        self,
+        *,
+        queue_length: int = QUEUE_LENGTH,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        observe: Callable[[int], None] = _ignore,
+    ) -> None:
+        """Create the thread.
+
+        Args:
+            queue_length: Maximum number of hashes that wait or run.
+            timeout_seconds: Maximum time for one hash, waiting included.
+            observe: Receives the number of hashes that wait or run, when it changes.
+        """
+        self._executor = ThreadPoolExecutor(_THREADS, "password-hashing", initializer=_lower_priority)
+        self._queue_length = queue_length
+        self._timeout_seconds = timeout_seconds
+        self._observe = observe
+        self._pending = 0
+
+    async def verify(self, password_hash: str | None, password: str) -> bool:
+        """Return whether the password matches the hash. None takes as long as a hash and matches no password.
+
+        Raises:
+            Unavailable: `busy` when the queue is full or the result takes too long.
+        """
+        known = DUMMY_HASH if password_hash is None else password_hash
+        matches = await self._run(lambda: verify(known, password))
+        return matches and password_hash is not None
+
+    async def hash(self, password: str) -> str:
+        """Return a new hash of the password.
+
+        Raises:
+            Unavailable: as `verify`.
+        """
+        return await self._run(lambda: hash_password(password))
+
+    def close(self) -> None:
+        """Drop waiting hashes and end the thread."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._pending >= self._queue_length:
+            raise _busy()
+        self._count(1)
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                # Cancellation reaches the executor, so an abandoned hash leaves the queue.
+                return await asyncio.wrap_future(self._executor.submit(work))
+        except (TimeoutError, MemoryError):
+            raise _busy() from None
+        finally:
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self._pending += change
+        self._observe(self._pending)
+
+
+def _lower_priority() -> None:
+    """Lower the priority of the thread, so that requests run first.
+
+    In the idle scheduling class, a starved thread would keep the interpreter lock.
+    """
+    # Linux applies the priority to this thread only. Systems without thread ids reject it.
+    with suppress(OSError):
+        thread = threading.get_native_id()
+        nice = os.getpriority(os.PRIO_PROCESS, thread) + _NICE
+        os.setpriority(os.PRIO_PROCESS, thread, min(nice, _LOWEST_PRIORITY))
+
+
+def _busy() -> Unavailable:
+    return Unavailable(
+        "Too many sign-ins at the same time. Try again in a few seconds.", code="busy", retry_after_seconds=3
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from daybreak.credentials import mac
-from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.keyring import Keyring, is_mac, mac_of
 
 _TOKEN = re.compile(r"([0-9a-f]{4,32})\.([1-9][0-9]{0,18})\.([0-9a-f]{64})", re.ASCII)
 
@@ -13,7 +12,7 @@ _TOKEN = re.compile(r"([0-9a-f]{4,32})\.([1-9][0-9]{0,18})\.([0-9a-f]{64})", re.
 def sign(client_id: str, table: str, version: int, *, keyring: Keyring) -> str:
     """Return the token of a version of an account's table."""
     kid, key = keyring.signing_key("table-version")
-    return f"{kid}.{version}.{mac.sign(key, client_id, table, str(version))}"
+    return f"{kid}.{version}.{mac_of(key, client_id, table, str(version))}"
 
 
 def verify(token: str, client_id: str, table: str, *, keyring: Keyring) -> int | None:
@@ -23,4 +22,4 @@ def verify(token: str, client_id: str, table: str, *, keyring: Keyring) -> int |
         return None
     kid, version, sent = found.groups()
     key = keyring.derive(kid, "table-version")
-    return int(version) if key is not None and mac.is_valid(sent, key, client_id, table, version) else None
+    return int(version) if key is not None and is_mac(sent, key, client_id, table, version) else None

@@ -17,8 +17,7 @@ import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from daybreak.credentials import mac
-from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.keyring import Keyring, is_mac, mac_of
 
 _ACCESS_KEY_ID = re.compile(r"D([BS])([0-9a-f]{4,32})([0-9a-f]{32})", re.ASCII)
 _SESSION_TOKEN = re.compile(r"([1-9][0-9]{8,11})\.(0|[1-9][0-9]{0,17})\.([0-9a-f]{64})", re.ASCII)
@@ -61,7 +60,7 @@ def session_key(token_id: str, *, version: int, expires_at: datetime, keyring: K
     """Return a key that expires, for which `version` stays the latest one. `expires_at` has whole seconds."""
     kid, key = keyring.signing_key("s3-secret")
     fields = (str(int(expires_at.timestamp())), str(version))
-    session_token = ".".join((*fields, mac.sign(key, token_id, *fields)))
+    session_token = ".".join((*fields, mac_of(key, token_id, *fields)))
     return AccessKey(f"DS{kid}{UUID(token_id).hex}", _secret(key, session_token), session_token, expires_at)
 
 
@@ -78,7 +77,7 @@ def find_key(access_key_id: str, session_token: str, *, keyring: Keyring) -> Kno
     if found[1] == "B":
         return None if session_token else KnownKey(token_id, _secret(key, token_id))
     parts = _SESSION_TOKEN.fullmatch(session_token)
-    if parts is None or not mac.is_valid(parts[3], key, token_id, parts[1], parts[2]):
+    if parts is None or not is_mac(parts[3], key, token_id, parts[1], parts[2]):
         return None
     expires_at = datetime.fromtimestamp(int(parts[1]), UTC)
     return KnownKey(token_id, _secret(key, session_token), expires_at, int(parts[2]))

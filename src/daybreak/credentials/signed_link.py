@@ -16,8 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from daybreak.credentials import mac
-from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.keyring import Keyring, is_mac, mac_of
 from daybreak.domain.identity import is_id
 
 PARAMETERS = ("expires", "nonce", "subject", "kid", "signature")
@@ -56,7 +55,7 @@ def sign(target: LinkTarget, *, keyring: Keyring, random: Callable[[int], bytes]
     kid, key = keyring.signing_key("signed-link")
     nonce = random(_NONCE_BYTES).hex()
     subject = _encode_subject(target.subject)
-    signature = mac.sign(key, *_signed_fields(target, nonce, subject, kid))
+    signature = mac_of(key, *_signed_fields(target, nonce, subject, kid))
     return f"expires={target.expires}&nonce={nonce}&subject={subject}&kid={kid}&signature={signature}"
 
 
@@ -99,7 +98,7 @@ def verify(
         expires=int(values["expires"]),
     )
     fields = _signed_fields(target, values["nonce"], values["subject"], values["kid"])
-    if not mac.is_valid(values["signature"], key, *fields):
+    if not is_mac(values["signature"], key, *fields):
         return InvalidLink("signature")
     if target.expires <= now_seconds:
         return InvalidLink("expired")

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
 import msgspec
+
+from daybreak.domain.identity import Caller, Principal, Seat
+
+_UNKNOWN_ACTOR = "unknown"
+_MAX_USER_AGENT_LENGTH = 300
 
 
 class AuditEvent(msgspec.Struct, frozen=True):
@@ -59,3 +66,38 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 SIGN_INS = ("login", "second_factor", "password.reset_requested", "password.reset")
 """Actions that `AuditQuery.sign_ins` adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventOrigin:
+    """The time, client, seat, account and credential (`subject`) of an audited action.
+
+    Without a seat the actor is `unknown`. The submitted email is not recorded, because it may be a password.
+    """
+
+    at: datetime
+    caller: Caller
+    seat: Seat | None = None
+    client_id: str | None = None
+    subject: str | None = None
+
+    @classmethod
+    def of(cls, principal: Principal, at: datetime, caller: Caller) -> Self:
+        """Return the origin of an action of `principal` on its account."""
+        return cls(at, caller, principal.seat, principal.account.client_id, principal.subject)
+
+    def event(self, action: str, result: str, details: Mapping[str, object] | None = None) -> AuditEvent:
+        """Create an event of this origin. `result` is `ok` or an error code."""
+        return AuditEvent(
+            at=self.at,
+            action=action,
+            result=result,
+            actor=self.seat.email if self.seat is not None else _UNKNOWN_ACTOR,
+            seat_id=self.seat.seat_id if self.seat is not None else None,
+            client_id=self.client_id,
+            subject=self.subject,
+            address=self.caller.address,
+            user_agent=self.caller.user_agent[:_MAX_USER_AGENT_LENGTH],
+            request_id=self.caller.request_id,
+            details=details or {},
+        )

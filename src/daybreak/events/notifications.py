@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, require_recent_password
 from daybreak.credentials.mail_tokens import verify_unsubscribe_token
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import NotFound
 from daybreak.domain.events import (
     ACCOUNT_EVENTS,

@@ -13,7 +13,7 @@ from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, Webhook
 from daybreak.events.addresses import require_allowed_host
 from daybreak.events.context import DeliveryContext
-from daybreak.events.messages import signed_headers
+from daybreak.events.expansion import signed_headers
 from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
 from daybreak.state.stores import Stores
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.access import throttle
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import require_recent_password
 from daybreak.credentials import webhook_secret
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Conflict, NotFound, RequestError
 from daybreak.domain.events import Attempt, Delivery, Event, EventType, Webhook, new_event
 from daybreak.domain.identity import Caller, Principal, is_id

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import structlog
 
 from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnknownKey, validate
-from daybreak.domain.errors import ProviderUnavailable
+from daybreak.domain.errors import OperatorError, ProviderUnavailable
 from daybreak.oidc.http import ProviderRequest, send
 from daybreak.oidc.metadata import ProviderMetadata, metadata_url, parse_metadata
 from daybreak.settings import OidcSettings
+
+_MAXIMUM_BYTES = 4096
 
 _log = structlog.get_logger("daybreak.oidc")
 # How long metadata and keys are used before they are fetched again.
@@ -24,6 +29,35 @@ CACHE_LIFETIME = timedelta(hours=1)
 # Minimum time between two fetches because of unknown keys.
 KEY_REFRESH_INTERVAL = timedelta(seconds=30)
 CALLBACK_PATH = "/dashboard/sign-in/oidc/callback"
+
+
+def read_client_secret(settings: OidcSettings) -> str:
+    """Return the client secret. Raises OperatorError that names the setting and the fix."""
+    if settings.client_secret_file is None:
+        return settings.client_secret.get_secret_value()
+    return _read_file(settings.client_secret_file)
+
+
+def _read_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            content = file.read(_MAXIMUM_BYTES + 1)
+    except OSError as error:
+        raise OperatorError(f"oidc.client_secret_file: {path} cannot be read: {error.strerror}.") from None
+    if mode & 0o077:
+        raise OperatorError(
+            f"oidc.client_secret_file: {path} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`."
+        )
+    try:
+        secret = content.decode("ascii").strip()
+    except UnicodeDecodeError:
+        secret = ""
+    if not secret.isprintable() or not secret or len(content) > _MAXIMUM_BYTES:
+        raise OperatorError(
+            f"oidc.client_secret_file: {path} must contain the client secret on one line, and nothing else."
+        )
+    return secret
 
 
 class TokenRefused(Exception):

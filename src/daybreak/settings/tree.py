@@ -1,6 +1,7 @@
 """The whole configuration: the settings before the first section, the sections, and the sources of values."""
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -11,7 +12,6 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from daybreak.settings.attach import AttachSettings
 from daybreak.settings.events import EventsSettings, MailSettings
-from daybreak.settings.listen_addresses import addresses_overlap
 from daybreak.settings.oidc import OidcSettings
 from daybreak.settings.origin import current_origin
 from daybreak.settings.sections import (
@@ -29,10 +29,36 @@ from daybreak.settings.sections import (
     StateSettings,
 )
 from daybreak.settings.source import SourceSettings
-from daybreak.settings.text_forms import InvalidValue
+from daybreak.settings.text_forms import LOOPBACK_HOSTS, InvalidValue
 from daybreak.settings.types import BaseUrl, Listen, Networks, Whole
 
 ENVIRONMENT_PREFIX = "DAYBREAK_"
+
+
+def addresses_overlap(first: str, second: str) -> bool:
+    """Return whether two `host:port` settings cannot be bound at the same time.
+
+    A wildcard address occupies the port on every address. Names other than `localhost` are not resolved.
+    """
+    first_host, first_port = _host_and_port(first)
+    second_host, second_port = _host_and_port(second)
+    hosts = {first_host, second_host}
+    if first_port != second_port:
+        return False
+    return len(hosts) == 1 or any(map(_is_wildcard, hosts)) or ("localhost" in hosts and hosts <= LOOPBACK_HOSTS)
+
+
+def _host_and_port(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]").lower()
+    try:
+        return str(ip_address(host)), port
+    except ValueError:
+        return host, port
+
+
+def _is_wildcard(host: str) -> bool:
+    return host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
 
 class _Variables(EnvSettingsSource):

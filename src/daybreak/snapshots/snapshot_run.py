@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import chain
 
@@ -13,7 +14,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.filestore.file_store import FileSink
+from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.proof.account_rows import AccountRows
 from daybreak.proof.accounting import WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.newest import MAX_RUNS, newest_rows
@@ -30,19 +31,28 @@ from daybreak.snapshots.guard import (
     unexplained_findings,
 )
 from daybreak.snapshots.lease import Lease
-from daybreak.snapshots.lost_files import find_lost_files
 from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signing import authority_of, sign_for_publication
-from daybreak.snapshots.verify import delta_files, files_to_read_back, manifest_files, read_back
+from daybreak.snapshots.verify import (
+    ManifestFile,
+    delta_files,
+    files_to_read_back,
+    manifest_files,
+    read_back,
+    statement_files,
+)
 from daybreak.sources.reading import Reading
+from daybreak.state.stores import State
 
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
 _RUNS_FOR_DISK_SPACE = 20
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
+
+_log = structlog.get_logger("daybreak.snapshots")
 
 
 class SnapshotRun:
@@ -244,3 +254,38 @@ class SnapshotRun:
             findings += reference_findings(faults)
         self._lease.check()
         return findings
+
+
+def find_lost_files(state: State, store: FileStore, now: datetime, check: Callable[[], None]) -> dict[str, set[str]]:
+    """Record the lost files of every kept snapshot. Return the Leaders whose files of the published snapshot are lost,
+    by resource. `check` is called often, and raises an error to stop.
+
+    Raises FileStoreError, Unavailable.
+    """
+    is_stored = store.presence()
+    lost_leaders: dict[str, set[str]] = {}
+    for position, snapshot in enumerate(state.read(lambda stores: stores.snapshots.served())):
+        lost = 0
+        for file in _files_of(state, snapshot):
+            check()
+            if is_stored(file.stored.key, file.stored.bytes):
+                continue
+            lost += 1
+            if position == 0:
+                lost_leaders.setdefault(file.resource, set()).add(file.client_id)
+        if lost:
+            _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
+        _record(state, snapshot.snapshot_id, lost, now)
+    state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())
+    return lost_leaders
+
+
+def _files_of(state: State, snapshot: Snapshot) -> Iterator[ManifestFile]:
+    for resource in RESOURCE_NAMES:
+        yield from manifest_files(state, snapshot.snapshot_id, resource)
+        yield from delta_files(state, snapshot.snapshot_id, resource)
+    yield from statement_files(state, snapshot.snapshot_id)
+
+
+def _record(state: State, snapshot_id: str, lost: int, now: datetime) -> None:
+    state.write(lambda stores: stores.file_faults.record(snapshot_id, lost, now, by_reading=False))

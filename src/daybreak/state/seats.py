@@ -9,10 +9,23 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import GrantedAccount, InitialAccount, Seat, folded_email
-from daybreak.state.records import ACCOUNT_COLUMNS, GRANT_COLUMNS, SEAT_COLUMNS, account_of, grant_of, seat_of
-from daybreak.state.schema import accounts, grants, passkeys, recovery_codes, seats
+from daybreak.domain.identity import GrantedAccount, InitialAccount, Seat, SeatIdentity, folded_email
+from daybreak.state.records import (
+    ACCOUNT_COLUMNS,
+    GRANT_COLUMNS,
+    SEAT_COLUMNS,
+    account_of,
+    columns_of,
+    grant_of,
+    seat_of,
+    values_of,
+)
+from daybreak.state.schema import accounts, grants, passkeys, recovery_codes, seat_identities, seats
 from daybreak.state.statements import PreparedRead, Store
+
+_IDENTITIES = sa.select(*columns_of(SeatIdentity, seat_identities)).order_by(
+    seat_identities.c.issuer, seat_identities.c.subject
+)
 
 
 def _one_if(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
@@ -231,3 +244,26 @@ class SeatStore(Store):
     def _change(self, seat_id: str, **values: Any) -> None:
         parameters = {f"new_{name}": value for name, value in values.items()}
         self._execute(_update_of(tuple(values)), {"of_seat": seat_id, **parameters})
+
+
+class IdentityStore(Store):
+    """Users of single sign-on providers, and the seats they sign in."""
+
+    def find(self, issuer: str, subject: str) -> SeatIdentity | None:
+        is_it = seat_identities.c.issuer == issuer, seat_identities.c.subject == subject
+        return self._first(_IDENTITIES.where(*is_it), SeatIdentity)
+
+    def list_for(self, seat_id: str) -> list[SeatIdentity]:
+        """Return the users bound to a seat, by issuer and subject."""
+        return self._all(_IDENTITIES.where(seat_identities.c.seat_id == seat_id), SeatIdentity)
+
+    def list_all(self) -> list[SeatIdentity]:
+        return self._all(_IDENTITIES, SeatIdentity)
+
+    def add(self, identity: SeatIdentity) -> None:
+        """Bind a user. Raises Conflict when the user is bound already."""
+        self._execute(sa.insert(seat_identities), values_of(identity))
+
+    def remove_all(self, seat_id: str) -> int:
+        """Remove every user bound to a seat and return their number."""
+        return self._changes(sa.delete(seat_identities).where(seat_identities.c.seat_id == seat_id))

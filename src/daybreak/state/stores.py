@@ -20,19 +20,17 @@ from daybreak.state.deltas import DeltaStore
 from daybreak.state.directory import DirectoryStore
 from daybreak.state.erasures import ErasureStore
 from daybreak.state.file_faults import FileFaultStore
-from daybreak.state.identities import IdentityStore
-from daybreak.state.nodes import NodeStore
+from daybreak.state.nodes import NodeStore, TaskFaultStore
 from daybreak.state.notifications import NotificationStore
 from daybreak.state.outbox import OutboxStore
 from daybreak.state.passkeys import PasskeyStore
 from daybreak.state.password_resets import PasswordResetStore
 from daybreak.state.revoked_keys import RevokedKeyStore
 from daybreak.state.run_requests import RunRequestStore
-from daybreak.state.seats import SeatStore
+from daybreak.state.seats import IdentityStore, SeatStore
 from daybreak.state.sessions import SessionStore
 from daybreak.state.signatures import SignatureStore
 from daybreak.state.snapshots import SnapshotStore
-from daybreak.state.task_faults import TaskFaultStore
 from daybreak.state.throttle import ThrottleStore
 from daybreak.state.webhooks import WebhookStore
 

@@ -13,8 +13,8 @@ from datetime import datetime
 import structlog
 
 from daybreak.domain.errors import DaybreakError, first_line, is_panic
+from daybreak.state.nodes import TaskFault
 from daybreak.state.stores import State
-from daybreak.state.task_faults import TaskFault
 
 _FIRST_PAUSE_SECONDS = 1.0
 _MAX_PAUSE_SECONDS = 60.0

@@ -16,9 +16,8 @@ from daybreak.web.api.deltas import delta_routes
 from daybreak.web.api.description import description_routes
 from daybreak.web.api.erasures import erasure_routes
 from daybreak.web.api.files import file_routes
-from daybreak.web.api.health import health_routes
+from daybreak.web.api.health import ReadinessProbe, health_routes
 from daybreak.web.api.links import link_routes
-from daybreak.web.api.readiness import ReadinessProbe
 from daybreak.web.api.s3_credentials import s3_credential_routes
 from daybreak.web.api.statements import statement_routes
 from daybreak.web.dashboard.context import create_dashboard_context

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from io import FileIO
@@ -14,8 +17,8 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.link_rate import LinkRate
+from daybreak.access.link_usage import LinkRate
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import FileStoreError, Unavailable
 from daybreak.downloads import OpenedFile, record_download
 from daybreak.settings import Rate
@@ -23,7 +26,6 @@ from daybreak.web.http.digests import DigestGuard
 from daybreak.web.http.files import FileAnswer, FileEntity, file_answer
 from daybreak.web.http.ranges import parse_ranges
 from daybreak.web.metrics import count_event
-from daybreak.web.partial_downloads import PartialDownloads
 from daybreak.web.request_state import caller_of, request_id_of
 from daybreak.web.services import Services
 from daybreak.web.transfers import (
@@ -43,6 +45,8 @@ ACCELERATED_LOCATION = "/daybreak-files/"
 INLINE_BYTES = 64 * 1024
 _FETCHED = "file.fetched"
 _log = structlog.get_logger("daybreak.web")
+
+_MAX_DOWNLOADS = 4096
 
 
 class FileSender:
@@ -175,3 +179,43 @@ def _merged_headers(request: Request) -> dict[str, str]:
     for name, value in request.headers.items():
         merged[name] = f"{merged[name]}, {value}" if name in merged else value
     return merged
+
+
+@dataclass(slots=True)
+class _Download:
+    """A download in parts. `recorded_bytes` are the bytes that its last record still covers."""
+
+    recorded_bytes: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class PartialDownloads:
+    """Most recent downloads in parts."""
+
+    def __init__(self) -> None:
+        self._downloads: OrderedDict[Hashable, _Download] = OrderedDict()
+
+    async def record(
+        self, key: Hashable, record: Callable[[], Awaitable[None]], *, part_bytes: int, file_bytes: int
+    ) -> None:
+        """Record the download of a part, unless an earlier record covers it.
+
+        A record covers as many bytes as the file has. A client that requests the same part repeatedly is therefore
+        recorded again. A failed record covers nothing.
+
+        Args:
+            key: What was requested, with which credential and from which address.
+            record: Records a download. Its errors are raised.
+            part_bytes: Length of this part.
+            file_bytes: Length of the file.
+        """
+        download = self._downloads.setdefault(key, _Download())
+        self._downloads.move_to_end(key)
+        if len(self._downloads) > _MAX_DOWNLOADS:
+            self._downloads.popitem(last=False)
+        # Parts that arrive at the same time wait for the record of the first one.
+        async with download.lock:
+            if download.recorded_bytes < part_bytes:
+                await record()
+                download.recorded_bytes = file_bytes
+            download.recorded_bytes -= part_bytes

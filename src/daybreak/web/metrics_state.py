@@ -22,9 +22,8 @@ from daybreak.state.consumers import ConsumerCounts
 from daybreak.state.deliveries import DeliveryBacklog
 from daybreak.state.directory import SyncStatus
 from daybreak.state.file_faults import FileFault
-from daybreak.state.nodes import ALIVE_FOR, Node
+from daybreak.state.nodes import ALIVE_FOR, Node, TaskFault
 from daybreak.state.stores import Stores
-from daybreak.state.task_faults import TaskFault
 
 _RECENT_RUNS = 3
 _FAILED_FOR = timedelta(days=1)

@@ -12,7 +12,7 @@ import pytest
 from daybreak.domain.errors import RunError, SourceError, SourceUnavailable
 from daybreak.domain.events import Event, EventType
 from daybreak.snapshots import guard
-from daybreak.snapshots.lateness_events import record_lateness
+from daybreak.snapshots.lateness_log import record_lateness
 from daybreak.snapshots.publish import accept
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from daybreak.access.hashing import PasswordHashing
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
 from daybreak.access.services import AccessServices
 from daybreak.credentials import keyring, passwords, totp
+from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Account, Caller, Grant, Seat
 from daybreak.state.database import Database, open_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daybreak.access.allowed_networks import MAX_NETWORKS, allows, parse_networks
+from daybreak.access.authorization import MAX_NETWORKS, allows, parse_networks
 from daybreak.domain.errors import InvalidRequest
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from daybreak.access import api_tokens, keys, operators, sessions
 from daybreak.access.api_tokens import NewToken
-from daybreak.credentials import api_token, keyring
+from daybreak.credentials import keyring
 from daybreak.domain.errors import (
     Conflict,
     Forbidden,
@@ -87,7 +87,7 @@ def test_wrong_checksum_is_refused_without_a_query(instance: Instance) -> None:
 
 
 def test_unknown_token_is_refused(instance: Instance) -> None:
-    assert error_code(instance, api_token.generate(instance.services.random)) == "invalid_token"
+    assert error_code(instance, api_tokens.generate(instance.services.random)) == "invalid_token"
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -
 
     def revoke() -> list[ApiToken]:
         return instance.write(
-            lambda stores: api_tokens.revoke_leaked(stores, report, instance.now[0], actor="operator")
+            lambda stores: operators.revoke_leaked_tokens(stores, report, instance.now[0], actor="operator")
         )
 
     assert [token.created_by_email for token in revoke()] == ["rosa@example.org"]
@@ -342,12 +342,12 @@ def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
         name="created by the operator",
         expires_at=None,
     )
-    instance.write(lambda stores: api_tokens.add_by_operator(stores, created.token, instance.now[0], actor="operator"))
+    instance.write(lambda stores: operators.add_token(stores, created.token, instance.now[0], actor="operator"))
     instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
 
     def revoke() -> bool:
         return instance.write(
-            lambda stores: api_tokens.revoke_by_operator(
+            lambda stores: operators.revoke_token(
                 stores, created.token, instance.now[0], actor="operator", reason="no longer needed"
             )
         )

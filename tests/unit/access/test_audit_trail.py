@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from daybreak.access import audit_trail
-from daybreak.access.audit_trail import AuditBuffer, EventOrigin
+from daybreak.access import link_usage
+from daybreak.access.link_usage import AuditBuffer
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Unavailable
 from tests.unit.access.instance import CALLER, ROSA, Instance
 
@@ -43,7 +44,7 @@ def test_events_are_written_in_batches_and_on_close(instance: Instance, monkeypa
 
 def test_full_buffer_refuses_events_during_an_outage(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     real = instance.state.awrite
-    monkeypatch.setattr(audit_trail, "_MAX_PENDING", 3)
+    monkeypatch.setattr(link_usage, "_MAX_PENDING", 3)
 
     async def fail(work: Any) -> Any:
         raise Unavailable("unavailable", code="state_unavailable")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from daybreak.access.hashing import PasswordHashing
 from daybreak.credentials import passwords
+from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.errors import Unavailable
 
 PASSWORD = "lantern 41 harbour"

@@ -7,9 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.link_rate import LinkRate
-from daybreak.domain.audit import AuditEvent
+from daybreak.access.link_usage import LinkRate
+from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import RateLimited
 from daybreak.settings import Rate
 from tests.unit.access.instance import ALPHA, CALLER, ROSA, Instance

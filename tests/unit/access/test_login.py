@@ -12,9 +12,9 @@ import pytest
 from argon2 import PasswordHasher
 
 from daybreak.access import sessions
-from daybreak.access.hashing import PasswordHashing
 from daybreak.access.login import SecondFactorPending, SessionStarted
 from daybreak.credentials import passwords
+from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated
 from daybreak.domain.identity import Caller
 from daybreak.settings import Rate

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.cli.errors import describe_error
 from daybreak.cli.examples import EXAMPLES
 from daybreak.cli.main import VERBS, make_app, run
+from daybreak.cli.output import describe_error
 from daybreak.domain.errors import OperatorError, RunError, Unavailable
 
 HEAVY = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.credentials import breached_passwords, passwords
+from daybreak.credentials import passwords
 from daybreak.domain.errors import Unavailable
 
 KNOWN = "harvest moon 88 boat"
@@ -31,10 +31,8 @@ def test_listed_passwords_are_found_and_no_others(
     tmp_path_factory: pytest.TempPathFactory, listed: list[str], others: list[str], end: str
 ) -> None:
     file = write_list(tmp_path_factory.mktemp("lists") / "list", listed, end=end)
-    assert all(breached_passwords.contains(file, text) for text in listed)
-    assert [text for text in others if breached_passwords.contains(file, text)] == [
-        text for text in others if text in listed
-    ]
+    assert all(passwords.is_breached(text, file) for text in listed)
+    assert [text for text in others if passwords.is_breached(text, file)] == [text for text in others if text in listed]
 
 
 def test_breached_password_is_weak(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.credentials import api_token, keyring, session_jwt, signed_link, totp
+from daybreak.access import api_tokens
+from daybreak.credentials import keyring, session_jwt, signed_link, totp
 from daybreak.credentials.redaction import MARK, contains_secret, redact, redact_values
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.identity import Caller
@@ -22,7 +23,7 @@ ID = "4f3a1f0e-6f0b-4c55-8f6a-0d7f8f3b2a11"
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
     """Return texts with a secret of each kind, as the service issues them, and the secret part of each."""
     ring = keyring.create(tmp_path_factory.mktemp("keys") / "keyring.json", NOW, os.urandom)
-    token = api_token.generate(os.urandom)
+    token = api_tokens.generate(os.urandom)
     expires = int((NOW + timedelta(minutes=15)).timestamp())
     claims = session_jwt.Claims(
         seat_id=ID, sid=ID, jti=ID, amr=("pwd",), auth_time=1, issued_at=1, expires_at=expires, client_id=ID,
@@ -82,7 +83,7 @@ def test_other_texts_are_unchanged(text: str) -> None:
 
 
 def test_nested_values_are_redacted() -> None:
-    token = api_token.generate(os.urandom)
+    token = api_tokens.generate(os.urandom)
     values = {
         "a": token,
         "b": [1, None, {"c": (token, True)}],

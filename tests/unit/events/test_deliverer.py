@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.credentials.api_token import digest, generate
+from daybreak.access.api_tokens import digest, generate
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.events import Attempt, DeliveryState, EventType

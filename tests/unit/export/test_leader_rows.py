@@ -21,7 +21,7 @@ from daybreak.export.job import ResourceReport
 from daybreak.export.line_encoder import encoder, runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.resource_export import export_resource
-from daybreak.export.results import ExportResults
+from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, SampleRows, export_job, naughty_strings, sample_rows
 
 CUSTOM = "custom_member_data"

@@ -17,7 +17,7 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.snapshot import FileStatistics
 from daybreak.export import parquet_files
 from daybreak.export.resource_export import export_resource
-from daybreak.export.results import ExportResults
+from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, sample_rows
 
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in (0x0A, 0x7F, 0x80, 0xFF)]

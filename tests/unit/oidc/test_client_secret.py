@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from daybreak.domain.errors import OperatorError
-from daybreak.oidc.client_secret import read_client_secret
+from daybreak.oidc.provider import read_client_secret
 from daybreak.settings import OidcSettings
 
 

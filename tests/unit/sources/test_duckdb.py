@@ -20,8 +20,8 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
 from daybreak.export.referential import check_queries
-from daybreak.export.results import ExportResults
 from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
+from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)

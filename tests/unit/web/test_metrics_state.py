@@ -13,8 +13,7 @@ from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.state.deliveries import DeliveryBacklog
 from daybreak.state.directory import SyncStatus
 from daybreak.state.file_faults import FileFault
-from daybreak.state.nodes import Node
-from daybreak.state.task_faults import TaskFault
+from daybreak.state.nodes import Node, TaskFault
 from daybreak.web.metrics_state import ServiceState, StateMetrics
 from tests.unit.web.scraping import lines
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from daybreak.web.partial_downloads import PartialDownloads
+from daybreak.web.file_sender import PartialDownloads
 
 LINK = (b"/link", b"signature=1", "192.0.2.1")
 

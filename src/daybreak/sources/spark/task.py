@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
@@ -20,12 +20,12 @@ from pyspark.core.broadcast import Broadcast
 
 from daybreak import __version__
 from daybreak.catalogue.resources import resource_named
+from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.job import DeltaJob, ExportJob, ResourceReport
 from daybreak.export.key_ranges import join_ranges, range_chunks
 from daybreak.export.resource_export import export_resource
-from daybreak.export.results import ExportResults
 from daybreak.export.text_formats import line_kinds, text_format
 from daybreak.filestore.file_store import FileSink
 from daybreak.sources.spark.range_rows import lines_row, split_leaders, totals_row
@@ -37,6 +37,28 @@ _ENTRIES_PER_ROW = 1000
 
 KnownLeaders = tuple[frozenset[str], Mapping[str, str], DeltaJob | None]
 """The Leaders with files, their fingerprints in the previous snapshot, and the parameters of deltas."""
+
+
+@dataclass(slots=True)
+class ExportResults:
+    """An `ExportObserver` that stores all results. `rows` is the last reported number of rows."""
+
+    entries: list[ManifestEntry] = field(default_factory=list)
+    deltas: list[LeaderDelta] = field(default_factory=list)
+    reused: list[str] = field(default_factory=list)
+    rows: int = 0
+
+    def entries_written(self, entries: list[ManifestEntry]) -> None:
+        self.entries += entries
+
+    def deltas_made(self, deltas: list[LeaderDelta]) -> None:
+        self.deltas += deltas
+
+    def leaders_reused(self, client_ids: list[str]) -> None:
+        self.reused += client_ids
+
+    def rows_done(self, rows: int) -> None:
+        self.rows = rows
 
 
 @dataclass(frozen=True, slots=True)

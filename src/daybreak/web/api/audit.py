@@ -12,19 +12,25 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import readable_audit_seat, require_in_context
-from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.audit import AuditEvent, AuditQuery, EventOrigin
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.identity import Principal
 from daybreak.downloads import record_download
 from daybreak.state.stores import Stores
 from daybreak.web.api import examples
-from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID
-from daybreak.web.api.operation import FILES, ApiRoute, Operation, Parameter, ResponseType
-from daybreak.web.api.responses import view_of
+from daybreak.web.api.operation import (
+    FILES,
+    SESSION_OR_API_TOKEN,
+    ApiRoute,
+    Operation,
+    Parameter,
+    ResponseType,
+    principal_of,
+    view_of,
+)
 from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services

@@ -11,8 +11,20 @@ from daybreak.access import enrolment, second_factor, sessions
 from daybreak.access.accounts import run_without_blocking
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
 from daybreak.web.api import examples
-from daybreak.web.api.authentication import PENDING_LOGIN, SESSION, bearer, pending_login_of, session_of
-from daybreak.web.api.operation import AUTHENTICATION, ApiRoute, JsonBody, Operation, Parameter, ResponseType
+from daybreak.web.api.operation import (
+    AUTHENTICATION,
+    PENDING_LOGIN,
+    SESSION,
+    ApiRoute,
+    JsonBody,
+    Operation,
+    Parameter,
+    ResponseType,
+    bearer,
+    pending_login_of,
+    session_of,
+    view_of,
+)
 from daybreak.web.api.responses import (
     CodeRequest,
     ContextList,
@@ -27,7 +39,6 @@ from daybreak.web.api.responses import (
     SwitchResult,
     SwitchView,
     context_view,
-    view_of,
 )
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services

@@ -20,12 +20,21 @@ from daybreak.delta_feed import DeltaFeed, delta_feed
 from daybreak.domain.delta import ChainEntry, ResourceDelta
 from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
 from daybreak.web.api import examples
-from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID, link_result, require_plain_path
-from daybreak.web.api.operation import FILES, ApiRoute, Header, Operation, Parameter, ResponseType
-from daybreak.web.api.responses import LinkResult, view_of
-from daybreak.web.http.conditional import evaluate
+from daybreak.web.api.operation import (
+    FILES,
+    SESSION_OR_API_TOKEN,
+    ApiRoute,
+    Header,
+    Operation,
+    Parameter,
+    ResponseType,
+    principal_of,
+    view_of,
+)
+from daybreak.web.api.responses import LinkResult
+from daybreak.web.http.files import evaluate
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services

@@ -13,10 +13,20 @@ from daybreak.catalogue.download_paths import download_paths
 from daybreak.domain.errors import NotFound
 from daybreak.downloads import IssuedLink
 from daybreak.web.api import examples
-from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.manifest import ManifestView, manifest_view
-from daybreak.web.api.operation import FILES, ApiRoute, Header, Operation, Parameter, ResponseType, Variant
-from daybreak.web.api.responses import LinkResult, LinkView, view_of
+from daybreak.web.api.operation import (
+    FILES,
+    SESSION_OR_API_TOKEN,
+    ApiRoute,
+    Header,
+    Operation,
+    Parameter,
+    ResponseType,
+    Variant,
+    principal_of,
+    view_of,
+)
+from daybreak.web.api.responses import LinkResult, LinkView
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 import daybreak
+from daybreak.domain.errors import DaybreakError
+from daybreak.state.stores import Stores
 from daybreak.web.api.operation import SERVICE, ApiRoute, Header, Operation, ResponseType
-from daybreak.web.api.readiness import ReadinessProbe
 from daybreak.web.api.responses import Health, ReadinessView
+from daybreak.web.services import Services
+
+_TIMEOUT_SECONDS = 8.0
+# A check writes to the file store, which costs money in a bucket, and every client can request it.
+_CACHE_SECONDS = 1.0
 
 GET_HEALTH = Operation(
     operation_id="getHealth",
@@ -37,6 +46,69 @@ GET_READINESS = Operation(
     response=_READY,
     other_responses=(_NOT_READY,),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The state of each part: `ok`, or a fault without internal details."""
+
+    parts: dict[str, str]
+    failing_tasks: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        return all(state == "ok" for state in self.parts.values())
+
+
+class ReadinessProbe:
+    """Checks the parts that requests need. Concurrent callers share one check, and a success is cached for a second."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._running: asyncio.Task[Readiness] | None = None
+        self._cached: tuple[Readiness, float] | None = None
+        # A separate thread, so that a file store that hangs does not occupy the shared threads.
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="readiness")
+
+    async def check(self) -> Readiness:
+        """Return the state of all parts. An unavailable part is not an error."""
+        loop = asyncio.get_running_loop()
+        if self._cached is not None and loop.time() < self._cached[1] + _CACHE_SECONDS:
+            return self._cached[0]
+        if self._running is None or self._running.done():
+            self._running = loop.create_task(self._check())
+        return await asyncio.shield(self._running)
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _check(self) -> Readiness:
+        failing: list[str] = []
+
+        def read(stores: Stores) -> None:
+            stores.snapshots.current()
+            # Without the endpoint of a webhook: the response is public.
+            failing.extend(sorted({each.task.partition(" ")[0] for each in stores.task_faults.list_all()}))
+
+        state = self._services.state.aread(read)
+        loop = asyncio.get_running_loop()
+        files = loop.run_in_executor(self._threads, self._services.files.probe)
+        states = await asyncio.gather(_state_of(state), _state_of(files))
+        found = Readiness({"state": states[0], "files": states[1]}, tuple(failing))
+        self._cached = (found, loop.time()) if found.ready else None
+        return found
+
+
+async def _state_of(check: Awaitable[object]) -> str:
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            await check
+    except DaybreakError as error:
+        return f"unavailable ({error.code})"
+    except TimeoutError:
+        return "no answer in time"
+    return "ok"
 
 
 def health_routes(probe: ReadinessProbe) -> list[ApiRoute]:

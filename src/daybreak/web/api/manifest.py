@@ -14,7 +14,7 @@ from daybreak.catalogue.resources import RESOURCES
 from daybreak.downloads import Manifest
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
-from daybreak.web.api.responses import view_of
+from daybreak.web.api.operation import view_of
 
 
 class FormatView(msgspec.Struct, frozen=True):

@@ -15,7 +15,8 @@ import msgspec
 from starlette.convertors import PathConvertor
 
 import daybreak
-from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, REAUTHENTICATION_LIFETIME
+from daybreak.access.login import PENDING_LOGIN_LIFETIME
+from daybreak.access.sessions import REAUTHENTICATION_LIFETIME
 from daybreak.settings import Settings
 from daybreak.settings.text_forms import duration_in_words
 from daybreak.web.api import examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,14 +12,7 @@ from daybreak import __version__
 from daybreak.access.sessions import Context
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
-
-View = TypeVar("View", bound=msgspec.Struct)
-
-
-def view_of(kind: type[View], source: object, **other: Any) -> View:
-    """Return a body with the attributes of a value that have the names of its fields, and `other` fields."""
-    copied = (name for name in kind.__struct_fields__ if name not in other)
-    return kind(**{name: getattr(source, name) for name in copied}, **other)
+from daybreak.web.api.operation import view_of
 
 
 class LoginRequest(msgspec.Struct, frozen=True):

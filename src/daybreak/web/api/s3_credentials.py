@@ -9,11 +9,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.attached_files import issue_session_key
-from daybreak.web.api.authentication import API_TOKEN, token_principal
+from daybreak.domain.audit import EventOrigin
 from daybreak.web.api.examples import field
-from daybreak.web.api.operation import FILES, ApiRoute, Operation, ResponseType
+from daybreak.web.api.operation import API_TOKEN, FILES, ApiRoute, Operation, ResponseType, token_principal
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
 

@@ -13,8 +13,17 @@ from daybreak.account_statements import account_statement
 from daybreak.domain.errors import NotFound
 from daybreak.domain.signing import Trust
 from daybreak.web.api import examples
-from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
-from daybreak.web.api.operation import FILES, SERVICE, AnyOperation, ApiRoute, Operation, Parameter, ResponseType
+from daybreak.web.api.operation import (
+    FILES,
+    SERVICE,
+    SESSION_OR_API_TOKEN,
+    AnyOperation,
+    ApiRoute,
+    Operation,
+    Parameter,
+    ResponseType,
+    principal_of,
+)
 from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
 

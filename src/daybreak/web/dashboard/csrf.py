@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from daybreak.credentials import mac
-from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.keyring import Keyring, is_mac, mac_of
 
 FIELD = "csrf"
 _TOKEN = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f]{32})\.([0-9a-f]{64})")
@@ -24,7 +23,7 @@ def create_form_token(binding: str, *, keyring: Keyring, random: Callable[[int],
     """Return a new form token that is valid for `binding`, a session id or the form cookie's value."""
     kid, key = keyring.signing_key("csrf")
     salt = random(16).hex()
-    return f"{kid}.{salt}.{mac.sign(key, binding, salt)}"
+    return f"{kid}.{salt}.{mac_of(key, binding, salt)}"
 
 
 def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> bool:
@@ -34,7 +33,7 @@ def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> b
         return False
     kid, salt, sent = found.groups()
     key = keyring.derive(kid, "csrf")
-    return key is not None and mac.is_valid(sent, key, binding, salt)
+    return key is not None and is_mac(sent, key, binding, salt)
 
 
 def salt_of(token: str) -> str:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from datetime import date
 
-from daybreak.catalogue.saved_names import saved_name
+from daybreak.catalogue.download_paths import saved_name
 from daybreak.downloads import IssuedLink
 from daybreak.web.dashboard.page_request import PageRequest
 

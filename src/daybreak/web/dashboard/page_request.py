@@ -16,9 +16,9 @@ from starlette.responses import Response
 
 from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
 from daybreak.access.sessions import ActiveSession, principal_of
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.domain.identity import (
     Caller,

@@ -11,8 +11,7 @@ import re
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.credentials import mac
-from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.keyring import Keyring, is_mac, mac_of
 
 _VALUE = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f-]{16,64})\.([0-9a-f]{64})")
 FORM_COOKIE_SECONDS = 3600
@@ -29,7 +28,7 @@ def cookie_name(kind: str, *, secure: bool) -> str:
 def seal(payload: str, *, kind: str, keyring: Keyring) -> str:
     """Return the cookie value for a payload of hex digits and dashes."""
     kid, key = keyring.signing_key("dashboard-cookie")
-    return f"{kid}.{payload}.{mac.sign(key, kind, payload)}"
+    return f"{kid}.{payload}.{mac_of(key, kind, payload)}"
 
 
 def unseal(value: str | None, *, kind: str, keyring: Keyring) -> str | None:
@@ -39,7 +38,7 @@ def unseal(value: str | None, *, kind: str, keyring: Keyring) -> str | None:
         return None
     kid, payload, sent = found.groups()
     key = keyring.derive(kid, "dashboard-cookie")
-    return payload if key is not None and mac.is_valid(sent, key, kind, payload) else None
+    return payload if key is not None and is_mac(sent, key, kind, payload) else None
 
 
 def read_cookie(request: Request, kind: str, *, secure: bool, keyring: Keyring) -> str | None:

@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from daybreak import downloads
-from daybreak.access.audit_trail import AuditBuffer
-from daybreak.access.hashing import PasswordHashing
-from daybreak.access.link_rate import LinkRate
+from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.access.services import AccessServices
 from daybreak.credentials import keyring
+from daybreak.credentials.passwords import PasswordHashing
 from daybreak.events.context import DeliveryContext, DeliveryTimings
 from daybreak.events.deliverer import run_deliverer
 from daybreak.filestore.local_disk import LocalDisk

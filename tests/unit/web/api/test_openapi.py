@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak.catalogue.download_paths import download_paths
-from daybreak.web.api.link_operation import link_operation
+from daybreak.web.api.links import link_operation
 from daybreak.web.api.openapi import openapi_document
 from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, ResponseType
 from daybreak.web.http.problems import PROBLEM_TYPE, PROBLEMS

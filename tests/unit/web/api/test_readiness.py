@@ -7,9 +7,9 @@ from unittest.mock import Mock
 import pytest
 
 from daybreak.domain.errors import FileStoreError
-from daybreak.state.task_faults import TaskFault
-from daybreak.web.api import readiness
-from daybreak.web.api.readiness import ReadinessProbe
+from daybreak.state.nodes import TaskFault
+from daybreak.web.api import health
+from daybreak.web.api.health import ReadinessProbe
 from tests.unit.access.instance import open_instance
 
 
@@ -34,14 +34,14 @@ def checks(*, times: int, error: Exception | None = None) -> tuple[int, list[boo
 
 
 def test_success_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 600.0)
+    monkeypatch.setattr(health, "_CACHE_SECONDS", 600.0)
     assert checks(times=20) == (1, [True] * 20)
-    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(health, "_CACHE_SECONDS", 0.0)
     assert checks(times=3) == (3, [True] * 3)
 
 
 def test_failure_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 600.0)
+    monkeypatch.setattr(health, "_CACHE_SECONDS", 600.0)
     assert checks(times=3, error=FileStoreError("gone")) == (3, [False] * 3)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.web.http.conditional import evaluate, http_date, parse_http_date, range_applies
+from daybreak.web.http.files import evaluate, http_date, parse_http_date, range_applies
 
 MODIFIED = datetime(2026, 11, 22, 4, 0, 0, 250_000, UTC)
 ETAG = '"abc-f"'

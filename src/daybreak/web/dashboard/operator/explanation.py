@@ -10,9 +10,9 @@ from heapq import nlargest
 
 from starlette.responses import Response
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import FileStoreError, NotFound
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.downloads import record_download

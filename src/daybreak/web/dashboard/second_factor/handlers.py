@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access import enrolment, passkey_login, passkeys, second_factor, sessions
-from daybreak.access.login import SessionStarted
+from daybreak.access import enrolment, passkey_login, passkeys, second_factor
+from daybreak.access.login import SessionStarted, issue_token
 from daybreak.domain.errors import Conflict, DaybreakError, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import ResolvedSession
 from daybreak.web.dashboard.browser_session import (
@@ -139,7 +139,7 @@ async def _load(dashboard: DashboardContext, request: Request) -> PendingSignIn:
     if not resolved.session.awaiting_second_factor:
         raise AlreadySignedIn
     services = dashboard.services
-    token = sessions.issue_pending_token(services.access, resolved.session, now=services.clock())
+    token = issue_token(services.access, resolved.session, client_id=None, now=services.clock())
     next_path = safe_redirect_path(request.query_params.get("next"), fallback="")
     return PendingSignIn(dashboard, request, resolved, token, next_path)
 

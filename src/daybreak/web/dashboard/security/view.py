@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
-from daybreak.credentials import mac
+from daybreak.credentials.keyring import mac_of
 from daybreak.credentials.passwords import MINIMUM_LENGTH
 from daybreak.domain.identity import Device, Session
 from daybreak.web.dashboard.formatting import format_datetime, format_user_agent
@@ -60,7 +60,7 @@ async def session_views(page: PageRequest, sessions: list[tuple[Session, Device 
 
 def session_reference(page: PageRequest, session: Session) -> str:
     """Return a name for a session that is valid in this session only."""
-    return mac.sign(page.session.sid.encode(), session.sid)[:32]
+    return mac_of(page.session.sid.encode(), session.sid)[:32]
 
 
 def _session_view(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from daybreak.access import enrolment, sessions
 from daybreak.access.accounts import granted_accounts
-from daybreak.access.login import SecondFactorPending, SessionStarted, login
+from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login
 from daybreak.access.password_reset import is_available
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
@@ -141,7 +141,7 @@ async def _continue_with_second_factor(
         path = "/dashboard/enrol"
     query = f"?{urlencode({'next': next_path})}" if next_path else ""
     response = redirect(dashboard, path + query)
-    lifetime_seconds = sessions.PENDING_LOGIN_LIFETIME.total_seconds()
+    lifetime_seconds = PENDING_LOGIN_LIFETIME.total_seconds()
     set_session_cookie(dashboard, response, pending.session.sid, lifetime_seconds)
     return response
 

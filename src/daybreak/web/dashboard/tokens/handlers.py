@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 from daybreak.access import api_tokens
-from daybreak.access.allowed_networks import parse_networks
 from daybreak.access.api_tokens import TokenOptions
+from daybreak.access.authorization import parse_networks
 from daybreak.domain.errors import Conflict, InvalidRequest, NotFound
 from daybreak.domain.identity import ApiToken
 from daybreak.web.dashboard.confirmation import Confirmation

@@ -19,7 +19,7 @@ from daybreak.domain.snapshot import milliseconds
 from daybreak.iceberg.metadata import Table, metadata
 from daybreak.iceberg.tables import NAMESPACE, load_table, require_table
 from daybreak.sharing import recorded_query
-from daybreak.web.api.authentication import token_principal
+from daybreak.web.api.operation import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
 from daybreak.web.doors.iceberg.errors import ICEBERG_PATH, TOKENS_PATH, error_model
 from daybreak.web.metrics import count_event

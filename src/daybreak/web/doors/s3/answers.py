@@ -15,8 +15,7 @@ from starlette.responses import Response
 from daybreak.attached_files import AttachedObject, StoredObject
 from daybreak.web.doors.s3.errors import XML_START, XML_TYPE, S3Error
 from daybreak.web.doors.s3.requests import ListRequest, continuation_token
-from daybreak.web.http.conditional import http_date
-from daybreak.web.http.files import FileEntity
+from daybreak.web.http.files import FileEntity, http_date
 
 _NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 _OVERRIDES = ("cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires")

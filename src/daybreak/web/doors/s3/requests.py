@@ -11,11 +11,11 @@ import msgspec
 from starlette.requests import Request
 
 from daybreak.access import api_tokens
-from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.link_rate import LinkRate
+from daybreak.access.link_usage import LinkRate
 from daybreak.attached_files import Bucket
 from daybreak.credentials.s3_keys import find_key
 from daybreak.credentials.sigv4 import SignatureFault, SignedRequest, claim_of, is_valid, merged_headers, time_fault
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
 from daybreak.web.doors.s3.errors import S3Error

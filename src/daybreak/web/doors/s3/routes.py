@@ -10,9 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.link_rate import LinkRate
+from daybreak.access.link_usage import LinkRate
 from daybreak.attached_files import REGION, AttachedFiles, StatementObject, StoredObject
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.identity import is_id
 from daybreak.downloads import OpenedFile, record_download
 from daybreak.settings import Settings

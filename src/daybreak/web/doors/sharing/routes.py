@@ -18,7 +18,7 @@ from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import SHARING_PATH, SharedFile
 from daybreak.table_changes import NumberRange
-from daybreak.web.api.authentication import token_principal
+from daybreak.web.api.operation import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
 from daybreak.web.doors.sharing import objects
 from daybreak.web.doors.sharing.lines import LineWriter, end_line

@@ -1,4 +1,6 @@
-"""Rate limit on links, the downloads that they start, and their bytes, for each credential, shared by all workers.
+"""Use of links: the rate limit on links, downloads and their bytes, and the buffer of their audit events.
+
+The limit is for each credential, shared by all workers.
 
 A write to the state database for each link would be many times slower than the link. A worker therefore takes permits
 in blocks of one fortieth of the limit. Its first block in a window is not counted until it takes a second one, so that
@@ -19,13 +21,15 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.errors import RateLimited
+from daybreak.domain.errors import RateLimited, Unavailable
 from daybreak.settings import Rate
 from daybreak.state.stores import State, Stores
 from daybreak.state.throttle import ThrottleRule
 
 Counted = Literal["link", "download", "request", "byte"]
 _BLOCKS = 40
+_FLUSH_SECONDS = 0.25
+_MAX_PENDING = 2000
 
 
 @dataclass(slots=True)
@@ -118,3 +122,56 @@ class LinkRate:
             limit=self._rate.attempts,
             window_seconds=self._rate.window_seconds,
         )
+
+
+class AuditBuffer:
+    """Buffer of download events, written in one transaction every quarter of a second.
+
+    A power cut loses at most a quarter of a second of them. Events of changes to access are not
+    buffered: they are written in the transaction of the change.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._pending: list[AuditEvent] = []
+        self._flush_task: asyncio.Task[None] | None = None
+        self._closing = False
+
+    async def record(self, event: AuditEvent) -> None:
+        """Buffer an event. Raises Unavailable when the state database is unavailable and the buffer full.
+
+        A download that cannot be recorded is not served.
+        """
+        if len(self._pending) >= _MAX_PENDING:
+            await self.flush()
+        self._pending.append(event)
+        if self._flush_task is None or self._flush_task.done():
+            self._flush_task = asyncio.get_running_loop().create_task(self._flush_periodically())
+
+    async def flush(self) -> None:
+        """Write the buffered events. Raises Unavailable and keeps them."""
+        events, self._pending = self._pending, []
+        if not events:
+            return
+
+        try:
+            await self._state.awrite(lambda stores: stores.audit.append_all(events))
+        except Unavailable:
+            self._pending = events + self._pending
+            raise
+
+    async def aclose(self) -> None:
+        """Write the remaining events. Must be called before the state database is closed."""
+        self._closing = True
+        if self._flush_task is not None:
+            await self._flush_task
+        await self.flush()
+
+    async def _flush_periodically(self) -> None:
+        while self._pending and not self._closing:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            try:
+                await self.flush()
+            except Unavailable:
+                # The events stay in the buffer; `record` refuses more when it is full.
+                await asyncio.sleep(4 * _FLUSH_SECONDS)
