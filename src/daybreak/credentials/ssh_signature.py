@@ -33,13 +33,13 @@ class SigningKey:
 
     def sign(self, message: bytes, namespace: str) -> bytes:
         """Return the signature of a message, as `ssh-keygen -Y sign` writes it."""
-        digest = hashlib.sha512(message).digest()
+        digest = hashlib.sha256(message).digest()
         name = _string(namespace.encode()) + _RESERVED_AND_HASH
         value = _KEY_TYPE + _string(self._key.sign(_MAGIC + name + _string(digest)))
         blob = self._head + name + _string(value)
-        text = base64.b64encode(blob).decode()
+        text = base64.b64encode(blob)
         lines = [text[start : start + _ARMOR_COLUMNS] for start in range(0, len(text), _ARMOR_COLUMNS)]
-        return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""]).encode()
+        return b"\n".join([b"-----BEGIN SSH SIGNATURE-----", *lines, b"-----END SSH SIGNATURE-----", b""])
 
 
 class CertificateAuthority:
@@ -75,5 +75,5 @@ def _string(content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + content
 
 
-_RESERVED_AND_HASH = _string(b"") + _string(b"sha512")
+_RESERVED_AND_HASH = _string(b"") + _string(b"sha256")
 _KEY_TYPE = _string(b"ssh-ed25519")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, partial
 from typing import Any
+
+import msgspec
 
 from daybreak.catalogue.written_sums import KEYS, ROWS
 from daybreak.proof.accounting import WrittenFigures
@@ -20,7 +22,8 @@ _MODULUS = 1 << 64
 @dataclass(frozen=True, slots=True)
 class _Table:
     """Figures of a source table for a resource, by the place of the account: rows that are kept in the source, exported
-    and excluded, sums of columns, and figures of source and files that are not equal for all accounts.
+    and excluded, sums of columns, and figures of source and files that are not equal for all accounts. Rules and
+    columns are sorted JSON texts.
     """
 
     resource: str
@@ -31,17 +34,16 @@ class _Table:
     sums: Sequence[tuple[str, Sequence[int]]]
     differing: Sequence[tuple[Sequence[int], Sequence[int]]]
 
-    def account(self, place: int) -> dict[str, Any]:
-        """Return the account of the table for a statement."""
-        excluded = {rule: rows for rule, values in self.excluded if (rows := values[place])}
-        account: dict[str, Any] = {
-            "source": self.kept[place] + sum(excluded.values()),
-            "exported": self.exported[place],
-            "excluded": excluded,
-        }
+    def account(self, place: int) -> str:
+        """Return the account of the table for a statement, as JSON with sorted keys."""
+        source, excluded, sums = self.kept[place], [], ""
+        for rule, values in self.excluded:
+            if rows := values[place]:
+                source += rows
+                excluded.append(f"{rule}:{rows}")
         if self.sums:
-            account["sums"] = {figure: values[place] for figure, values in self.sums}
-        return account
+            sums = ',"sums":{' + ",".join([f"{figure}:{values[place]}" for figure, values in self.sums]) + "}"
+        return f'{{"excluded":{{{",".join(excluded)}}},"exported":{self.exported[place]},"source":{source}{sums}}}'
 
 
 class AccountRows:
@@ -65,30 +67,39 @@ class AccountRows:
                         self._add(self._figures, (resource, table, name), place, figures[FIGURES.index(name)])
             yield row
 
-    def section(self, client_id: str, statuses: Mapping[str, str]) -> dict[str, Any]:
-        """Return the section of the account's statement, after all rows. `statuses` are those of all accounts
-        together.
+    def sections(self, statuses: Mapping[str, str]) -> Callable[[str], msgspec.Raw]:
+        """Return a function that returns the section of an account's statement, after all rows. `statuses` are those
+        of all accounts together.
         """
-        place = self._written.places[client_id]
-        tables: dict[str, dict[str, dict[str, Any]]] = {}
-        own = {**statuses, **self._own_statuses}
-        for each in self._tables:
-            tables.setdefault(each.resource, {})[each.table] = each.account(place)
-            for source, written in each.differing:
-                if source[place] != written[place]:
-                    own[each.resource] = "unexplained"
-        return completeness_of(tables, own)
+        own = {**statuses, **{each.resource: each.status for each in self._identities.values()}}
+        places, tables = self._written.places, self._tables()
 
-    @cached_property
-    def _own_statuses(self) -> Mapping[str, str]:
-        return {each.resource: each.status for each in self._identities.values()}
+        @cache
+        def layout(unexplained: tuple[str, ...]) -> str:
+            """Return the section as JSON with a place for the account of each table."""
+            empty: dict[str, dict[str, Any]] = {}
+            for each in tables:
+                empty.setdefault(each.resource, {})[each.table] = msgspec.Raw(b"%s")
+            section = completeness_of(empty, own | dict.fromkeys(unexplained, "unexplained"))
+            return msgspec.json.encode(section, order="sorted").decode()
 
-    @cached_property
+        def section(client_id: str) -> msgspec.Raw:
+            place = places[client_id]
+            unexplained = [
+                each.resource
+                for each in tables
+                if each.differing and any(source[place] != written[place] for source, written in each.differing)
+            ]
+            accounts = [each.account(place) for each in tables]
+            return msgspec.Raw((layout(tuple(unexplained)) % tuple(accounts)).encode())
+
+        return section
+
     def _tables(self) -> list[_Table]:
-        """The figures of each table, looked up once for all accounts."""
+        """Return the figures of each table, sorted, looked up once for all accounts."""
         none = array("Q", bytes(8 * len(self._written.places)))
         found = []
-        for (resource, table), by_rule in self._rows.items():
+        for (resource, table), by_rule in sorted(self._rows.items()):
             identity = self._identities[resource, table]
             kept = by_rule.get("", none)
             of = partial(self._written.of, resource)
@@ -98,10 +109,10 @@ class AccountRows:
                     table,
                     kept,
                     kept if identity.exported is None else of(identity.exported),
-                    [(rule, values) for rule, values in by_rule.items() if rule],
+                    [(_json(rule), values) for rule, values in sorted(by_rule.items()) if rule],
                     [
-                        (figure, of(figure))
-                        for _, figure in identity.compared
+                        (_json(figure), of(figure))
+                        for figure in sorted({figure for _, figure in identity.compared})
                         if figure not in (ROWS, KEYS, identity.exported)
                     ],
                     [
@@ -120,3 +131,7 @@ class AccountRows:
         if values is None:
             values = arrays[key] = array("Q", bytes(8 * len(self._written.places)))
         values[place] = (values[place] + value) % _MODULUS
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ PUBLICATION_TYPE = "https://daybreak.example/publication/v1"
 ERASURE_TYPE = "https://daybreak.example/erasure/v1"
 ERASED = "erased"
 """Rule under which a statement counts the rows of an erased Member."""
-UNACCOUNTED: Mapping[str, Any] = {"status": "unaccounted"}
+UNACCOUNTED = msgspec.Raw(b'{"status":"unaccounted"}')
 """Completeness of files without row accounting."""
 
 _STATUSES = ("unexplained", "unaccounted", "derived", "declared", "proved")
@@ -46,13 +46,23 @@ class Facts(msgspec.Struct, frozen=True):
     expires_at: datetime
 
 
+class ListedFiles(NamedTuple):
+    """The files of one entry: the number of their rows, and what a statement contains about them, as JSON."""
+
+    rows: int
+    subjects: str
+    files: str
+
+
 class AccountFacts(msgspec.Struct, frozen=True):
-    """What a statement says about one account. `deltas` are those from the edition `previous`."""
+    """What a statement says about one account. `entries` are in the order of the documentation, `deltas` are those
+    from the edition `previous`.
+    """
 
     client_id: str
     chain_id: str
-    entries: Sequence[ManifestEntry]
-    completeness: Mapping[str, Any]
+    entries: Sequence[ListedFiles]
+    completeness: msgspec.Raw
     previous: Edition | None = None
     deltas: Mapping[str, ResourceDelta] = {}
     revision: int = 1
@@ -60,13 +70,8 @@ class AccountFacts(msgspec.Struct, frozen=True):
 
 def statement(facts: Facts, account: AccountFacts) -> bytes:
     """Return the statement of an account."""
-    subjects: list[dict[str, Any]] = []
-    files: dict[str, dict[str, Any]] = {}
-    for entry in account.entries:
-        for format, stored in entry.formats.items():
-            name = _file_name(entry.resource, format)
-            subjects.append({"name": name, "digest": {"sha256": stored.sha256}})
-            files[name] = {"bytes": stored.bytes, "rows": entry.rows, "content_sha256": stored.content_sha256}
+    subjects = ",".join([entry.subjects for entry in account.entries])
+    files = ",".join(sorted([entry.files for entry in account.entries]))
     previous = account.previous
     predicate = {
         "service": facts.service,
@@ -78,11 +83,25 @@ def statement(facts: Facts, account: AccountFacts) -> bytes:
         "signed_at": facts.signed_at,
         "expires_at": facts.expires_at,
         "previous": previous,
-        "files": files,
+        "files": msgspec.Raw(f"{{{files}}}".encode()),
         "deltas": {} if previous is None else _deltas(account.deltas, previous),
         "completeness": account.completeness,
     }
-    return in_toto(PUBLICATION_TYPE, subjects, predicate)
+    return in_toto(PUBLICATION_TYPE, msgspec.Raw(f"[{subjects}]".encode()), predicate)
+
+
+def listed(entry: ManifestEntry, formats: Collection[str]) -> ListedFiles:
+    """Return what statements contain about the files of an entry in the configured formats: those that the manifest
+    lists. Written as text, because there may be two million files.
+    """
+    subjects, files = [], []
+    for format, stored in entry.formats.items():
+        if format in formats:
+            name = _file_name(entry.resource, format)
+            subjects.append(f'{{"digest":{{"sha256":"{stored.sha256}"}},"name":"{name}"}}')
+            content = f'"content_sha256":"{stored.content_sha256}","rows":{entry.rows}'
+            files.append(f'"{name}":{{"bytes":{stored.bytes},{content}}}')
+    return ListedFiles(entry.rows, ",".join(subjects), ",".join(sorted(files)))
 
 
 @cache
@@ -90,15 +109,13 @@ def _file_name(resource: str, format: str) -> str:
     return f"{resource}{format_named(format).ending}"
 
 
-def in_toto(predicate_type: str, subjects: Sequence[Mapping[str, Any]], predicate: Mapping[str, Any]) -> bytes:
+def in_toto(predicate_type: str, subjects: object, predicate: Mapping[str, Any]) -> bytes:
     """Return an in-toto statement with sorted keys."""
     value = {"_type": STATEMENT_TYPE, "subject": subjects, "predicateType": predicate_type, "predicate": predicate}
     return msgspec.json.encode(value, order="sorted")
 
 
-def completeness_of(
-    tables: Mapping[str, Mapping[str, Mapping[str, Any]]], statuses: Mapping[str, str]
-) -> dict[str, Any]:
+def completeness_of(tables: Mapping[str, Mapping[str, Any]], statuses: Mapping[str, str]) -> dict[str, Any]:
     """Return the section about the rows of one account. `tables` are accounts by resource and table, `statuses` those
     of each resource. The status of the whole is the weakest.
     """
@@ -113,9 +130,9 @@ def completeness_of(
     return section
 
 
-def reconciled(completeness: Mapping[str, Any], entries: Mapping[str, ManifestEntry]) -> dict[str, Any]:
+def reconciled(completeness: msgspec.Raw, entries: Mapping[str, ListedFiles]) -> msgspec.Raw:
     """Return the section after an erasure: rows that are no longer in the files, by resource, count as `erased`."""
-    section = dict(completeness)
+    section: dict[str, Any] = msgspec.json.decode(completeness)
     for resource, table in sorted(_ROWS_ARE_ROWS):
         account, entry = section.get(resource, {}).get(table), entries.get(resource)
         rows = 0 if account is None or entry is None else account["exported"] - entry.rows
@@ -125,7 +142,7 @@ def reconciled(completeness: Mapping[str, Any], entries: Mapping[str, ManifestEn
         excluded[ERASED] = excluded.get(ERASED, 0) + rows
         changed = {**account, "exported": account["exported"] - rows, "excluded": excluded}
         section[resource] = {**section[resource], table: changed}
-    return section
+    return msgspec.Raw(msgspec.json.encode(section, order="sorted"))
 
 
 def _deltas(deltas: Mapping[str, ResourceDelta], previous: Edition) -> dict[str, dict[str, Any]]:

@@ -13,19 +13,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import structlog
 
 from daybreak.catalogue.formats import STATEMENTS
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.erasure import Erasure
 from daybreak.domain.errors import Conflict, FileStoreError
 from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, account_namespace
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_store import FileRevision
-from daybreak.proof.statement import ERASURE_TYPE, AccountFacts, Facts, in_toto, reconciled, statement
+from daybreak.proof.statement import ERASURE_TYPE, AccountFacts, Facts, in_toto, listed, reconciled, statement
 from daybreak.proof.statement_pack import SignedStatement, encode_pack
 from daybreak.snapshots.run_context import RunContext
-from daybreak.snapshots.signed_statements import read_stored, statement_key
-from daybreak.snapshots.signing import Authority, authority_of, entries_in
+from daybreak.snapshots.signed_statements import completeness, read_stored, statement_key
+from daybreak.snapshots.signing import Authority, authority_of
 from daybreak.state.stores import Stores
 
 STATEMENT = "statement"
@@ -40,6 +42,7 @@ class _Found:
 
     edition: Edition
     content: Mapping[str, Any]
+    completeness: msgspec.Raw
     previous: Edition | None
 
 
@@ -73,15 +76,16 @@ class ErasureStatements:
             return None
         context, now = self._context, self._context.clock()
         manifest = context.state.read(lambda stores: stores.snapshots.manifest(snapshot.snapshot_id, client_id))
-        entries = {entry.resource: entry for entry in (*manifest, *changed)}
+        formats = context.settings.snapshot.formats
+        entries = {entry.resource: listed(entry, formats) for entry in (*manifest, *changed)}
         expires_at = max(datetime.fromisoformat(found.content["expires_at"]), now + _MIN_VALIDITY)
         facts = Facts(self._authority.service, found.edition.version, snapshot.as_of, now, expires_at)
         number = found.edition.revision + 1
         account = AccountFacts(
             client_id,
             chain_id or str(found.content["chain_id"]),
-            entries_in(context.settings, entries),
-            reconciled(found.content["completeness"], entries),
+            [entries[name] for name in RESOURCE_NAMES if name in entries],
+            reconciled(found.completeness, entries),
             found.previous,
             revision=number,
         )
@@ -168,7 +172,7 @@ class ErasureStatements:
             return None
         content = json.loads(stored.content)["predicate"]
         edition = Edition(content["version"], content["revision"], stored.sha256)
-        return _Found(edition, content, self._previous(content["previous"], client_id))
+        return _Found(edition, content, completeness(stored), self._previous(content["previous"], client_id))
 
     def _stored(self, signed: SignedSnapshot, client_id: str, revision: int | None) -> SignedStatement | None:
         """Return a statement, None if there is none. A lost one must not stop an erasure."""

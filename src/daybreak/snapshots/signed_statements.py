@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any
 
+import msgspec
 import structlog
 
 from daybreak.domain.errors import FileStoreError
@@ -45,10 +44,20 @@ def read_stored(store: FileStore, key: str, client_id: str) -> SignedStatement |
     return read_statement(lambda start, length: b"".join(store.read(key, start, length)), client_id)
 
 
-def completeness(signed: SignedStatement) -> dict[str, Any]:
+class _Predicate(msgspec.Struct):
+    completeness: msgspec.Raw
+
+
+class _Statement(msgspec.Struct):
+    predicate: _Predicate
+
+
+_STATEMENT = msgspec.json.Decoder(_Statement)
+
+
+def completeness(signed: SignedStatement) -> msgspec.Raw:
     """Return the section about row accounting."""
-    found: dict[str, Any] = json.loads(signed.content)["predicate"]["completeness"]
-    return found
+    return _STATEMENT.decode(signed.content).predicate.completeness
 
 
 class StoredStatements:
@@ -59,7 +68,7 @@ class StoredStatements:
         self._key = ""
         self._content = b""
 
-    def completeness(self, client_id: str) -> dict[str, Any] | None:
+    def completeness(self, client_id: str) -> msgspec.Raw | None:
         """Return the section about row accounting of an account. Raises FileStoreError, Unavailable."""
         pack = _pack_of(self._signed, client_id)
         if pack is None:

@@ -8,15 +8,15 @@ have: the publication checks it, and the statements are signed again if another 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import structlog
-from msgspec import structs
 
 from daybreak.catalogue.formats import STATEMENTS
 from daybreak.catalogue.resources import RESOURCE_NAMES
@@ -25,9 +25,9 @@ from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
 from daybreak.domain.signing import TRUST_NAMESPACE, Edition, Pack, SignedSnapshot, Trust, account_namespace
-from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_store import FileStore
-from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, reconciled, statement
+from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, ListedFiles, listed, reconciled, statement
 from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK, SignedStatement, encode_pack
 from daybreak.settings import Settings
 from daybreak.snapshots.schedule import next_publication, publication_of
@@ -40,7 +40,7 @@ LATE_AFTER_EXPECTED = timedelta(hours=6)
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
 _log = structlog.get_logger("daybreak.snapshots")
 
-Completeness = Callable[[str], Mapping[str, Any]]
+Completeness = Callable[[str], msgspec.Raw]
 """Returns the section about the rows of an account."""
 
 
@@ -215,8 +215,7 @@ class _Signing:
         """Sign the statements of all accounts. Return their packs."""
         snapshot_id, plan = self.plan.snapshot.snapshot_id, self.plan
         accounts = self.state.read(lambda stores: sorted(stores.snapshots.leaders(snapshot_id)))
-        found = self.state.read(lambda stores: stores.signatures.entries(snapshot_id, "", ""))
-        shared = {entry.resource: entry for entry in found}
+        shared = self._entries("", "").get("", {})
         chains = self.state.read(lambda stores: stores.signatures.account_chains(plan.chain_id))
         previous = self._previous_editions()
         packs: list[Pack] = []
@@ -224,7 +223,7 @@ class _Signing:
             for start in range(0, len(accounts), ACCOUNTS_PER_PACK):
                 check()
                 batch = accounts[start : start + ACCOUNTS_PER_PACK]
-                entries, deltas = self._content(batch[0], batch[-1])
+                entries, deltas = self._entries(batch[0], batch[-1]), self._deltas(batch[0], batch[-1])
                 statements = []
                 for client_id in batch:
                     chain_id, closed_at = chains.get(client_id, (plan.chain_id, None))
@@ -234,7 +233,7 @@ class _Signing:
                     facts_of_account = AccountFacts(
                         client_id,
                         chain_id,
-                        entries_in(self.settings, own_entries),
+                        [own_entries[name] for name in RESOURCE_NAMES if name in own_entries],
                         reconciled(section, own_entries) if self.plan.may_have_erasures else section,
                         previous.get(client_id),
                         {} if broken else deltas.get(client_id, {}),
@@ -248,19 +247,22 @@ class _Signing:
             revision.commit()
         return tuple(packs)
 
-    def _content(
-        self, first: str, last: str
-    ) -> tuple[dict[str, dict[str, ManifestEntry]], dict[str, dict[str, ResourceDelta]]]:
-        """Return the entries and the deltas of the accounts from `first` to `last`, by account and resource."""
-        snapshot_id = self.plan.snapshot.snapshot_id
-        entries: dict[str, dict[str, ManifestEntry]] = {}
-        deltas: dict[str, dict[str, ResourceDelta]] = {}
+    def _entries(self, first: str, last: str) -> dict[str, dict[str, ListedFiles]]:
+        """Return the files of the accounts from `first` to `last`, by account and resource."""
+        snapshot_id, formats = self.plan.snapshot.snapshot_id, frozenset(self.settings.snapshot.formats)
+        entries: dict[str, dict[str, ListedFiles]] = defaultdict(dict)
         for entry in self.state.read(lambda stores: stores.signatures.entries(snapshot_id, first, last)):
-            entries.setdefault(entry.client_id, {})[entry.resource] = entry
+            entries[entry.client_id][entry.resource] = listed(entry, formats)
+        return entries
+
+    def _deltas(self, first: str, last: str) -> dict[str, dict[str, ResourceDelta]]:
+        """Return the deltas of the accounts from `first` to `last`, by account and resource."""
+        snapshot_id = self.plan.snapshot.snapshot_id
+        deltas: dict[str, dict[str, ResourceDelta]] = defaultdict(dict)
         if self.plan.continues:
             for each in self.state.read(lambda stores: stores.signatures.deltas(snapshot_id, first, last)):
-                deltas.setdefault(each.client_id, {})[each.resource] = each.delta
-        return entries, deltas
+                deltas[each.client_id][each.resource] = each.delta
+        return deltas
 
     def _previous_editions(self) -> dict[str, Edition]:
         """Return the latest statements of the published snapshot, by account."""
@@ -274,15 +276,3 @@ class _Signing:
         revisions = self.state.read(lambda stores: stores.signatures.revisions(signed.snapshot_id))
         editions.update((each.client_id, each.edition) for each in revisions)
         return editions
-
-
-def entries_in(settings: Settings, by_resource: Mapping[str, ManifestEntry]) -> list[ManifestEntry]:
-    """Return entries in the order of the documentation, with the configured formats: those that the manifest lists."""
-    formats = frozenset(settings.snapshot.formats)
-
-    def with_configured(entry: ManifestEntry) -> ManifestEntry:
-        if entry.formats.keys() <= formats:
-            return entry
-        return structs.replace(entry, formats={name: entry.formats[name] for name in entry.formats if name in formats})
-
-    return [with_configured(by_resource[name]) for name in RESOURCE_NAMES if name in by_resource]

@@ -216,7 +216,7 @@ class SnapshotRun:
             context.settings,
             self._snapshot.snapshot_id,
             context.clock(),
-            completeness=lambda client_id: accounts.section(client_id, status),
+            completeness=accounts.sections(status),
             check=self._lease.check,
         )
 

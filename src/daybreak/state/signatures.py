@@ -52,6 +52,14 @@ _CURRENT_ID = sa.select(current_snapshot.c.snapshot_id).scalar_subquery()
 _OF_SNAPSHOT = _statements_of(_IS_SNAPSHOT)
 _OF_CURRENT = _statements_of(snapshots.c.snapshot_id == _CURRENT_ID, IS_SERVED)
 _OF_VERSION = _statements_of(snapshots.c.version == sa.bindparam("version", type_=sa.BigInteger), IS_SERVED)
+_ENTRIES = PreparedRead(
+    snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
+    ENTRY_COLUMNS,
+    _IS_SNAPSHOT,
+    snapshot_files.c.resource.in_([sa.literal_column(f"'{name}'") for name in RESOURCE_NAMES]),
+    snapshot_files.c.client_id >= sa.bindparam("first"),
+    snapshot_files.c.client_id <= sa.bindparam("last"),
+)
 _REVISIONS = _revisions_of(_IS_SNAPSHOT)
 _REVISIONS_OF_ACCOUNT = _revisions_of(_IS_SNAPSHOT, statement_revisions.c.client_id == sa.bindparam("client_id"))
 
@@ -128,16 +136,9 @@ class SignatureStore(Store):
         """Return the manifest entries of the accounts from `first` to `last`, and those without an account if `first`
         is empty.
         """
-        table = snapshot_files.c
-        rows = self._execute(
-            sa.select(*ENTRY_COLUMNS).where(
-                table.fence == self._fence(snapshot_id),
-                table.resource.in_(RESOURCE_NAMES),
-                table.client_id >= first,
-                table.client_id <= last,
-            )
-        )
-        return [entry_of(row) for row in rows.all()]
+        return [
+            entry_of(row) for row in _ENTRIES.all(self._connection, snapshot_id=snapshot_id, first=first, last=last)
+        ]
 
     def deltas(self, snapshot_id: str, first: str, last: str) -> list[LeaderDelta]:
         """Return the deltas of the accounts from `first` to `last`."""
