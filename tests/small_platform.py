@@ -25,6 +25,7 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.packs import Packing
 from daybreak.settings import Settings
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.timings import RunTimings
@@ -175,7 +176,7 @@ def context_in(
     """Return a RunContext with `state.db` (already migrated), `files` and `platform.json` of a folder."""
     return RunContext(
         state=open_state(state_url(folder)) if state is None else state,
-        store=LocalDisk(folder / "files") if store is None else store,
+        store=LocalDisk(folder / "files", Packing(settings.snapshot.pack_below)) if store is None else store,
         source=SmallSource(folder / "platform.json") if source is None else source,
         settings=settings,
         timings=timings,

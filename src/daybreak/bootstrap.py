@@ -74,14 +74,16 @@ def read_keyring(settings: Settings, stores: "Stores") -> "Keyring":
 
 def open_files(settings: Settings) -> "FileStore":
     """Open the file store: a folder or a bucket."""
-    folder = settings.files.folder
+    from daybreak.filestore.packs import Packing
+
+    folder, packing = settings.files.folder, Packing(settings.snapshot.pack_below)
     if folder is not None:
         from daybreak.filestore.local_disk import LocalDisk
 
-        return LocalDisk(folder)
+        return LocalDisk(folder, packing)
     from daybreak.filestore.object_store import ObjectStore
 
-    return ObjectStore(settings.files)
+    return ObjectStore(settings.files, packing=packing)
 
 
 def open_source(settings: Settings) -> "PlatformSource":

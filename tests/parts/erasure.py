@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import duckdb
 
@@ -74,6 +79,8 @@ def _has_trace(engine: duckdb.DuckDBPyConnection, path: Path) -> bool:
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
+    elif path.suffix == ".pack":
+        content += b"".join(_unpacked(engine, content))
     elif path.suffix == ".parquet":
         content = repr(engine.execute(f"SELECT * FROM '{path}'").fetchall()).encode()
     elif path.suffix == ".db":
@@ -81,6 +88,25 @@ def _has_trace(engine: duckdb.DuckDBPyConnection, path: Path) -> bool:
             content = "\n".join(connection.iterdump()).encode()
         connection.close()
     return any(trace in content for trace in TRACES)
+
+
+def _unpacked(engine: duckdb.DuckDBPyConnection, pack: bytes) -> Iterator[bytes]:
+    """Yield the content of the gzip and Parquet files in a pack, found by their first bytes, up to where it ends."""
+    for found in re.finditer(rb"\x1f\x8b\x08", pack):
+        member = zlib.decompressobj(wbits=31)
+        content = bytearray()
+        with suppress(zlib.error):
+            for start in range(found.start(), len(pack), 64):
+                content += member.decompress(pack[start : start + 64])
+                if member.eof:
+                    break
+        yield bytes(content)
+    marks = [found.start() for found in re.finditer(rb"PAR1", pack)]
+    for start, end in zip(marks[::2], marks[1::2], strict=True):
+        with NamedTemporaryFile(suffix=".parquet") as file:
+            file.write(pack[start : end + 4])
+            file.flush()
+            yield repr(engine.execute(f"SELECT * FROM '{file.name}'").fetchall()).encode()
 
 
 def _rewrite(

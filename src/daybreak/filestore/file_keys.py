@@ -7,6 +7,9 @@ Deltas are below `deltas/{snapshot_id}/`, because they are kept longer than the 
 rows are shared, too.
 There is no folder per Leader: on a disk, creating a folder takes longer than writing its files.
 
+Small files share packs, `snapshots/{snapshot_id}/packs/{name}.pack`, or `deltas/...` for deltas. Their key is that of
+the pack with `@{offset}+{length}`; `slice_of` splits it.
+
 A file that replaces another one in its snapshot is named `{client_id}.{resource}.{revision}{ending}`, because the bytes
 of a key never change.
 """
@@ -21,7 +24,7 @@ import msgspec
 from daybreak.catalogue.formats import DELTA_FORMATS, FORMATS, STATEMENTS
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
-from daybreak.filestore.file_store import PublicationMark
+from daybreak.filestore.file_store import FileSlice, PublicationMark
 
 _ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS, STATEMENTS)}
 _DELTAS = frozenset(format.name for format in DELTA_FORMATS)
@@ -30,6 +33,7 @@ _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _REVISION = re.compile(r"[0-9a-f]{0,32}")
 _PART = "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
 _KEY = re.compile(f"(?:snapshots|deltas)/([^/]+)/({_PART}(?:/{_PART})*)")
+_PLACE = re.compile(r"(0|[1-9][0-9]{0,11})\+([1-9][0-9]{0,11})")
 
 
 def relative_name(client_id: str, resource: str, format: str, revision: str = "") -> str:
@@ -94,9 +98,26 @@ def read_mark(key: str, content: bytes) -> PublicationMark:
         raise FileStoreError(f"The file {key} is damaged: {error}. Delete it.") from error
 
 
+def slice_key(pack: str, offset: int, length: int) -> str:
+    """Return the key of a file in a pack."""
+    return f"{pack}@{offset}+{length}"
+
+
+def slice_of(key: str) -> FileSlice:
+    """Return where the bytes of a file are stored. Raises FileStoreError for an invalid key."""
+    object_key, mark, place = key.partition("@")
+    split_key(object_key)
+    if not mark:
+        return FileSlice(key)
+    found = _PLACE.fullmatch(place)
+    if found is None:
+        raise FileStoreError("This is not the key of a stored file.")
+    return FileSlice(object_key, int(found[1]), int(found[2]))
+
+
 @lru_cache(1024)  # Clients fetch the same file many times.
 def split_key(key: str) -> tuple[str, str]:
-    """Return the snapshot id and the name in the snapshot. Raises FileStoreError for an invalid key."""
+    """Return the snapshot id and the name in the snapshot of an object. Raises FileStoreError for an invalid key."""
     found = _KEY.fullmatch(key)
     if found is None or not is_id(found[1]):
         raise FileStoreError("This is not the key of a stored file.")

@@ -18,6 +18,21 @@ class WrittenFile(msgspec.Struct, frozen=True, gc=False):
     sha256: str
 
 
+class FileSlice(msgspec.Struct, frozen=True, gc=False):
+    """A stored file: the key of its object, and its place in it. `length` is None for a file without a pack."""
+
+    key: str
+    offset: int = 0
+    length: int | None = None
+
+    def part(self, start: int, length: int | None) -> tuple[int, int | None]:
+        """Return the position in the object, and the length, of `length` bytes of the file from `start`."""
+        if self.length is None:
+            return start, length
+        left = max(self.length - start, 0)
+        return self.offset + start, left if length is None else min(length, left)
+
+
 class FreeSpace(msgspec.Struct, frozen=True):
     """Free bytes of a disk, and how many more files it can have: its free inodes, None without such a limit."""
 
@@ -116,7 +131,10 @@ class FileStore(Protocol):
         """
 
     def open_local(self, key: str) -> FileIO | None:
-        """Open a file on local disk, which the caller closes. Return None in an object store."""
+        """Open a file on local disk, which the caller closes. Return None in an object store, and for a packed file."""
+
+    async def packed(self, key: str) -> bytes | None:
+        """Return the bytes of a packed file, with one request in an object store. Return None for another file."""
 
     async def signed_url(self, key: str, *, seconds: int, method: Literal["GET", "HEAD"] = "GET") -> str | None:
         """Return a URL that the store itself answers. Return None on local disk."""
@@ -128,13 +146,23 @@ class FileStore(Protocol):
         """
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
-        """Delete the files of a snapshot except those that other snapshots use. Return their number."""
+        """Delete the files of a snapshot except those that other snapshots use, and except the packs that contain
+        them. Return the number of deleted objects.
+        """
 
     def remove_deltas(self, snapshot_id: str) -> int:
         """Delete the deltas of a snapshot. Return their number."""
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete single files. Missing ones are ignored."""
+        """Delete single files that are not packed. Missing ones are ignored."""
+
+    def trim(self, pack: str, slices: Sequence[FileSlice]) -> bool:
+        """Replace the bytes of a pack that are in none of the slices by zeros. Return whether there were any. A missing
+        pack is ignored.
+
+        In an object store, another process that trims the pack at the same time may store these bytes again.
+        `pack_trimming` therefore repeats the call.
+        """
 
     def snapshot_ids(self) -> list[str]:
         """Return the ids of all snapshots with files other than deltas, sorted."""

@@ -25,10 +25,12 @@ from daybreak.filestore.file_keys import (
     mark_content,
     mark_key,
     read_mark,
+    slice_of,
     snapshot_folder,
     split_key,
 )
-from daybreak.filestore.file_store import FileRevision, FileSink, FreeSpace, PublicationMark
+from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark
+from daybreak.filestore.local_packs import erase_unused
 from daybreak.filestore.local_revision import LocalRevision, locked_folder
 from daybreak.filestore.local_sink import (
     FILE_MODE,
@@ -39,6 +41,7 @@ from daybreak.filestore.local_sink import (
     remove_tree,
     store_error,
 )
+from daybreak.filestore.packs import Packing
 
 _READ_BYTES = 1 << 20
 
@@ -51,8 +54,9 @@ def _open_regular(path: str, flags: int) -> int:
 class LocalDisk:
     """File store below one root folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, packing: Packing | None = None) -> None:
         """Create the root folder if it does not exist. Raises FileStoreError."""
+        self._packing = packing
         self._root = Path(os.path.abspath(root))
         self._root_name = str(self._root)
         self._snapshots = self._root / "snapshots"
@@ -77,7 +81,7 @@ class LocalDisk:
             staged.mkdir(FOLDER_MODE)
         except OSError as error:
             raise store_error(error, f"The staging folder {staged} cannot be created") from error
-        return LocalSink(self._root, staged, final)
+        return LocalSink(self._root, staged, final, self._packing)
 
     @contextmanager
     def revise(self, snapshot_id: str, revision: str) -> Iterator[FileRevision]:
@@ -136,24 +140,32 @@ class LocalDisk:
         """Return a function that returns whether a file with that key and size exists. It raises FileStoreError."""
 
         def is_stored(key: str, size_bytes: int) -> bool:
-            split_key(key)
+            part = slice_of(key)
             try:
-                found = os.stat(f"{self._root_name}/{key}", follow_symlinks=False)
+                found = os.stat(f"{self._root_name}/{part.key}", follow_symlinks=False)
             except (FileNotFoundError, NotADirectoryError):
                 return False
             except OSError as error:
                 raise store_error(error, f"The file {key} cannot be read") from error
+            if part.length is not None:
+                return part.length == size_bytes and found.st_size >= part.offset + size_bytes
             return stat.S_ISREG(found.st_mode) and found.st_size == size_bytes
 
         return is_stored
 
-    def open_local(self, key: str) -> FileIO:
-        """Open a file for reading. The caller closes it. Raises FileStoreError."""
-        split_key(key)
+    def open_local(self, key: str) -> FileIO | None:
+        """Open a file for reading. The caller closes it. Return None for a packed file. Raises FileStoreError."""
+        if slice_of(key).length is not None:
+            return None
         try:
             return FileIO(f"{self._root_name}/{key}", opener=_open_regular)
         except OSError as error:
             raise store_error(error, f"The file {key} cannot be read") from error
+
+    async def packed(self, key: str) -> bytes | None:
+        """Return the bytes of a packed file. Raises FileStoreError."""
+        # Passing a small file to a thread takes longer than reading it.
+        return None if slice_of(key).length is None else b"".join(self.read(key))
 
     async def signed_url(self, key: str, *, seconds: int, method: Literal["GET", "HEAD"] = "GET") -> str | None:
         """Return None: a disk has no server."""
@@ -169,7 +181,8 @@ class LocalDisk:
         Raises FileStoreError.
         """
         folder = self._root / snapshot_folder(snapshot_id)
-        kept = {name for owner, name in map(split_key, keep_keys) if owner == snapshot_id}
+        objects = {slice_of(key).key for key in keep_keys}
+        kept = {name for owner, name in map(split_key, objects) if owner == snapshot_id}
         try:
             return remove_tree(self._staging / snapshot_id, set()) + remove_tree(folder, kept)
         except OSError as error:
@@ -196,6 +209,17 @@ class LocalDisk:
                     sync_folder(folder)
         except OSError as error:
             raise store_error(error, "Files cannot be deleted") from error
+
+    def trim(self, pack: str, slices: Sequence[FileSlice]) -> bool:
+        """Replace the bytes of a pack that are in none of the slices by holes. Return whether there were any. A missing
+        pack is ignored. Raises FileStoreError.
+        """
+        try:
+            return erase_unused(f"{self._root_name}/{pack}", slices)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise store_error(error, f"The pack {pack} cannot be trimmed") from error
 
     def snapshot_ids(self) -> list[str]:
         """Return the ids of all snapshots, staged ones included, sorted. Raises FileStoreError."""

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
-from daybreak.filestore.file_keys import delta_folder, file_key, snapshot_folder, split_key
+from daybreak.filestore.file_keys import delta_folder, file_key, slice_of, snapshot_folder, split_key
 from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.local_packs import PackWriter
+from daybreak.filestore.packs import Packing, pack_folder, small_content
 
 # Files contain personal data: only the user and the group of the service have access.
 FOLDER_MODE = 0o750
@@ -38,9 +40,12 @@ def store_error(error: OSError, failure: str) -> FileStoreError:
 
 
 class LocalSink:
-    """Files of one snapshot in their staging folder. Safe to use from several threads and, pickled, processes."""
+    """Files of one snapshot in their staging folder. Safe to use from several threads and, pickled, processes.
 
-    def __init__(self, root: Path, staged: Path, final: Path) -> None:
+    A pickled sink writes no packs, because a repeated task would leave the files of the first attempt in its pack.
+    """
+
+    def __init__(self, root: Path, staged: Path, final: Path, packing: Packing | None = None) -> None:
         self._root = root
         self._staged = staged
         self._final = final
@@ -50,6 +55,8 @@ class LocalSink:
         self._folders: set[str] = set()
         self._lock = threading.Lock()
         self._background_sync = BackgroundSync(staged)
+        self._packing = packing or Packing()
+        self._packs = PackWriter(self._packing.pack_bytes, self._create_pack)
 
     def __getstate__(self) -> tuple[Path, Path, Path]:
         return self._root, self._staged, self._final
@@ -68,6 +75,10 @@ class LocalSink:
         digest = hashlib.sha256()
         length = 0
         try:
+            content, pieces = small_content(pieces, self._packing.file_bytes)
+            if content:
+                self._background_sync.add(len(content))
+                return self._packs.append(pack_folder(key), content)
             self._make_folder(name)
             handle, temporary = self._create(path)
             try:
@@ -93,8 +104,11 @@ class LocalSink:
     def reuse(self, key: str, size_bytes: int) -> str:
         """Add a file of an earlier snapshot as a hard link, or as a copy where links are not supported.
 
-        Returns its new key. Raises FileStoreError if the file does not exist or has another size.
+        A packed file stays where it is. Returns the new key. Raises FileStoreError if the file does not exist or has
+        another size.
         """
+        if slice_of(key).length is not None:
+            return self._reuse_packed(key, size_bytes)
         snapshot_id, name = split_key(key)
         source = f"{self._root}/snapshots/{snapshot_id}/{name}"
         target = f"{self._staged}/{name}"
@@ -118,6 +132,7 @@ class LocalSink:
     def commit(self) -> None:
         """Flush all files to disk, then rename the folders, then flush the names. Raises FileStoreError."""
         try:
+            self._packs.close()
             # Temporary files of killed tasks.
             remove_tree(self._staged / UNFINISHED, set())
             self._background_sync.finish()
@@ -135,11 +150,26 @@ class LocalSink:
     def discard(self) -> None:
         """Delete all files. Raises FileStoreError."""
         try:
+            self._packs.close()
             remove_tree(self._staged, set())
             remove_tree(self._final, set())
             remove_tree(self._final_deltas, set())
         except OSError as error:
             raise store_error(error, "The files of the failed run cannot be deleted") from error
+
+    def _create_pack(self, key: str) -> int:
+        name = self._staged_name(key)
+        self._make_folder(name)
+        return os.open(f"{self._staged}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+
+    def _reuse_packed(self, key: str, size_bytes: int) -> str:
+        part = slice_of(key)
+        found_bytes = 0
+        with contextlib.suppress(FileNotFoundError):
+            found_bytes = os.stat(f"{self._root}/{part.key}", follow_symlinks=False).st_size
+        if part.length != size_bytes or part.offset + size_bytes > found_bytes:
+            raise FileDamaged(f"The file {key} is damaged: its pack has {found_bytes} bytes.")
+        return key
 
     def _staged_name(self, key: str) -> str:
         """Return the path of a file in the staging folder."""
@@ -218,11 +248,12 @@ def remove_tree(folder: Path, kept: set[str]) -> int:
 
 def read_pieces(root: str, key: str, size_bytes: int, start: int = 0, length: int | None = None) -> Iterator[bytes]:
     """Yield the bytes of a stored file, or `length` of them from `start`, in pieces. Raises FileStoreError."""
-    split_key(key)
+    part = slice_of(key)
+    start, length = part.part(start, length)
     left = sys.maxsize if length is None else length
     try:
         # Path objects would add a tenth to the time of reading a small file, and a run reads every file back.
-        handle = os.open(f"{root}/{key}", os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(f"{root}/{part.key}", os.O_RDONLY | os.O_NOFOLLOW)
         try:
             if start:
                 os.lseek(handle, start, os.SEEK_SET)

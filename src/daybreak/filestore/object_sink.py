@@ -12,18 +12,21 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Literal, Protocol
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
-from daybreak.filestore.file_keys import delta_folder, file_key, snapshot_folder
+from daybreak.filestore.file_keys import delta_folder, file_key, slice_key, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.packs import Packing, new_pack, pack_folder, small_content
 
 PART_BYTES = 8 << 20
 _MAXIMUM_QUEUED_BYTES = 64 << 20
 _ATTEMPTS = 3
 _RETRY_SECONDS = 0.5
+PACK_HEADERS = {"Content-Type": "application/octet-stream"}
 
 
 class UploadTarget(Protocol):
@@ -73,6 +76,7 @@ class ObjectSink:
         serve_gzip_as: Literal["file", "encoding"],
         uploads: int,
         revision: str = "",
+        packing: Packing | None = None,
     ) -> None:
         """Create the sink.
 
@@ -82,6 +86,7 @@ class ObjectSink:
             serve_gzip_as: `files.serve_gzip_as`.
             uploads: Number of parallel uploads. With 0, `write` returns after the upload.
             revision: Part of the keys of files that replace others of a stored snapshot.
+            packing: Which files are packed. None packs no files.
         """
         self._target = target
         self._snapshot_id = snapshot_id
@@ -91,22 +96,50 @@ class ObjectSink:
         self._budget = _ByteBudget(_MAXIMUM_QUEUED_BYTES)
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
+        self._packing = packing or Packing()
+        self._packs: dict[str, _OpenPack] = {}
 
     def key(self, client_id: str, resource: str, format: str) -> str:
         """Return the key of a file."""
         return file_key(self._snapshot_id, client_id, resource, format, self.name)
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Upload a file. A failed upload of a small file is raised by a later call, at the latest by `commit`.
+        """Upload a file, or add it to a pack that is uploaded when it is full. A failed upload of a small file or of a
+        pack is raised by a later call, at the latest by `commit`.
 
         Raises FileStoreError, Unavailable.
         """
         self._raise_failure()
-        return self.upload(self.key(client_id, resource, format), resource, format, pieces)
+        key = self.key(client_id, resource, format)
+        content, pieces = small_content(pieces, self._packing.file_bytes)
+        if content:
+            return self._append(pack_folder(key), content)
+        return self.upload(key, resource, format, pieces)
 
     def upload(self, key: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Upload a file under a key, as `write` does."""
-        headers = stored_headers(resource, format, self._serve_gzip_as)
+        """Upload a file under a key, as `write` does, but never to a pack."""
+        return self._upload_object(key, stored_headers(resource, format, self._serve_gzip_as), pieces)
+
+    def upload_pack(self, key: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        """Upload a pack, as `write` does with a file."""
+        return self._upload_object(key, PACK_HEADERS, pieces)
+
+    def _append(self, folder: str, content: bytes) -> WrittenFile:
+        """Add a file to the pack of a folder that is not full."""
+        full = None
+        with self._lock:
+            pack = self._packs.get(folder)
+            if pack is None or pack.bytes + len(content) > self._packing.pack_bytes:
+                full = pack
+                pack = self._packs[folder] = _OpenPack(new_pack(folder))
+            key = slice_key(pack.key, pack.bytes, len(content))
+            pack.files.append(content)
+            pack.bytes += len(content)
+        if full is not None:
+            self.upload_pack(full.key, full.files)
+        return WrittenFile(key, len(content), hashlib.sha256(content).hexdigest())
+
+    def _upload_object(self, key: str, headers: dict[str, str], pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         parts = _parts(pieces)
         first = next(parts, b"")
         second = next(parts, None)
@@ -131,7 +164,10 @@ class ObjectSink:
         return key
 
     def commit(self) -> None:
-        """Wait for all uploads. Raises FileStoreError, Unavailable."""
+        """Upload the last packs, and wait for all uploads. Raises FileStoreError, Unavailable."""
+        while self._packs:
+            _, pack = self._packs.popitem()
+            self.upload_pack(pack.key, pack.files)
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         self._raise_failure()
@@ -196,6 +232,15 @@ class ObjectSink:
             raise failure
         if failure is not None:
             raise RuntimeError("an upload raised an unexpected error") from failure
+
+
+@dataclass(slots=True)
+class _OpenPack:
+    """A pack that grows, and its files."""
+
+    key: str
+    files: list[bytes] = field(default_factory=list)
+    bytes: int = 0
 
 
 def _damaged_upload(error: FileDamaged) -> Unavailable:

@@ -26,11 +26,13 @@ from daybreak.filestore.file_keys import (
     mark_content,
     mark_key,
     read_mark,
+    slice_of,
     snapshot_folder,
     split_key,
 )
-from daybreak.filestore.file_store import FileRevision, FileSink, FreeSpace, PublicationMark
-from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
+from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark
+from daybreak.filestore.object_sink import PACK_HEADERS, PART_BYTES, ObjectSink
+from daybreak.filestore.packs import Packing, gaps
 from daybreak.filestore.part_queue import PartQueue
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
 from daybreak.settings import FilesSettings
@@ -50,8 +52,11 @@ _DEFAULT_LIMITS = RequestLimits()
 class ObjectStore:
     """File store in a bucket."""
 
-    def __init__(self, settings: FilesSettings, limits: RequestLimits = _DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, settings: FilesSettings, limits: RequestLimits = _DEFAULT_LIMITS, packing: Packing | None = None
+    ) -> None:
         """Open the bucket of `files.url` without sending a request. Raises OperatorError."""
+        self._packing = packing
         self._settings = settings
         self._bucket = open_bucket(settings, limits)
         self._scheme = urlsplit(settings.url).scheme
@@ -65,7 +70,7 @@ class ObjectStore:
 
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of one run. Sends no request."""
-        return _BucketSink(self, self._settings, snapshot_id, _PARALLEL_UPLOADS)
+        return _BucketSink(self, self._settings, snapshot_id, _PARALLEL_UPLOADS, self._packing)
 
     @contextlib.contextmanager
     def revise(self, snapshot_id: str, revision: str) -> Iterator[FileRevision]:
@@ -87,28 +92,46 @@ class ObjectStore:
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Upload an object of another store under the same key. Raises FileStoreError, Unavailable."""
         sink = ObjectSink(self, split_key(key)[0], self._settings.serve_gzip_as, 0)
-        sink.upload(key, resource, format, pieces)
+        if key.endswith(".pack"):
+            sink.upload_pack(key, pieces)
+        else:
+            sink.upload(key, resource, format, pieces)
 
     def presence(self) -> Callable[[str, int], bool]:
         """Return a function that returns whether an object with that key and size exists. It raises FileStoreError,
         Unavailable.
         """
         listed: dict[str, set[int]] = {}
+        packs: dict[str, int] = {}
 
         def is_stored(key: str, size_bytes: int) -> bool:
-            split_key(key)
+            part = slice_of(key)
             folder = "/".join(key.split("/", 2)[:2])
             if folder not in listed:
+                listed[folder] = set()
                 # One request lists a thousand objects. Hashes take a tenth of the memory of keys.
-                listed[folder] = {hash(each) for each in self._objects_below(f"{folder}/")}
+                for found, found_bytes in self._objects_below(f"{folder}/"):
+                    listed[folder].add(hash((found, found_bytes)))
+                    if found.endswith(".pack"):
+                        packs[found] = found_bytes
+            if part.length is not None:
+                return part.length == size_bytes and part.offset + size_bytes <= packs.get(part.key, 0)
             return hash((key, size_bytes)) in listed[folder]
 
         return is_stored
 
     def open_local(self, key: str) -> FileIO | None:
         """Return None: objects are not local files."""
-        split_key(key)
+        slice_of(key)
         return None
+
+    async def packed(self, key: str) -> bytes | None:
+        """Return the bytes of a packed file, read by one request. Raises FileStoreError, Unavailable."""
+        part = slice_of(key)
+        if part.length is None:
+            return None
+        with translate_errors(f"The object {key} cannot be read", READ):
+            return bytes(await obstore.get_range_async(self._bucket, part.key, start=part.offset, length=part.length))
 
     async def signed_url(self, key: str, *, seconds: int, method: Literal["GET", "HEAD"] = "GET") -> str | None:
         """Return a URL that the store answers with the headers of the upload, valid for at most 60 seconds.
@@ -127,10 +150,11 @@ class ObjectStore:
 
         Raises FileStoreError if the object does not exist or `start` is beyond its end, Unavailable.
         """
-        split_key(key)
+        part = slice_of(key)
+        start, length = part.part(start, length)
         options: GetOptions = {} if length is None else {"range": (start, start + length)}
         with translate_errors(f"The object {key} cannot be read", READ):
-            for piece in obstore.get(self._bucket, key, options=options).stream(min_chunk_size=_READ_BYTES):
+            for piece in obstore.get(self._bucket, part.key, options=options).stream(min_chunk_size=_READ_BYTES):
                 yield bytes(piece)
 
     def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
@@ -172,7 +196,8 @@ class ObjectStore:
 
         Raises FileStoreError, Unavailable.
         """
-        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", keep_keys)
+        objects = frozenset(slice_of(key).key for key in keep_keys)
+        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", objects)
 
     def _objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the key and the size of all objects with the prefix. Raises FileStoreError, Unavailable."""
@@ -205,6 +230,23 @@ class ObjectStore:
                 split_key(key)
                 with contextlib.suppress(FileNotFoundError):
                     obstore.delete(self._bucket, key)
+
+    def trim(self, pack: str, slices: Sequence[FileSlice]) -> bool:
+        """Replace a pack by one with zeros between the slices. Return whether there were other bytes. A missing pack is
+        ignored. Raises FileStoreError, Unavailable.
+        """
+        with translate_errors(f"The object {pack} cannot be read", READ):
+            try:
+                content = bytearray(obstore.get(self._bucket, pack).bytes())
+            except FileNotFoundError:
+                return False
+        unused = list(gaps(slices, len(content)))
+        if not any(content[start : start + length].strip(b"\0") for start, length in unused):
+            return False
+        for start, length in unused:
+            content[start : start + length] = bytes(length)
+        self.put(pack, bytes(content), PACK_HEADERS)
+        return True
 
     def snapshot_ids(self) -> list[str]:
         """Return the ids of all snapshots with files other than deltas, sorted. Raises FileStoreError, Unavailable."""
@@ -263,8 +305,15 @@ class _BucketSink(ObjectSink):
     that the files of a finished task are in the bucket.
     """
 
-    def __init__(self, store: ObjectStore, settings: FilesSettings, snapshot_id: str, uploads: int) -> None:
-        super().__init__(store, snapshot_id, settings.serve_gzip_as, uploads)
+    def __init__(
+        self,
+        store: ObjectStore,
+        settings: FilesSettings,
+        snapshot_id: str,
+        uploads: int,
+        packing: Packing | None = None,
+    ) -> None:
+        super().__init__(store, snapshot_id, settings.serve_gzip_as, uploads, packing=packing)
         self._settings = settings
         self._snapshot_id = snapshot_id
 

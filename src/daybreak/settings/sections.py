@@ -146,6 +146,12 @@ class SnapshotSettings(Section):
         le=400,
         description="Number of published snapshots to keep. A snapshot with valid links is kept longer.",
     )
+    pack_below: Size = Field(
+        default=0,
+        ge=0,
+        le=65_536,
+        description="Files up to this size share packs of 8 MiB, which saves inodes and requests. 0: no packs.",
+    )
     deltas: bool = Field(
         default=True, description="Make deltas: files with the rows that changed since the last publication."
     )

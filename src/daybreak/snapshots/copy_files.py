@@ -14,8 +14,10 @@ from itertools import islice
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
-from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.domain.snapshot import Snapshot
+from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore
+from daybreak.snapshots.pack_trimming import complete_snapshots
 from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State, Stores
 
@@ -51,10 +53,22 @@ def copy_files(
     copied = Copied()
     is_stored = target.presence()
     files = _distinct(_kept_files(state))
+    packs = _Packs(source, target)
     with ThreadPoolExecutor(max(threads, 1), "copy") as pool:
         while batch := list(islice(files, _FILES_PER_BATCH)):
             present = [is_stored(each.stored.key, each.stored.bytes) for each in batch]
-            results = pool.map(lambda file, is_present: _copy_file(source, target, file, is_present), batch, present)
+            for file, is_present in zip(batch, present, strict=True):
+                if not is_present:
+                    packs.copy(file.stored.key)
+            results = pool.map(
+                lambda file, is_present: (
+                    packs.copied_file(file)
+                    if slice_of(file.stored.key).length is not None
+                    else _copy_file(source, target, file, is_present)
+                ),
+                batch,
+                present,
+            )
             for file, result in zip(batch, results, strict=True):
                 _count(copied, file, result)
             watch(copied)
@@ -65,8 +79,7 @@ def copy_files(
 
 def _kept_files(state: State) -> Iterator[ManifestFile]:
     def read(stores: Stores) -> list[Snapshot]:
-        waiting = [run for run in stores.snapshots.unpublished() if run.state is not SnapshotState.BUILDING]
-        return [*stores.snapshots.served(), *waiting, *stores.deltas.published_with_deltas()]
+        return [*complete_snapshots(stores), *stores.deltas.published_with_deltas()]
 
     for snapshot_id in dict.fromkeys(each.snapshot_id for each in state.read(read)):
         for resource in RESOURCE_NAMES:
@@ -111,6 +124,48 @@ def _copy_file(
     except FileStoreError as error:
         return error
     return True
+
+
+class _Packs:
+    """Copies packs as a whole, each once. Their files are then read back."""
+
+    def __init__(self, source: FileStore, target: FileStore) -> None:
+        self._source, self._target = source, target
+        self._faults: dict[str, FileStoreError | None] = {}
+
+    def copy(self, key: str) -> None:
+        """Copy the pack of a file, if it is in one that was not copied yet."""
+        pack = slice_of(key)
+        if pack.length is None or pack.key in self._faults:
+            return
+        self._faults[pack.key] = None
+        try:
+            if _exists(self._target, pack.key):
+                raise FileStoreError(f"The target has another file {pack.key}. It is not replaced.")
+            self._target.add(pack.key, "", "", self._source.read(pack.key))
+        except StoreFull:
+            raise
+        except FileStoreError as error:
+            self._faults[pack.key] = error
+
+    def copied_file(self, file: ManifestFile) -> bool | FileStoreError:
+        """Return whether the file was copied, False if the target had its pack, or the fault of the file."""
+        stored = file.stored
+        pack = slice_of(stored.key).key
+        fault = self._faults.get(pack)
+        if fault is not None:
+            return fault
+        try:
+            self._target.check(stored.key, stored.bytes, stored.sha256)
+        except FileStoreError as in_target:
+            if pack not in self._faults:
+                return FileStoreError(f"In the target: {in_target.message} It is not replaced.")
+            try:
+                self._source.check(stored.key, stored.bytes, stored.sha256)
+            except FileStoreError as in_source:
+                return FileStoreError(f"{in_source.message} Its pack was copied to the target: {pack}")
+            return FileStoreError(f"In the target: {in_target.message} It was damaged by the copy.")
+        return pack in self._faults
 
 
 def _exists(store: FileStore, key: str) -> bool:

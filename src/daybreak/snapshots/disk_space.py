@@ -25,6 +25,7 @@ RESERVE_BYTES = 64 << 20
 _FILES_PER_INPUT_BYTE = 2.0
 _GROWTH = 1.25
 _BLOCK_BYTES = 512
+_PACKS = 2  # Packs that are not full: of files, and of deltas.
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class SpillFolder:
 @dataclass(frozen=True, slots=True)
 class SpaceRequirement:
     """Bytes that a run needs: for files if it reuses about the same share as the last runs, for files if it reuses
-    none, and for the engine's spill. `new_files` is the number of files that it writes, without deltas.
+    none, and for the engine's spill. `new_files` is the number of files and packs that it creates, without deltas.
     """
 
     files: int
@@ -81,10 +82,11 @@ class SpaceRequirement:
 
 
 def required_space(
-    reports: Iterable[RunReport], input_bytes: int, memory_bytes: int, *, reuses_files: bool
+    reports: Iterable[RunReport], input_bytes: int, memory_bytes: int, *, reuses_files: bool, pack_below: int = 0
 ) -> SpaceRequirement:
     """Estimate the space of the next run from the reports of the last complete runs, newest first, the size of the
-    source and the builder's memory limit. `reuses_files` is whether files of unchanged Leaders are reused.
+    source and the builder's memory limit. `reuses_files` is whether files of unchanged Leaders are reused. `pack_below`
+    is `snapshot.pack_below`.
     """
     known = [report for report in reports if report.bytes]
     all_files = (known[0].bytes or 0) * _GROWTH if known else input_bytes * _FILES_PER_INPUT_BYTE
@@ -93,7 +95,11 @@ def required_space(
     spilled = [report.scratch_bytes for report in known if report.scratch_bytes is not None]
     spill = max(spilled) * _GROWTH if spilled else max(input_bytes - memory_bytes, 0)
     new_files = [(each.files or 0) - (each.files_carried or 0 if reuses_files else 0) for each in known]
-    return SpaceRequirement(int(files), int(all_files), int(spill), max(new_files, default=0))
+    most_files = max(new_files, default=0)
+    if pack_below:
+        # Files outside packs are larger than that.
+        most_files = min(most_files, int(files) // pack_below + _PACKS)
+    return SpaceRequirement(int(files), int(all_files), int(spill), most_files)
 
 
 def check_disk_space(requirement: SpaceRequirement, free: FreeSpace | None, spill: SpillFolder | None) -> bool:

@@ -23,11 +23,14 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import MEMBER_ERASED, LeaderDelta
 from daybreak.domain.erasure import Erasure, ReplacedFiles, member_digest
 from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, RunError, StoreFull
-from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileRevision
+from daybreak.filestore.packs import by_pack
 from daybreak.snapshots.erasure_statements import ErasureStatements
 from daybreak.snapshots.export_step import CODECS
 from daybreak.snapshots.member_files import MEMBER_RESOURCES, MemberFiles
+from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED
@@ -159,7 +162,7 @@ def _found_files(context: RunContext, files: MemberFiles) -> tuple[list[FoundFil
     """Return the files with rows of the Member, and the reasons why others cannot be read, by key."""
     found: list[FoundFiles] = []
     faults: dict[str, str] = {}
-    for snapshot in context.state.read(_kept_snapshots):
+    for snapshot in context.state.read(complete_snapshots):
         by_leader: dict[str, dict[str, ManifestEntry]] = {}
         for resource in MEMBER_RESOURCES:
             for entry, fault in _search(context, files, snapshot, resource.name):
@@ -190,12 +193,6 @@ def _search(
 
 def _entries(context: RunContext, snapshot: Snapshot, resource: str) -> list[ManifestEntry]:
     return context.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, resource)))
-
-
-def _kept_snapshots(stores: Stores) -> list[Snapshot]:
-    """Return the snapshots with complete files, the published one first."""
-    complete = [run for run in stores.snapshots.unpublished() if run.state is not SnapshotState.BUILDING]
-    return [*stores.snapshots.served(), *complete]
 
 
 def _replace_files(
@@ -358,13 +355,14 @@ def _delete_obsolete(context: RunContext, erasure: Erasure, member_id: str, idle
     # A bucket has one object for equal files of several snapshots. Another one may list `communities` of the same
     # content, if another Member took the place of this one.
     in_use = context.state.read(_keys_in_use)
-    context.store.delete([key for key in keys if key not in in_use])
+    context.store.delete([key for key in keys if slice_of(key).length is None and key not in in_use])
+    trim_packs(context.state, context.store, by_pack(keys))
     context.state.truncate_log()
 
 
 def _keys_in_use(stores: Stores) -> set[str]:
     """Return the keys of `communities` that kept snapshots list for accounts with unfinished erasures."""
-    ids = [snapshot.snapshot_id for snapshot in _kept_snapshots(stores)]
+    ids = [snapshot.snapshot_id for snapshot in complete_snapshots(stores)]
     unfinished = [each for each in stores.erasures.list_all() if each.finished_at is None]
     keys: set[str] = set()
     for client_id in {files.client_id for each in unfinished for files in each.replaced}:

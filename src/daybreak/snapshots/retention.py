@@ -19,8 +19,10 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
+from daybreak.filestore.packs import by_pack
 from daybreak.settings import Settings
 from daybreak.snapshots.delta_retention import clean_deltas
+from daybreak.snapshots.pack_trimming import trim_packs
 from daybreak.snapshots.publish import discard_superseded
 from daybreak.state.stores import State, Stores
 
@@ -106,6 +108,8 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     deleted = sorted({*expired_ids, *leftovers})
     reused_keys = state.read(lambda stores: _reused_keys(stores, kept, deleted))
     files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
+    if expired or stored.abandoned:
+        trim_packs(state, store, by_pack(key for keys in reused_keys.values() for key in keys))
     return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
 
 
@@ -142,8 +146,10 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
         each.snapshot_id
         for each in state.read(lambda stores: [*stores.snapshots.served(), *stores.snapshots.unpublished()])
     ]
-    reused_keys = state.read(lambda stores: _reused_keys(stores, kept, [snapshot_id]))
-    return store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset()))
+    reused_keys = state.read(lambda stores: _reused_keys(stores, kept, [snapshot_id])).get(snapshot_id, frozenset())
+    removed = store.remove(snapshot_id, reused_keys)
+    trim_packs(state, store, by_pack(reused_keys))
+    return removed
 
 
 def _read_stored(stores: Stores, in_store: Sequence[str]) -> _Stored:

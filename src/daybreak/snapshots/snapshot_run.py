@@ -164,8 +164,13 @@ class SnapshotRun:
         input_bytes = reading.input_bytes()
         if not reports and not input_bytes:
             _log.warning("disk.unchecked", reason="The size of the source is unknown before the first run.")
+        settings = context.settings.snapshot
         requirement = required_space(
-            reports, input_bytes, context.settings.snapshot.memory_limit, reuses_files=self._previous is not None
+            reports,
+            input_bytes,
+            settings.memory_limit,
+            reuses_files=self._previous is not None,
+            pack_below=settings.pack_below,
         )
         if not check_disk_space(requirement, context.store.free_space(), context.spill):
             _log.warning("disk.narrow", reason="A run that reuses no file would not fit on the disk.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from io import FileIO
+from itertools import chain
 from typing import Literal
 from urllib.parse import quote
 
@@ -19,7 +21,7 @@ from starlette.responses import Response
 
 from daybreak.access.link_usage import LinkRate
 from daybreak.domain.audit import EventOrigin
-from daybreak.domain.errors import FileStoreError, Unavailable
+from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.downloads import OpenedFile, record_download
 from daybreak.settings import Rate
 from daybreak.web.http.digests import DigestGuard
@@ -82,6 +84,9 @@ class FileSender:
             raise
 
     async def _send(self, request: Request, opened: OpenedFile, entity: FileEntity, *, redirect: bool) -> Response:
+        packed = await self._services.files.packed(opened.file.stored.key)
+        if packed is not None:
+            return await self._send_packed(request, opened, entity, packed)
         file = self._services.files.open_local(opened.file.stored.key)
         if file is None:
             return await (self._redirect if redirect else self._send_from_store)(request, opened, entity)
@@ -101,6 +106,16 @@ class FileSender:
             await self._record(request, opened, answer.length)
             # From here on, the response owns the file and its transfer slot.
             return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
+
+    async def _send_packed(self, request: Request, opened: OpenedFile, entity: FileEntity, content: bytes) -> Response:
+        """Send a packed file. It is small, so it is read as a whole and its digest is compared each time."""
+        stored = opened.file.stored
+        if hashlib.sha256(content).hexdigest() != stored.sha256:
+            raise FileDamaged(f"The file {stored.key} does not match its digest.")
+        answer = file_answer(entity, _merged_headers(request), method=request.method)
+        parts = ((each.prefix, content[each.start : each.start + each.length]) for each in answer.segments)
+        await self._record(request, opened, answer.length)
+        return Response(b"".join(chain.from_iterable(parts)), answer.status, answer.headers)
 
     async def _redirect(self, request: Request, opened: OpenedFile, entity: FileEntity) -> Response:
         method: Literal["GET", "HEAD"] = "HEAD" if request.method == "HEAD" else "GET"

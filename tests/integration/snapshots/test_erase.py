@@ -27,8 +27,10 @@ from daybreak.domain.events import Delivery, EventType, new_event
 from daybreak.domain.run_report import Finding, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.file_store import FileStore
+from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.packs import Packing
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.disk_space import SpillFolder
@@ -47,6 +49,7 @@ from tests.parts.s3 import S3Bucket
 from tests.small_platform import context_in, fail_runs, now
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
+PACKINGS = [Packing(), Packing(file_bytes=65_536, pack_bytes=100_000)]
 ROWS_OF_MEMBER = {"members", "member_state_changes", "member_term_accepts", "custom_member_data", "member_communities"}
 
 
@@ -149,8 +152,12 @@ def test_erased_files_equal_those_of_a_platform_without_the_member(
         assert mine.fingerprint != untouched[client_id, resource].fingerprint
 
 
-def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, folder: Path) -> None:
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, folder: Path, packing: Packing) -> None:
     """Published, retired and held snapshots, with reused files, and the leftovers of killed processes."""
+    context = replace(context, store=LocalDisk(folder / "files", packing))
+    if packing.file_bytes:
+        run_manually(context, as_of=AS_OF, full=True)
     second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
     assert second.report.files_carried
     run_day(context, now().date() + timedelta(days=2))
@@ -158,11 +165,13 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     leftover.parent.mkdir(exist_ok=True)
     leftover.write_bytes(b"+19995550123")
     delete_person(folder / "platform", person)
-    assert len([path for path in traces_in(folder) if "snapshots" in path]) > 3 * len(FORMATS)
+    found = [path for path in traces_in(folder) if "snapshots" in path]
+    assert len(found) > 3 * len(FORMATS)
+    assert any(path.endswith(".pack") for path in found) == bool(packing.file_bytes)
     erase(context, person)
     assert traces_in(folder) == []
     runs = context.state.read(lambda stores: stores.snapshots.recent())
-    assert [run.state for run in runs] == [SnapshotState.COMPLETE, SnapshotState.PUBLISHED, SnapshotState.RETIRED]
+    assert [run.state for run in runs][:3] == [SnapshotState.COMPLETE, SnapshotState.PUBLISHED, SnapshotState.RETIRED]
     for run in runs:
         assert verify_snapshot(context.state, context.store, run.snapshot_id).damaged == ()
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
@@ -177,15 +186,17 @@ def test_snapshot_before_many_failed_runs_is_searched(context: RunContext, perso
     assert complete.snapshot_id in found
 
 
+@pytest.mark.parametrize("packing", PACKINGS)
 def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
     s3_bucket: S3Bucket, postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str], packing: Packing,
 ) -> None:  # fmt: skip
     """The deltas of a new Member contain all its values, also those for Delta Sharing."""
     for name, value in s3_bucket.environment().items():
         monkeypatch.setenv(name, value)
     migrate(postgresql_url)
-    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
+    store = ObjectStore(settings, packing=packing)
     person = make_person(tmp_path / "later")
     shutil.copytree(tmp_path / "later", tmp_path / "platform")
     delete_person(tmp_path / "platform", person)
@@ -198,6 +209,8 @@ def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
         download_all(s3_bucket, postgresql_url, tmp_path / "before")
         found = traces_in(tmp_path / "before" / "deltas")
         names = [f"members.delta.{end}" for end in ("csv.gz", "json.gz", "parquet")]
+        if packing.file_bytes:
+            names = [".pack"]
         assert [name for name in names if any(path.endswith(name) for path in found)] == names
         shutil.rmtree(tmp_path / "before")
 

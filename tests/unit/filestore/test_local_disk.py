@@ -39,7 +39,9 @@ def all_files(folder: Path) -> list[str]:
 
 def path_of(disk: LocalDisk, key: str) -> Path:
     """Return the path of a stored file."""
-    with disk.open_local(key) as octets:
+    opened = disk.open_local(key)
+    assert opened is not None
+    with opened as octets:
         return Path(octets.name)
 
 
@@ -64,8 +66,7 @@ def test_committed_file_is_read_back(disk: LocalDisk) -> None:
         disk.open_local(written.key)
     sink.commit()
     disk.check(written.key, 6, written.sha256)
-    with disk.open_local(written.key) as octets:
-        assert octets.read() == b"onetwo"
+    assert path_of(disk, written.key).read_bytes() == b"onetwo"
     assert b"".join(disk.read(written.key)) == b"onetwo"
 
 

@@ -194,7 +194,9 @@ def test_file_with_missing_rows_is_damaged(publish: Publish) -> None:
 def test_file_that_ends_too_early_cannot_be_read(publish: Publish) -> None:
     published = publish(member_state_changes=[_change(f"{n}", "live", "2026-03-01T00:00:00Z") for n in range(5000)])
     entry = published.entries["member_state_changes"]
-    with published.store.open_local(entry.formats["csv"].key) as opened:
+    opened = published.store.open_local(entry.formats["csv"].key)
+    assert opened is not None
+    with opened:
         path = Path(str(opened.name))
     with path.open("r+b") as file:
         file.truncate(2000)

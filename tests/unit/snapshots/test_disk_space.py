@@ -89,6 +89,7 @@ def test_spill_on_the_same_disk_is_included() -> None:
 def test_files_need_inodes() -> None:
     report = RunReport(bytes=8 * MB, files=900, files_carried=700)
     assert required_space([report], 0, 0, reuses_files=True).new_files == 200
+    assert required_space([report], 0, 0, reuses_files=True, pack_below=65_536).new_files == 10 * MB // 65_536 + 2
     requirement = required_space([report, structs.replace(report, files_carried=0)], 0, 0, reuses_files=True)
     assert requirement.new_files == required_space([report], 0, 0, reuses_files=False).new_files == 900
     assert check_disk_space(requirement, FreeSpace(200 * MB, 900), None)

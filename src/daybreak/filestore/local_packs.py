@@ -1,0 +1,102 @@
+"""Packs on a local disk: appending small files, and erasing those that are no longer in use."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from daybreak.filestore.file_keys import slice_key
+from daybreak.filestore.file_store import FileSlice, WrittenFile
+from daybreak.filestore.packs import gaps, new_pack
+
+# Data of the hole is freed; the file keeps its size (fallocate(2)).
+_PUNCH_HOLE = 0x01 | 0x02
+
+
+class PackWriter:
+    """Appends files to packs of at most `pack_bytes`, one open pack for each folder. `create` opens the new file of a
+    pack. Safe to use from several threads. Every method raises OSError.
+    """
+
+    def __init__(self, pack_bytes: int, create: Callable[[str], int]) -> None:
+        self._pack_bytes = pack_bytes
+        self._create = create
+        self._lock = threading.Lock()
+        self._open: dict[str, _OpenPack] = {}
+
+    def append(self, folder: str, content: bytes) -> WrittenFile:
+        """Write a file to the pack of a folder that is not full."""
+        digest = hashlib.sha256(content).hexdigest()
+        with self._lock:
+            pack = self._open.get(folder)
+            if pack is None or pack.bytes + len(content) > self._pack_bytes:
+                if pack is not None:
+                    os.close(self._open.pop(folder).handle)
+                key = new_pack(folder)
+                pack = self._open[folder] = _OpenPack(key, self._create(key))
+            key = slice_key(pack.key, pack.bytes, len(content))
+            # A file that fails is overwritten by the next one.
+            pack.bytes += _write_all_at(pack.handle, content, pack.bytes)
+        return WrittenFile(key, len(content), digest)
+
+    def close(self) -> None:
+        """Close all packs. Files that follow are written to new ones."""
+        with self._lock:
+            while self._open:
+                os.close(self._open.popitem()[1].handle)
+
+
+@dataclass(slots=True)
+class _OpenPack:
+    """A pack that grows."""
+
+    key: str
+    handle: int
+    bytes: int = 0
+
+
+def _write_all_at(handle: int, content: bytes, offset: int) -> int:
+    """Write a whole file. After a short write, the next write raises the cause, such as a full disk."""
+    written = 0
+    while written < len(content):
+        written += os.pwrite(handle, memoryview(content)[written:], offset + written)
+    return written
+
+
+def erase_unused(path: str, slices: Sequence[FileSlice]) -> bool:
+    """Replace the bytes of a pack that are in none of the slices by holes, durably. Return whether there were any.
+
+    Raises OSError.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        unused = [
+            (start, length)
+            for start, length in gaps(slices, os.fstat(handle).st_size)
+            if os.pread(handle, length, start).strip(b"\0")
+        ]
+        for start, length in unused:
+            # The bytes of a file system without holes are overwritten.
+            if _fallocate()(handle, _PUNCH_HOLE, start, length):
+                _write_all_at(handle, bytes(length), start)
+        if unused:
+            os.fsync(handle)
+        return bool(unused)
+    finally:
+        os.close(handle)
+
+
+@cache
+def _fallocate() -> Callable[[int, int, int, int], int]:
+    """Return fallocate of the C library, or a function that fails on systems without it."""
+    try:
+        function = ctypes.CDLL(None).fallocate
+    except AttributeError:
+        return lambda *_: -1
+    function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    return function

@@ -1,0 +1,78 @@
+"""Packs: stored objects that contain many small files.
+
+A run appends files up to `snapshot.pack_below` to packs. The key of such a file is a slice: the key of the pack, the
+offset and the length. Unchanged files keep their slice in later snapshots, so a pack is kept while any snapshot refers
+to it. `FileStore.trim` replaces the bytes of files that are no longer in use by zeros.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import msgspec
+
+from daybreak.filestore.file_keys import slice_of
+from daybreak.filestore.file_store import FileSlice
+
+PACK_BYTES = 8 << 20
+"""One request uploads a pack of this size, and trimming holds one in memory."""
+
+
+class Packing(msgspec.Struct, frozen=True):
+    """Maximum size of packed files, 0 for no packs, and of packs, in bytes."""
+
+    file_bytes: int = 0
+    pack_bytes: int = PACK_BYTES
+
+
+def pack_folder(key: str) -> str:
+    """Return the folder of the packs for the file or pack of this key: one for a snapshot, and one for its deltas."""
+    return f"{'/'.join(key.split('/', 2)[:2])}/packs/"
+
+
+def new_pack(folder: str) -> str:
+    """Return the key of a new pack in a folder."""
+    return f"{folder}{uuid.uuid4().hex}.pack"
+
+
+def small_content(
+    pieces: Iterable[bytes | memoryview], maximum_bytes: int
+) -> tuple[bytes, Iterable[bytes | memoryview]]:
+    """Return the content of a file if it is small enough for a pack, and no pieces. Otherwise, and for an empty file,
+    return nothing and all pieces.
+    """
+    if not maximum_bytes:
+        return b"", pieces
+    remaining = iter(pieces)
+    read: list[bytes] = []
+    size = 0
+    for piece in remaining:
+        size += memoryview(piece).nbytes
+        if size > maximum_bytes:
+            return b"", chain(read, (piece,), remaining)
+        # The memory of a view may change when the next piece is requested.
+        read.append(bytes(piece))
+    return b"".join(read), ()
+
+
+def by_pack(keys: Iterable[str]) -> dict[str, list[FileSlice]]:
+    """Return the slices among the keys, by the key of their pack. Raises FileStoreError."""
+    found: dict[str, list[FileSlice]] = {}
+    for key in keys:
+        part = slice_of(key)
+        if part.length is not None:
+            found.setdefault(part.key, []).append(part)
+    return found
+
+
+def gaps(slices: Sequence[FileSlice], end: int) -> Iterator[tuple[int, int]]:
+    """Yield offset and length of the ranges of a pack of `end` bytes that are in none of the slices."""
+    position = 0
+    for each in sorted(slices, key=lambda each: each.offset):
+        if position < min(each.offset, end):
+            yield position, min(each.offset, end) - position
+        position = max(position, each.offset + (each.length or 0))
+    if position < end:
+        yield position, end - position

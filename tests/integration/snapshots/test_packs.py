@@ -1,0 +1,212 @@
+"""Runs whose small files share packs, on a local disk and in a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from daybreak.domain.snapshot import Snapshot
+from daybreak.filestore.file_keys import slice_of
+from daybreak.filestore.file_store import FileSlice, FileStore
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.packs import Packing
+from daybreak.settings import FilesSettings
+from daybreak.snapshots.copy_files import copy_files
+from daybreak.snapshots.retention import clean, forget
+from daybreak.snapshots.run import run_manually
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.verify import manifest_files, verify_snapshot
+from tests.configured import configured
+from tests.parts.s3 import S3Bucket
+from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
+
+LEADERS = 24
+PACKING = Packing(file_bytes=400, pack_bytes=4_000)
+SETTINGS = configured(snapshot={"formats": ("csv",), "keep": 1})
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def store(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
+    if request.param == "folder":
+        return LocalDisk(folder / "files", PACKING)
+    bucket: S3Bucket = request.getfixturevalue("s3_bucket")
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    settings = FilesSettings(url=bucket.url, endpoint=bucket.server.endpoint, path_style=True)
+    return ObjectStore(settings, packing=PACKING)
+
+
+@pytest.fixture
+def clock() -> list[datetime]:
+    return [datetime(2026, 11, 20, 4, tzinfo=UTC)]
+
+
+@pytest.fixture
+def context(folder: Path, store: FileStore, clock: list[datetime]) -> Iterator[RunContext]:
+    found = context_in(folder, store=store, settings=SETTINGS, clock=lambda: clock[0])
+    yield found
+    found.state.close()
+
+
+def publish(context: RunContext, folder: Path, *changed: int, leaders: int = LEADERS, mark: str = "b") -> Snapshot:
+    """Publish a platform in which the rows of some Leaders are changed. The first Leader has many rows."""
+    ids = leader_ids(leaders)
+    platform = platform_of(leaders)
+    other = platform_of(leaders, mark=mark)
+    platform |= {ids[number]: other[ids[number]] for number in changed}
+    platform[ids[0]]["members"] = [f"row {number:x} of {number * 7919:x}" for number in range(500)]
+    write_platform(folder / "platform.json", platform)
+    return run_manually(context)
+
+
+def keys_of(context: RunContext, snapshot: Snapshot, resource: str = "members") -> dict[str, str]:
+    files = manifest_files(context.state, snapshot.snapshot_id, resource)
+    return {file.client_id: file.stored.key for file in files}
+
+
+def is_intact(context: RunContext, snapshot: Snapshot, store: FileStore | None = None) -> bool:
+    return verify_snapshot(context.state, store or context.store, snapshot.snapshot_id).damaged == ()
+
+
+def test_retention_removes_unused_bytes(context: RunContext, folder: Path, clock: list[datetime]) -> None:
+    first = publish(context, folder)
+    old = keys_of(context, first)
+    large, *small = (slice_of(old[leader]).length for leader in leader_ids(LEADERS)[:-1])
+    assert large is None
+    assert None not in small
+    assert len({slice_of(key).key for key in old.values()}) > 2
+    clock[0] += timedelta(days=1)
+    second = publish(context, folder, 3)
+    new = keys_of(context, second)
+    assert second.report.files_carried
+    packed = [leader for leader in new if leader and slice_of(new[leader]).length]
+    assert [leader for leader in packed if new[leader] != old[leader]] == [leader_ids(LEADERS)[3]]
+    assert is_intact(context, first)
+    clock[0] += timedelta(hours=1)
+    cleaned = clean(context.state, context.store, SETTINGS, clock[0])
+    assert cleaned.retired == (first.snapshot_id,)
+    assert is_intact(context, second)
+    assert not b"".join(context.store.read(old[leader_ids(LEADERS)[3]])).strip(b"\0")
+    clock[0] += timedelta(days=1)
+    third = publish(context, folder, *range(LEADERS), mark="third")
+    clock[0] += timedelta(hours=1)
+    clean(context.state, context.store, SETTINGS, clock[0])
+    assert is_intact(context, third)
+    is_stored = context.store.presence()
+    assert not any(is_stored(key, slice_of(key).length or 0) for key in (*old.values(), *new.values()))
+
+
+def test_upload_of_another_process_is_trimmed_again(
+    context: RunContext, folder: Path, clock: list[datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process uploads the pack that it read before."""
+    first = publish(context, folder)
+    old = keys_of(context, first)
+    clock[0] += timedelta(days=1)
+    second = publish(context, folder, 3, 4)
+    trim = context.store.trim
+    calls: list[str] = []
+
+    def trim_twice(pack: str, slices: list[FileSlice]) -> bool:
+        content = b"".join(context.store.read(pack))
+        changed = trim(pack, slices)
+        if changed and isinstance(context.store, ObjectStore) and not calls:
+            calls.append(pack)
+            context.store.put(pack, content, {})
+        return changed
+
+    monkeypatch.setattr(context.store, "trim", trim_twice)
+    forget(context.state, context.store, first.snapshot_id, "unwanted", clock[0])
+    assert is_intact(context, second)
+    for number in (3, 4):
+        assert not b"".join(context.store.read(old[leader_ids(LEADERS)[number]])).strip(b"\0")
+
+
+def test_packs_are_copied_once(context: RunContext, folder: Path, tmp_path: Path) -> None:
+    snapshot = publish(context, folder)
+    changed = publish(context, folder, 5)
+    target = LocalDisk(tmp_path / "target")
+    copied = copy_files(context.state, context.store, target, 2, lambda _: None)
+    assert copied.faults == []
+    assert is_intact(context, snapshot, target)
+    assert is_intact(context, changed, target)
+    again = copy_files(context.state, context.store, target, 2, lambda _: None)
+    assert (again.files, again.present, again.faults) == (0, copied.files, [])
+
+
+def test_damage_of_one_packed_file_is_named(folder: Path, tmp_path: Path) -> None:
+    """The next run writes the files of the Leader again; a copy has all others."""
+    context = context_in(folder, store=LocalDisk(folder / "files", PACKING), settings=SETTINGS)
+    try:
+        snapshot = publish(context, folder)
+        key = keys_of(context, snapshot)[leader_ids(LEADERS)[5]]
+        part = slice_of(key)
+        with (folder / "files" / part.key).open("r+b") as file:
+            file.seek(part.offset + 20)
+            file.write(b"damage")
+        (damaged,) = verify_snapshot(context.state, context.store, snapshot.snapshot_id).damaged
+        assert damaged.file.stored.key == key
+        target = LocalDisk(tmp_path / "target")
+        copied = copy_files(context.state, context.store, target, 2, lambda _: None)
+        (fault,) = copied.faults
+        assert key in fault
+        assert "copied to the target" in fault
+        (in_target,) = verify_snapshot(context.state, target, snapshot.snapshot_id).damaged
+        assert in_target.file.stored.key == key
+    finally:
+        context.state.close()
+
+
+def test_lost_pack_is_written_again(folder: Path) -> None:
+    context = context_in(folder, store=LocalDisk(folder / "files", PACKING), settings=SETTINGS)
+    try:
+        snapshot = publish(context, folder)
+        lost = slice_of(keys_of(context, snapshot)[leader_ids(LEADERS)[5]]).key
+        (folder / "files" / lost).unlink()
+        second = publish(context, folder)
+        assert second.report.files_carried
+        assert is_intact(context, second)
+        assert not any(slice_of(key).key == lost for key in keys_of(context, second).values())
+    finally:
+        context.state.close()
+
+
+def test_files_stay_when_packs_are_turned_on_and_off(folder: Path) -> None:
+    plain = context_in(folder, settings=SETTINGS)
+    packed = replace(plain, store=LocalDisk(folder / "files", PACKING))
+    try:
+        first = publish(plain, folder)
+        second = publish(packed, folder, 3)
+        third = publish(plain, folder, 3, 4)
+        assert second.report.files_carried
+        assert third.report.files_carried
+        for snapshot in (first, second, third):
+            assert is_intact(plain, snapshot)
+    finally:
+        plain.state.close()
+
+
+def test_two_thousand_leaders_need_few_packs(folder: Path) -> None:
+    packing = Packing(file_bytes=65_536, pack_bytes=100_000)
+    context = context_in(folder, store=LocalDisk(folder / "files", packing), settings=SETTINGS)
+    try:
+        snapshot = publish(context, folder, leaders=2_100)
+        files = [path for path in (folder / "files").rglob("*") if path.is_file()]
+        verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
+        assert verified.damaged == ()
+        assert verified.files > 2_099 * 8
+        packs = [path for path in files if path.suffix == ".pack"]
+        assert verified.bytes / 100_000 <= len(packs) < verified.bytes / 100_000 * 1.1 + 2
+        assert max(path.stat().st_size for path in packs) <= 100_000
+        changed = publish(context, folder, *range(1, 22), leaders=2_100)
+        assert changed.report.files_carried is not None
+        assert changed.report.files_carried > 2_070 * 8
+        forget(context.state, context.store, snapshot.snapshot_id, "unwanted", now())
+        assert is_intact(context, changed)
+    finally:
+        context.state.close()

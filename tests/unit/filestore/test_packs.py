@@ -1,0 +1,130 @@
+"""Packs on a local disk: writing, reading, reuse, trimming and deletion."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+
+from daybreak.domain.errors import FileDamaged, FileStoreError
+from daybreak.filestore.file_keys import slice_of
+from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.packs import Packing, by_pack
+
+LIMIT = 1000
+CLIENT_IDS = [str(uuid.UUID(int=number, version=4)) for number in range(1, 41)]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> LocalDisk:
+    return LocalDisk(tmp_path / "files", Packing(LIMIT, 4096))
+
+
+def content_of(number: int, size_bytes: int = 300) -> bytes:
+    return f"row of {number} ".encode().ljust(size_bytes, b"x")
+
+
+def written_snapshot(disk: LocalDisk, snapshot_id: str) -> list[WrittenFile]:
+    sink = disk.stage(snapshot_id)
+    files = [
+        sink.write(each, "members", "csv", [content_of(number)[:100], memoryview(content_of(number))[100:]])
+        for number, each in enumerate(CLIENT_IDS)
+    ]
+    sink.commit()
+    return files
+
+
+def stored(disk_root: Path) -> list[Path]:
+    return sorted(each for each in disk_root.rglob("*") if each.is_file())
+
+
+@pytest.mark.parametrize("size_bytes", [LIMIT - 1, LIMIT, LIMIT + 1])
+def test_files_up_to_the_limit_are_packed(disk: LocalDisk, size_bytes: int) -> None:
+    sink = disk.stage(str(uuid.uuid4()))
+    file = sink.write(CLIENT_IDS[0], "members", "csv", [bytes(500), bytes(size_bytes - 500)])
+    sink.commit()
+    assert (slice_of(file.key).length is not None) == (size_bytes <= LIMIT)
+    disk.check(file.key, size_bytes, file.sha256)
+    assert b"".join(disk.read(file.key)) == bytes(size_bytes)
+
+
+def test_small_files_share_packs_and_deltas_have_others(disk: LocalDisk, tmp_path: Path) -> None:
+    snapshot_id = str(uuid.uuid4())
+    sink = disk.stage(snapshot_id)
+    files = [sink.write(each, "members", "csv", [content_of(n)]) for n, each in enumerate(CLIENT_IDS)]
+    delta = sink.write(CLIENT_IDS[0], "members", "delta_csv", [b"delta"])
+    sink.commit()
+    # 13 files of 300 bytes fit in 4096.
+    assert len(stored(tmp_path / "files")) == 4 + 1
+    assert delta.key.startswith(f"deltas/{snapshot_id}/packs/")
+    is_stored = disk.presence()
+    for number, file in enumerate(files):
+        disk.check(file.key, file.bytes, file.sha256)
+        assert asyncio.run(disk.packed(file.key)) == content_of(number)
+        assert b"".join(disk.read(file.key, 7, 5)) == content_of(number)[7:12]
+        assert b"".join(disk.read(file.key, 290, 500)) == content_of(number)[290:]
+        assert is_stored(file.key, file.bytes)
+        assert not is_stored(file.key, file.bytes + 1)
+    assert disk.remove(snapshot_id, frozenset()) == 4
+    assert b"".join(disk.read(delta.key)) == b"delta"
+    assert disk.remove_deltas(snapshot_id) == 1
+    assert stored(tmp_path / "files") == []
+
+
+def test_discarded_run_leaves_no_pack(disk: LocalDisk, tmp_path: Path) -> None:
+    sink = disk.stage(str(uuid.uuid4()))
+    sink.write(CLIENT_IDS[0], "members", "csv", [b"row"])
+    sink.discard()
+    assert stored(tmp_path / "files") == []
+
+
+def test_reused_file_keeps_its_pack(disk: LocalDisk) -> None:
+    old = str(uuid.uuid4())
+    files = written_snapshot(disk, old)
+    sink = disk.stage(str(uuid.uuid4()))
+    assert sink.reuse(files[3].key, files[3].bytes) == files[3].key
+    with pytest.raises(FileDamaged):
+        sink.reuse(files[3].key, files[3].bytes + 1)
+    sink.commit()
+    # Three of four packs have no file in use.
+    assert disk.remove(old, frozenset({files[3].key})) == 3
+    disk.check(files[3].key, files[3].bytes, files[3].sha256)
+
+
+def test_trimmed_pack_has_only_the_files_in_use(disk: LocalDisk, tmp_path: Path) -> None:
+    old = str(uuid.uuid4())
+    files = written_snapshot(disk, old)
+    kept = {files[0].key, files[5].key, files[12].key}
+    disk.remove(old, frozenset(kept))
+    ((pack, slices),) = by_pack(kept).items()
+    disk.trim(pack, slices)
+    content = b"".join(each.read_bytes() for each in stored(tmp_path / "files"))
+    for number in range(len(files)):
+        assert (content_of(number)[:10] in content) == (number in (0, 5, 12))
+    for number in (0, 5, 12):
+        disk.check(files[number].key, files[number].bytes, files[number].sha256)
+    before = (tmp_path / "files" / pack).stat().st_ino
+    disk.trim(pack, slices)
+    assert (tmp_path / "files" / pack).stat().st_ino == before
+    disk.trim(pack.replace(".pack", "0.pack"), slices)  # missing
+
+
+def test_damaged_or_short_pack_is_detected(disk: LocalDisk, tmp_path: Path) -> None:
+    files = written_snapshot(disk, str(uuid.uuid4()))
+    path = tmp_path / "files" / slice_of(files[1].key).key
+    os.truncate(path, 450)
+    disk.check(files[0].key, files[0].bytes, files[0].sha256)
+    with pytest.raises(FileDamaged):
+        disk.check(files[1].key, files[1].bytes, files[1].sha256)
+    assert not disk.presence()(files[1].key, files[1].bytes)
+
+
+@pytest.mark.parametrize("place", ["@", "@1", "@-1+5", "@1+0", "@01+5", "@1+5@1+5", "@1+5/../x"])
+def test_invalid_slice_is_refused(disk: LocalDisk, place: str) -> None:
+    key = f"snapshots/{uuid.uuid4()}/packs/a.pack{place}"
+    with pytest.raises(FileStoreError):
+        b"".join(disk.read(key))
