@@ -6,21 +6,20 @@ import asyncio
 import re
 
 from daybreak.access.authorization import require_in_context
+from daybreak.access.services import Services
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound
 from daybreak.domain.identity import Caller, Principal
-from daybreak.downloads import DownloadServices, record_download
-from daybreak.filestore.file_store import FileStore
+from daybreak.downloads import record_download
 from daybreak.proof.statement_pack import SignedStatement
 from daybreak.snapshots.signed_statements import read_stored, statement_key
-from daybreak.state.stores import State, Stores
+from daybreak.state.stores import Stores
 
 _EDITION = re.compile(r"([1-9][0-9]{0,17})\.([1-9][0-9]{0,17})")
 
 
 async def account_statement(
-    services: DownloadServices,
-    files: FileStore,
+    services: Services,
     principal: Principal,
     client_id: str,
     caller: Caller,
@@ -35,7 +34,7 @@ async def account_statement(
     origin = EventOrigin.of(principal, services.clock(), caller)
     try:
         await require_in_context(services.state, principal, "download", client_id)
-        found = await _requested(services.state, files, client_id, edition)
+        found = await _requested(services, client_id, edition)
     except (Forbidden, NotFound) as refusal:
         await record_download(services, origin, "statement.fetched", refusal.code, {"file": name})
         raise
@@ -44,7 +43,7 @@ async def account_statement(
 
 
 async def stored_statement(
-    state: State, files: FileStore, client_id: str, version: int | None = None, revision: int | None = None
+    services: Services, client_id: str, version: int | None = None, revision: int | None = None
 ) -> SignedStatement | None:
     """Return the statement of an account, None if it is not stored. The latest revision of the published version by
     default. Raises FileStoreError, Unavailable.
@@ -54,18 +53,18 @@ async def stored_statement(
         signed = stores.signatures.of_publication(version)
         return None if signed is None else statement_key(stores, signed, client_id, revision)
 
-    key = await state.aread(read)
-    return None if key is None else await asyncio.to_thread(read_stored, files, key, client_id)
+    key = await services.state.aread(read)
+    return None if key is None else await asyncio.to_thread(read_stored, services.files, key, client_id)
 
 
-async def _requested(state: State, files: FileStore, client_id: str, edition: str | None) -> SignedStatement:
+async def _requested(services: Services, client_id: str, edition: str | None) -> SignedStatement:
     version = revision = None
     if edition is not None:
         parts = _EDITION.fullmatch(edition)
         if parts is None:
             raise NotFound("Unknown statement. Use a version and a revision, such as 48.1.json.", code="no_statement")
         version, revision = int(parts[1]), int(parts[2])
-    found = await stored_statement(state, files, client_id, version, revision)
+    found = await stored_statement(services, client_id, version, revision)
     if found is None:
         detail = "The current files have no signed statement." if edition is None else "This statement is not kept."
         raise NotFound(detail, code="no_statement")

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from daybreak.access.services import Services
 from daybreak.catalogue.formats import FORMATS, delta_format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
 from daybreak.credentials.s3_keys import AccessKey, session_key
@@ -25,8 +26,7 @@ from daybreak.domain.delta import Chain, Publication
 from daybreak.domain.errors import FileStoreError, NotFound
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, StoredFormat
-from daybreak.downloads import DownloadServices, NamedFile
-from daybreak.filestore.file_store import FileStore
+from daybreak.downloads import NamedFile
 from daybreak.iceberg.metadata import ICEBERG_FOLDER, Table
 from daybreak.iceberg.tables import read_table
 from daybreak.snapshots.signed_statements import read_stored, statement_key
@@ -100,7 +100,7 @@ class Bucket:
 
 
 async def issue_session_key(
-    services: DownloadServices, principal: Principal, lifetime: timedelta = SESSION_LIFETIME
+    services: Services, principal: Principal, lifetime: timedelta = SESSION_LIFETIME
 ) -> AccessKey:
     """Return a key for the S3 endpoint that pins `latest/` to the current version until it expires.
 
@@ -122,9 +122,8 @@ async def issue_session_key(
 class AttachedFiles:
     """The objects of all accounts. One per worker."""
 
-    def __init__(self, services: DownloadServices, files: FileStore) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
-        self._files = files
         # Size and digest of statements and signatures, by pack and account. A stored pack never changes.
         self._statements: dict[tuple[str, str], tuple[tuple[int, str], tuple[int, str]]] = {}
 
@@ -148,7 +147,7 @@ class AttachedFiles:
 
     async def statement(self, bucket: Bucket, source: StatementObject) -> bytes:
         """Return the bytes of a statement or signature. Raises NotFound, FileStoreError, Unavailable."""
-        found = await asyncio.to_thread(read_stored, self._files, source.pack, bucket.client_id)
+        found = await asyncio.to_thread(read_stored, self._services.files, source.pack, bucket.client_id)
         if found is None:
             raise NotFound("The specified key does not exist.")
         return found.signature if source.is_signature else found.content
@@ -159,7 +158,7 @@ class AttachedFiles:
         cached = self._statements.get((pack, view.bucket.client_id))
         if cached is None:
             try:
-                signed = await asyncio.to_thread(read_stored, self._files, pack, view.bucket.client_id)
+                signed = await asyncio.to_thread(read_stored, self._services.files, pack, view.bucket.client_id)
             except FileStoreError:
                 # A lost statement must not hide the files. Runs and the daily check report it.
                 return []

@@ -18,7 +18,7 @@ from daybreak.settings import Settings
 
 if TYPE_CHECKING:
     from daybreak.access.directory.sync import DirectorySync
-    from daybreak.access.services import AccessServices
+    from daybreak.access.services import Services
     from daybreak.credentials.keyring import Keyring, KeyringFile
     from daybreak.domain.run_report import RunProgress
     from daybreak.events.context import DeliveryContext
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from daybreak.state.database import Database
     from daybreak.state.nodes import Node
     from daybreak.state.stores import State, Stores
-    from daybreak.web.services import Services
 
 
 def now_utc() -> datetime:
@@ -185,23 +184,6 @@ def delivery_context(settings: Settings, stop: threading.Event) -> "DeliveryCont
     )
 
 
-def access_services(settings: Settings, state: "Database", keyring: "KeyringFile") -> "AccessServices":
-    """Return the services for logins, sessions, second factors and API tokens."""
-    from daybreak.access.services import AccessServices
-    from daybreak.credentials.passwords import PasswordHashing
-    from daybreak.web.metrics import QUEUE_LENGTH
-
-    return AccessServices(
-        settings=settings,
-        state=state,
-        keyring=keyring,
-        hashing=PasswordHashing(observe=QUEUE_LENGTH.labels("password_hashes").set),
-        clock=now_utc,
-        random=os.urandom,
-        provider=open_provider(settings),
-    )
-
-
 def open_provider(settings: Settings) -> "Provider | None":
     """Return the provider of single sign-on, None if it is not configured. Raises OperatorError for its secret."""
     if not settings.oidc.enabled:
@@ -221,35 +203,30 @@ class WebProcess:
 
     async def aclose(self) -> None:
         """Write pending audit events and close the state database."""
-        self.services.access.hashing.close()
-        await self.services.downloads.audit_buffer.aclose()
+        self.services.hashing.close()
+        await self.services.audit_buffer.aclose()
         await self.state.aclose()
 
 
 def build(settings: Settings) -> WebProcess:
     """Build the services of one web process. Raises OperatorError that names the setting and the fix."""
     from daybreak.access.link_usage import AuditBuffer, LinkRate
-    from daybreak.downloads import DownloadServices
-    from daybreak.web.services import Services
+    from daybreak.access.services import Services
+    from daybreak.credentials.passwords import PasswordHashing
+    from daybreak.web.metrics import QUEUE_LENGTH
 
-    state, keyring, files = open_state(settings), open_keyring(settings), open_files(settings)
+    state = open_state(settings)
     services = Services(
         settings=settings,
         state=state,
-        files=files,
-        keyring=keyring,
+        files=open_files(settings),
+        keyring=open_keyring(settings),
+        hashing=PasswordHashing(observe=QUEUE_LENGTH.labels("password_hashes").set),
+        audit_buffer=AuditBuffer(state),
+        link_rate=LinkRate(state, settings.access.link_rate, now_utc),
         clock=now_utc,
         random=os.urandom,
-        access=access_services(settings, state, keyring),
-        downloads=DownloadServices(
-            settings=settings,
-            state=state,
-            keyring=keyring,
-            audit_buffer=AuditBuffer(state),
-            link_rate=LinkRate(state, settings.access.link_rate, now_utc),
-            clock=now_utc,
-            random=os.urandom,
-        ),
+        provider=open_provider(settings),
     )
     return WebProcess(settings, state, services)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daybreak.access.authorization import require_in_context
+from daybreak.access.services import Services
 from daybreak.domain.delta import (
     ACCOUNT_ADDED,
     COLUMNS_CHANGED,
@@ -20,7 +21,7 @@ from daybreak.domain.delta import (
 from daybreak.domain.errors import ChainClosed
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import Freshness
-from daybreak.downloads import DownloadServices, not_ready
+from daybreak.downloads import not_ready
 from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
 
@@ -45,9 +46,7 @@ class DeltaFeed:
     freshness: Freshness
 
 
-async def delta_feed(
-    services: DownloadServices, principal: Principal, client_id: str, since: int | None = None
-) -> DeltaFeed:
+async def delta_feed(services: Services, principal: Principal, client_id: str, since: int | None = None) -> DeltaFeed:
     """Return the chain of an account, without the entries up to version `since`.
 
     Raises Forbidden, NotFound(snapshot_not_ready), ChainClosed if deltas do not continue from `since`.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
 from daybreak.access.authorization import REQUIREMENTS, account_fault, require_in_context, session_fault, token_fault
-from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.access.revocations import apply_counted
+from daybreak.access.services import Services
 from daybreak.catalogue.download_paths import (
     SavedName,
     delta_names,
@@ -23,15 +23,13 @@ from daybreak.catalogue.download_paths import (
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
 from daybreak.credentials import signed_link
-from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.signed_link import InvalidLink, LinkTarget
 from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Principal, Seat, ServeGzipAs
 from daybreak.domain.snapshot import CurrentFile, Freshness, ManifestEntry, Snapshot
-from daybreak.settings import Settings
 from daybreak.snapshots.freshness import freshness
-from daybreak.state.stores import State, Stores
+from daybreak.state.stores import Stores
 
 LINK_PATH = "/download/v1/links"
 LINK_FILE_NAME = "name"
@@ -41,19 +39,6 @@ LINK_MARKER = ("sp", "r")
 presigned URLs open the path of the link as a local file:
 https://github.com/delta-io/delta-kernel-rs/blob/main/kernel/src/engine/default/filesystem.rs
 """
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadServices:
-    """Dependencies of downloads, one per process. `audit_buffer` must be closed before the state database."""
-
-    settings: Settings
-    state: State
-    keyring: KeyringFile
-    audit_buffer: AuditBuffer
-    link_rate: LinkRate
-    clock: Callable[[], datetime]
-    random: Callable[[int], bytes]
 
 
 class NamedFile(msgspec.Struct, frozen=True):
@@ -151,7 +136,7 @@ def file_at(path: str, formats: tuple[str, ...]) -> NamedFile:
 
 
 async def issue_link(
-    services: DownloadServices,
+    services: Services,
     principal: Principal,
     client_id: str,
     named: NamedFile,
@@ -188,7 +173,7 @@ async def issue_link(
 
 
 def sign_link(
-    services: DownloadServices, principal: Principal, snapshot_id: str, named: NamedFile, now: datetime
+    services: Services, principal: Principal, snapshot_id: str, named: NamedFile, now: datetime
 ) -> tuple[str, datetime]:
     """Return a new link to a file of the principal's account, and its expiry. Nothing is checked or recorded."""
     client_id = principal.account.client_id
@@ -212,7 +197,7 @@ def marked_link(url: str) -> str:
     return url.replace(f"&{LINK_FILE_NAME}=", f"&{'='.join(LINK_MARKER)}&{LINK_FILE_NAME}=")
 
 
-async def open_link(services: DownloadServices, request: LinkRequest, caller: Caller) -> OpenedFile:
+async def open_link(services: Services, request: LinkRequest, caller: Caller) -> OpenedFile:
     """Return the file of a link after checking its signature, its expiry, and that its credential is still valid.
 
     Refusals of correctly signed links are recorded in the audit trail. Raises Forbidden (`invalid_link`,
@@ -250,7 +235,7 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
 
 
 async def record_download(
-    services: DownloadServices, origin: EventOrigin, action: str, result: str, details: Mapping[str, object]
+    services: Services, origin: EventOrigin, action: str, result: str, details: Mapping[str, object]
 ) -> None:
     """Count a download, or its refusal, and record it in the audit trail. Raises RateLimited, Unavailable."""
     await services.link_rate.count(
@@ -259,7 +244,7 @@ async def record_download(
     await services.audit_buffer.record(origin.event(action, result, details))
 
 
-async def manifest(services: DownloadServices, principal: Principal, client_id: str) -> Manifest:
+async def manifest(services: Services, principal: Principal, client_id: str) -> Manifest:
     """Return every file of an account in the current snapshot, and its freshness.
 
     Raises Forbidden, NotFound(snapshot_not_ready).
@@ -280,7 +265,7 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
 
 
 async def _find_file(
-    services: DownloadServices, client_id: str, named: NamedFile, snapshot_id: str | None, now: datetime
+    services: Services, client_id: str, named: NamedFile, snapshot_id: str | None, now: datetime
 ) -> CurrentFile:
     file = await services.state.aread(
         lambda stores: _stored_file(stores, named.version if named.format.delta_of else snapshot_id, client_id, named)
@@ -306,7 +291,7 @@ def _stored_file(stores: Stores, publication: str | int | None, client_id: str, 
     return stores.snapshots.file(publication, client_id, resource, format.name)
 
 
-async def not_ready(services: DownloadServices, client_id: str, now: datetime) -> NotFound:
+async def not_ready(services: Services, client_id: str, now: datetime) -> NotFound:
     """Return the error for an account without files, with the reason and the seconds to the next publication."""
 
     def read(stores: Stores) -> tuple[Freshness, bool]:
@@ -326,7 +311,7 @@ async def not_ready(services: DownloadServices, client_id: str, now: datetime) -
     return NotFound(detail, code="snapshot_not_ready", retry_after_seconds=seconds)
 
 
-def _verified_target(services: DownloadServices, request: LinkRequest, named: NamedFile, now: datetime) -> LinkTarget:
+def _verified_target(services: Services, request: LinkRequest, named: NamedFile, now: datetime) -> LinkTarget:
     """Return the signed target of a link. Raises Forbidden."""
     parameters = list(request.parameters)
     if LINK_MARKER in parameters:
@@ -360,9 +345,7 @@ class _Issuer(msgspec.Struct, frozen=True):
     serve_gzip_as: ServeGzipAs | None = None
 
 
-def _issuer_of(
-    services: DownloadServices, stores: Stores, target: LinkTarget, now: datetime, caller: Caller
-) -> _Issuer:
+def _issuer_of(services: Services, stores: Stores, target: LinkTarget, now: datetime, caller: Caller) -> _Issuer:
     kind, _, credential_id = target.subject.partition(":")
     if kind == "session":
         session = stores.sessions.resolve(credential_id, target.client_id)

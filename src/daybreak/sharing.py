@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from daybreak.access.authorization import require_own
+from daybreak.access.services import Services
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
 from daybreak.catalogue.stored_columns import resource_at
@@ -23,7 +24,7 @@ from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
-from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
+from daybreak.downloads import NamedFile, not_ready, sign_link
 
 SHARING_PATH = "/sharing/v1"
 SCHEMA_NAME = "daybreak"
@@ -107,7 +108,7 @@ def require_table(principal: Principal, name: TableName) -> Resource:
 
 
 async def table_files(
-    services: DownloadServices, principal: Principal, name: TableName, at: TableVersion = _CURRENT
+    services: Services, principal: Principal, name: TableName, at: TableVersion = _CURRENT
 ) -> tuple[Resource, TableFiles]:
     """Return a table at a version, with the columns of that version. Does not read the file store.
 
@@ -124,7 +125,7 @@ async def table_files(
 
 
 async def query(
-    services: DownloadServices, principal: Principal, name: TableName, wanted: Query, caller: Caller
+    services: Services, principal: Principal, name: TableName, wanted: Query, caller: Caller
 ) -> QueryResult:
     """Return links to the files of a table, and record the query in the audit trail.
 
@@ -151,7 +152,7 @@ def files_with_rows(table: TableFiles) -> list[StoredFormat]:
     return [stored for stored in table.files if stored.statistics is None or stored.statistics.rows]
 
 
-def refresh_token_of(services: DownloadServices, principal: Principal, result: QueryResult) -> str:
+def refresh_token_of(services: Services, principal: Principal, result: QueryResult) -> str:
     """Return a token with which the client of a query gets new links to the same files."""
     client_id, version = principal.account.client_id, result.table.version
     return refresh_token.sign(client_id, result.resource.name, version, keyring=services.keyring.current())
@@ -159,7 +160,7 @@ def refresh_token_of(services: DownloadServices, principal: Principal, result: Q
 
 @asynccontextmanager
 async def recorded_query(
-    services: DownloadServices, principal: Principal, now: datetime, caller: Caller
+    services: Services, principal: Principal, now: datetime, caller: Caller
 ) -> AsyncIterator[dict[str, object]]:
     """Count one link, and record the query in the audit trail: its details, or why it was refused.
 
@@ -179,7 +180,7 @@ async def recorded_query(
     await services.audit_buffer.record(event("ok", details))
 
 
-def _refreshed(services: DownloadServices, principal: Principal, name: TableName, token: str) -> TableVersion:
+def _refreshed(services: Services, principal: Principal, name: TableName, token: str) -> TableVersion:
     """Return the version in a refresh token of a table. Raises InvalidRequest and the errors of `require_table`."""
     resource, client_id = require_table(principal, name), principal.account.client_id
     version = refresh_token.verify(token, client_id, resource.name, keyring=services.keyring.current())
@@ -205,7 +206,7 @@ def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat]:
     return needed
 
 
-async def _not_kept(services: DownloadServices, client_id: str, table: str) -> InvalidRequest:
+async def _not_kept(services: Services, client_id: str, table: str) -> InvalidRequest:
     """Return the error for a version without files, which names the versions that have some."""
     kept = await services.state.aread(lambda stores: stores.snapshots.tables(client_id, table))
     if not kept:

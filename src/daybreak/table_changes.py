@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from daybreak.access.services import Services
 from daybreak.catalogue.formats import delta_format, format_named
 from daybreak.catalogue.resources import Resource
 from daybreak.catalogue.stored_columns import RecordedColumns, resource_at
@@ -14,7 +15,7 @@ from daybreak.domain.delta import Chain, Publication, ResourceDelta
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, TableFiles
-from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
+from daybreak.downloads import NamedFile, not_ready, sign_link
 from daybreak.sharing import SharedFile, TableName, files_with_rows, recorded_query, require_table
 from daybreak.state.stores import Stores
 
@@ -50,7 +51,7 @@ class ChangesResult:
 
 
 async def changes(
-    services: DownloadServices, principal: Principal, name: TableName, wanted: VersionRange, caller: Caller
+    services: Services, principal: Principal, name: TableName, wanted: VersionRange, caller: Caller
 ) -> ChangesResult:
     """Return links to the changes of a table, and record the request in the audit trail.
 
@@ -94,7 +95,7 @@ class History:
 
 
 async def history(
-    services: DownloadServices, principal: Principal, name: TableName, wanted: NumberRange, caller: Caller
+    services: Services, principal: Principal, name: TableName, wanted: NumberRange, caller: Caller
 ) -> History:
     """Return links to the files that the versions of a range added and removed, and record it in the audit trail.
 
@@ -123,7 +124,7 @@ async def history(
 
 
 async def _kept_tables(
-    services: DownloadServices, client_id: str, table: str, wanted: NumberRange
+    services: Services, client_id: str, table: str, wanted: NumberRange
 ) -> tuple[int, list[TableFiles | None]]:
     """Return the first version of a range, and the files of all its versions and of the one before.
 
@@ -159,7 +160,7 @@ def _difference(left: TableFiles | None, right: TableFiles | None) -> list[Store
 
 
 async def _read(
-    services: DownloadServices, client_id: str, wanted: VersionRange
+    services: Services, client_id: str, wanted: VersionRange
 ) -> tuple[int, int, Chain, RecordedColumns | None]:
     """Return the first and the last version of the range, and the account's chain with its columns.
 

@@ -35,11 +35,11 @@ def test_all_services_share_the_settings(tmp_path: Path) -> None:
     wired = bootstrap.build(settings)
     try:
         services = wired.services
-        assert services.settings == services.access.settings == services.downloads.settings == settings
+        assert services.settings == settings
         assert services.settings.base_url == "https://export.example.org"
         assert services.settings.secure
     finally:
-        wired.services.access.hashing.close()
+        wired.services.hashing.close()
         wired.state.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from dataclasses import replace as services_with
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -14,7 +15,8 @@ from msgspec.structs import replace as changed_to
 
 from daybreak import downloads
 from daybreak.access import api_tokens, operators, sessions
-from daybreak.access.link_usage import AuditBuffer, LinkRate
+from daybreak.access.link_usage import LinkRate
+from daybreak.access.services import Services
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.audit import EventOrigin
@@ -22,13 +24,7 @@ from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Grant, Principal, ServeGzipAs
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.downloads import (
-    DownloadServices,
-    IssuedLink,
-    OpenedFile,
-    file_at,
-    file_named,
-)
+from daybreak.downloads import IssuedLink, OpenedFile, file_at, file_named
 from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
 from tests.configured import DEFAULTS, configured
@@ -54,16 +50,9 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
 
 
 @pytest.fixture
-def services(instance: Instance) -> DownloadServices:
-    return DownloadServices(
-        settings=instance.services.settings,
-        state=instance.state,
-        keyring=instance.services.keyring,
-        audit_buffer=AuditBuffer(instance.state),
-        link_rate=LinkRate(instance.state, DEFAULTS.access.link_rate, instance.services.clock),
-        clock=instance.services.clock,
-        random=secrets.token_bytes,
-    )
+def services(instance: Instance) -> Services:
+    rate = DEFAULTS.access.link_rate
+    return services_with(instance.services, link_rate=LinkRate(instance.state, rate, instance.services.clock))
 
 
 def publish(instance: Instance, snapshot_id: str = RUN, leaders: tuple[str, ...] = (ALPHA, BRAVO)) -> None:
@@ -94,7 +83,7 @@ async def principal(instance: Instance) -> Principal:
 
 def link(
     instance: Instance,
-    services: DownloadServices,
+    services: Services,
     credential: Principal | None = None,
     name: str = "campaigns.csv.gz",
     client_id: str = ALPHA,
@@ -108,7 +97,7 @@ def link(
     return instance.run(scenario())
 
 
-def follow(instance: Instance, services: DownloadServices, url: str, caller: Caller = CALLER) -> OpenedFile:
+def follow(instance: Instance, services: Services, url: str, caller: Caller = CALLER) -> OpenedFile:
     parts = urlsplit(url)
     *_, client_id, snapshot_id, file_name = parts.path.split("/")
 
@@ -126,13 +115,13 @@ def follow(instance: Instance, services: DownloadServices, url: str, caller: Cal
     return instance.run(scenario())
 
 
-def error_code(instance: Instance, services: DownloadServices, url: str) -> str:
+def error_code(instance: Instance, services: Services, url: str) -> str:
     with pytest.raises(RequestError) as caught:
         follow(instance, services, url)
     return caught.value.code
 
 
-def test_link_opens_its_csv_and_its_json_file(instance: Instance, services: DownloadServices) -> None:
+def test_link_opens_its_csv_and_its_json_file(instance: Instance, services: Services) -> None:
     publish(instance)
     issued = link(instance, services)
     assert issued.url.startswith(f"https://data.example.org/download/v1/links/{ALPHA}/{RUN}/campaigns.csv.gz?expires=")
@@ -144,7 +133,7 @@ def test_link_opens_its_csv_and_its_json_file(instance: Instance, services: Down
     assert link(instance, services).url != issued.url
 
 
-def test_account_without_rows_gets_the_header_only_file(instance: Instance, services: DownloadServices) -> None:
+def test_account_without_rows_gets_the_header_only_file(instance: Instance, services: Services) -> None:
     publish(instance)
 
     async def bravo() -> Principal:
@@ -156,7 +145,7 @@ def test_account_without_rows_gets_the_header_only_file(instance: Instance, serv
     assert follow(instance, services, issued.url).file.rows == 0
 
 
-def test_own_account_needs_the_context_of_the_session(instance: Instance, services: DownloadServices) -> None:
+def test_own_account_needs_the_context_of_the_session(instance: Instance, services: Services) -> None:
     publish(instance)
     with pytest.raises(Forbidden) as caught:
         link(instance, services, client_id=BRAVO)
@@ -176,7 +165,7 @@ def test_own_account_needs_the_context_of_the_session(instance: Instance, servic
     assert caught.value.code == "not_your_account", "an API token cannot switch"
 
 
-def test_inactive_account_of_the_seat_is_named(instance: Instance, services: DownloadServices) -> None:
+def test_inactive_account_of_the_seat_is_named(instance: Instance, services: Services) -> None:
     publish(instance)
     instance.change_account(BRAVO, active=False)
     with pytest.raises(Forbidden) as caught:
@@ -186,7 +175,7 @@ def test_inactive_account_of_the_seat_is_named(instance: Instance, services: Dow
 
 @pytest.mark.parametrize("client_id", [FOREIGN, UNKNOWN, "", "\x00", ALPHA + "/"])
 def test_foreign_and_unknown_accounts_get_the_same_error(
-    instance: Instance, services: DownloadServices, client_id: str
+    instance: Instance, services: Services, client_id: str
 ) -> None:
     publish(instance)
     with pytest.raises(Forbidden) as caught:
@@ -197,7 +186,7 @@ def test_foreign_and_unknown_accounts_get_the_same_error(
     )
 
 
-def test_data_export_is_required(instance: Instance, services: DownloadServices) -> None:
+def test_data_export_is_required(instance: Instance, services: Services) -> None:
     publish(instance)
     instance.put_grant(ROSA, ALPHA, data_export=False)
     with pytest.raises(Forbidden) as caught:
@@ -205,7 +194,7 @@ def test_data_export_is_required(instance: Instance, services: DownloadServices)
     assert caught.value.code == "data_export_required"
 
 
-def test_missing_files_have_a_retry_time(instance: Instance, services: DownloadServices) -> None:
+def test_missing_files_have_a_retry_time(instance: Instance, services: Services) -> None:
     with pytest.raises(NotFound) as caught:
         link(instance, services)
     assert caught.value.code == "snapshot_not_ready"
@@ -260,7 +249,7 @@ def test_missing_files_have_a_retry_time(instance: Instance, services: DownloadS
 )
 def test_link_expires_and_is_revoked_with_its_credential(
     instance: Instance,
-    services: DownloadServices,
+    services: Services,
     revoke: Callable[[Instance], object],
     code: str | None,
 ) -> None:
@@ -273,7 +262,7 @@ def test_link_expires_and_is_revoked_with_its_credential(
         assert error_code(instance, services, url) == code
 
 
-def test_link_ends_with_its_session(instance: Instance, services: DownloadServices) -> None:
+def test_link_ends_with_its_session(instance: Instance, services: Services) -> None:
     publish(instance)
     settings = configured(instance.services.settings, access={"session_lifetime": timedelta(minutes=5)})
     instance.services = replace(instance.services, settings=settings)
@@ -284,7 +273,7 @@ def test_link_ends_with_its_session(instance: Instance, services: DownloadServic
     assert error_code(instance, services, url) == "link_revoked"
 
 
-def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: DownloadServices) -> None:
+def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: Services) -> None:
     publish(instance)
 
     async def scenario() -> tuple[Principal, Principal]:
@@ -302,7 +291,7 @@ def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: 
     assert error_code(instance, services, url) == "link_revoked"
 
 
-def test_link_beyond_the_credentials_account_is_refused(instance: Instance, services: DownloadServices) -> None:
+def test_link_beyond_the_credentials_account_is_refused(instance: Instance, services: Services) -> None:
     publish(instance, leaders=(ALPHA, BRAVO, FOREIGN))
 
     async def token() -> str:
@@ -319,7 +308,7 @@ def test_link_beyond_the_credentials_account_is_refused(instance: Instance, serv
         assert error_code(instance, services, url) == "link_revoked"
 
 
-def test_changed_links_are_refused(instance: Instance, services: DownloadServices) -> None:
+def test_changed_links_are_refused(instance: Instance, services: Services) -> None:
     publish(instance)
     url = link(instance, services).url
     for changed, code in (
@@ -338,7 +327,7 @@ def test_changed_links_are_refused(instance: Instance, services: DownloadService
         assert error_code(instance, services, changed) == code, changed
 
 
-def test_link_ends_with_the_file_name(instance: Instance, services: DownloadServices) -> None:
+def test_link_ends_with_the_file_name(instance: Instance, services: Services) -> None:
     publish(instance)
     url = link(instance, services).url
     assert url.endswith("&name=campaigns.csv.gz")
@@ -354,7 +343,7 @@ def test_link_ends_with_the_file_name(instance: Instance, services: DownloadServ
         assert error_code(instance, services, f"{unnamed}&name={name}") == "invalid_link", name
 
 
-def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: DownloadServices) -> None:
+def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: Services) -> None:
     publish(instance)
 
     async def token(serve_gzip_as: ServeGzipAs | None) -> Principal:
@@ -375,7 +364,7 @@ def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: 
     assert follow(instance, services, link(instance, services).url).serve_gzip_as is None
 
 
-def test_link_of_a_token_works_from_its_allowed_addresses(instance: Instance, services: DownloadServices) -> None:
+def test_link_of_a_token_works_from_its_allowed_addresses(instance: Instance, services: Services) -> None:
     publish(instance)
 
     async def token() -> Principal:
@@ -397,7 +386,7 @@ def test_link_of_a_token_works_from_its_allowed_addresses(instance: Instance, se
     assert instance.audit("file.fetched")[-1].result == "address_not_allowed"
 
 
-def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, services: DownloadServices) -> None:
+def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, services: Services) -> None:
     publish(instance)
     url = link(instance, services).url
     instance.advance(minutes=1)
@@ -407,7 +396,7 @@ def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, servic
     assert error_code(instance, services, url) == "file_gone"
 
 
-def test_links_work_after_a_key_rotation(instance: Instance, services: DownloadServices) -> None:
+def test_links_work_after_a_key_rotation(instance: Instance, services: Services) -> None:
     publish(instance)
     url = link(instance, services).url
     path = instance.path / "keyring.json"
@@ -417,7 +406,7 @@ def test_links_work_after_a_key_rotation(instance: Instance, services: DownloadS
         follow(instance, services, url)
 
 
-def test_audit_trail_records_links_and_downloads(instance: Instance, services: DownloadServices) -> None:
+def test_audit_trail_records_links_and_downloads(instance: Instance, services: Services) -> None:
     publish(instance)
     url = link(instance, services).url
     follow(instance, services, url)
@@ -504,7 +493,7 @@ def test_reason_for_late_files_has_no_internals(instance: Instance, state: Snaps
     assert "secret" not in late.reason
 
 
-def test_manifest_requires_data_export(instance: Instance, services: DownloadServices) -> None:
+def test_manifest_requires_data_export(instance: Instance, services: Services) -> None:
     publish(instance)
 
     async def scenario() -> downloads.Manifest:
@@ -518,9 +507,7 @@ def test_manifest_requires_data_export(instance: Instance, services: DownloadSer
         instance.run(scenario())
 
 
-def test_link_of_a_key_that_was_revoked_on_another_node_is_refused(
-    instance: Instance, services: DownloadServices
-) -> None:
+def test_link_of_a_key_that_was_revoked_on_another_node_is_refused(instance: Instance, services: Services) -> None:
     """The file of this node still has the key, and the session is still open."""
     publish(instance)
     used = instance.run(principal(instance))
@@ -534,7 +521,7 @@ def test_link_of_a_key_that_was_revoked_on_another_node_is_refused(
     assert follow(instance, services, link(instance, services, used).url).client_id == ALPHA
 
 
-def test_api_token_receives_links_of_a_valid_key(instance: Instance, services: DownloadServices) -> None:
+def test_api_token_receives_links_of_a_valid_key(instance: Instance, services: Services) -> None:
     publish(instance)
     seat, now = instance.seat(ROSA), instance.now[0]
     created = api_tokens.new_token(seat, ALPHA, now=now, random=secrets.token_bytes, name="t", expires_at=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Coroutine, Iterator
+from dataclasses import replace as services_with
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from daybreak import sharing
 from daybreak.access import api_tokens
 from daybreak.access.authorization import require_own
-from daybreak.access.link_usage import AuditBuffer, LinkRate
+from daybreak.access.link_usage import LinkRate
+from daybreak.access.services import Services
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.identity import Principal
 from daybreak.domain.run_report import RunReport
@@ -24,7 +26,6 @@ from daybreak.domain.snapshot import (
     StoredFormat,
     TableVersion,
 )
-from daybreak.downloads import DownloadServices
 from daybreak.settings import Rate
 from daybreak.sharing import Query, TableName
 from daybreak.state.stores import Stores
@@ -44,20 +45,12 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
 
 
 @pytest.fixture
-def services(instance: Instance) -> DownloadServices:
+def services(instance: Instance) -> Services:
     return services_of(instance, DEFAULTS.access.link_rate)
 
 
-def services_of(instance: Instance, rate: Rate) -> DownloadServices:
-    return DownloadServices(
-        settings=instance.services.settings,
-        state=instance.state,
-        keyring=instance.services.keyring,
-        audit_buffer=AuditBuffer(instance.state),
-        link_rate=LinkRate(instance.state, rate, instance.services.clock),
-        clock=instance.services.clock,
-        random=secrets.token_bytes,
-    )
+def services_of(instance: Instance, rate: Rate) -> Services:
+    return services_with(instance.services, link_rate=LinkRate(instance.state, rate, instance.services.clock))
 
 
 def publish(instance: Instance, snapshot_id: str = RUN, *, statistics: bool = True) -> None:
@@ -89,7 +82,7 @@ def principal_of(instance: Instance) -> Principal:
     return instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
 
 
-def audited(services: DownloadServices, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+def audited(services: Services, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
     async def scenario() -> Any:
         try:
             return await work
@@ -110,7 +103,7 @@ def test_foreign_and_unknown_shares_get_the_same_error(instance: Instance) -> No
     assert len(messages) == 1
 
 
-def test_query_is_one_statement(instance: Instance, services: DownloadServices) -> None:
+def test_query_is_one_statement(instance: Instance, services: Services) -> None:
     publish(instance)
     principal = principal_of(instance)
     for at in (TableVersion(), TableVersion(number=1), TableVersion(not_after=instance.now[0])):
@@ -118,7 +111,7 @@ def test_query_is_one_statement(instance: Instance, services: DownloadServices) 
         assert len(instance.statements_of(audited(services, query))) == 1
 
 
-def test_query_is_recorded_with_its_files(instance: Instance, services: DownloadServices) -> None:
+def test_query_is_recorded_with_its_files(instance: Instance, services: Services) -> None:
     publish(instance)
     principal = principal_of(instance)
     found = instance.run(audited(services, sharing.query(services, principal, MEMBERS, Query(), CALLER)))
@@ -151,7 +144,7 @@ def test_queries_count_as_links(instance: Instance) -> None:
     assert sorted(event.result for event in instance.audit("table.queried")) == ["ok", "ok", "rate_limited"]
 
 
-def test_missing_version_names_the_kept_ones(instance: Instance, services: DownloadServices) -> None:
+def test_missing_version_names_the_kept_ones(instance: Instance, services: Services) -> None:
     principal = principal_of(instance)
 
     def read(at: TableVersion) -> object:

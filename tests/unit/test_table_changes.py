@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from daybreak import table_changes
+from daybreak.access.services import Services
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
-from daybreak.downloads import DownloadServices
 from daybreak.settings import Rate
 from daybreak.sharing import TableName
 from daybreak.state.stores import Stores
@@ -32,7 +32,7 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
 
 
 @pytest.fixture
-def services(instance: Instance) -> DownloadServices:
+def services(instance: Instance) -> Services:
     return services_of(instance, DEFAULTS.access.link_rate)
 
 
@@ -76,7 +76,7 @@ def publish(instance: Instance, *deltas: ResourceDelta | None) -> list[datetime]
 
 def read(
     instance: Instance,
-    services: DownloadServices,
+    services: Services,
     first: int | datetime,
     last: int | datetime | None = None,
     name: TableName = MEMBERS,
@@ -91,7 +91,7 @@ def versions(result: ChangesResult) -> list[int]:
     return [publication.version for publication, _ in result.files]
 
 
-def test_versions_without_changed_rows_have_no_file(instance: Instance, services: DownloadServices) -> None:
+def test_versions_without_changed_rows_have_no_file(instance: Instance, services: Services) -> None:
     publish(instance, delta(*FULL), None, CONSTANTS, delta(*FULL))
     found = read(instance, services, 2)
     assert (found.first_version, versions(found)) == (2, [2, 5])
@@ -102,7 +102,7 @@ def test_versions_without_changed_rows_have_no_file(instance: Instance, services
         assert f"/{ALPHA}/{publication.snapshot_id}/members.delta.parquet?" in file.url
 
 
-def test_times_select_publications(instance: Instance, services: DownloadServices) -> None:
+def test_times_select_publications(instance: Instance, services: Services) -> None:
     times = publish(instance, delta(*FULL), delta(*FULL), delta(*FULL))
     assert versions(read(instance, services, times[2])) == [3, 4]
     assert versions(read(instance, services, times[1], times[2])) == [2, 3]
@@ -113,7 +113,7 @@ def test_times_select_publications(instance: Instance, services: DownloadService
 
 @pytest.mark.parametrize("gap", [LARGE, UNSHARED])
 def test_gap_is_an_error_that_names_the_versions_after_it(
-    instance: Instance, services: DownloadServices, gap: ResourceDelta
+    instance: Instance, services: Services, gap: ResourceDelta
 ) -> None:
     publish(instance, delta(*FULL), gap, delta(*FULL), None)
     assert versions(read(instance, services, 2, 2)) == [2]
@@ -129,7 +129,7 @@ def test_gap_is_an_error_that_names_the_versions_after_it(
     assert "The changes of version 3 are not kept." in last.value.message
 
 
-def test_new_chain_has_no_changes(instance: Instance, services: DownloadServices) -> None:
+def test_new_chain_has_no_changes(instance: Instance, services: Services) -> None:
     publish(instance)
     with pytest.raises(InvalidRequest) as missing:
         read(instance, services, 1)
@@ -139,7 +139,7 @@ def test_new_chain_has_no_changes(instance: Instance, services: DownloadServices
     assert after.value.message == "The changes begin after the current version, which is 1."
 
 
-def test_accounts_without_files_and_foreign_ones_are_refused(instance: Instance, services: DownloadServices) -> None:
+def test_accounts_without_files_and_foreign_ones_are_refused(instance: Instance, services: Services) -> None:
     with pytest.raises(NotFound) as not_ready:
         read(instance, services, 1)
     assert not_ready.value.code == "snapshot_not_ready"

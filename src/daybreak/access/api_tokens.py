@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.names import normalize_name
 from daybreak.access.revocations import apply_counted
-from daybreak.access.services import AccessServices, new_id
+from daybreak.access.services import Services, new_id
 from daybreak.access.sessions import require_recent_password
 from daybreak.access.throttle import address_group
 from daybreak.domain.audit import EventOrigin
@@ -96,7 +96,7 @@ class TokenOptions:
 _DEFAULT_OPTIONS = TokenOptions()
 
 
-async def authenticate(services: AccessServices, secret: str, caller: Caller) -> Principal:
+async def authenticate(services: Services, secret: str, caller: Caller) -> Principal:
     """Return the principal of an API token. A wrong checksum is refused without a database query.
 
     Raises Unauthenticated, or Forbidden when the account is inactive, a permission is missing, or the token excludes
@@ -108,13 +108,13 @@ async def authenticate(services: AccessServices, secret: str, caller: Caller) ->
     return await _authenticate(services, lambda stores: stores.api_tokens.resolve(token_digest), caller)
 
 
-async def authenticate_by_id(services: AccessServices, token_id: str, caller: Caller) -> Principal:
+async def authenticate_by_id(services: Services, token_id: str, caller: Caller) -> Principal:
     """Return the principal of an API token for which the caller verified a signature. Raises as `authenticate`."""
     return await _authenticate(services, lambda stores: stores.api_tokens.resolve_by_id(token_id), caller)
 
 
 async def _authenticate(
-    services: AccessServices, resolve: Callable[[Stores], ResolvedToken | None], caller: Caller
+    services: Services, resolve: Callable[[Stores], ResolvedToken | None], caller: Caller
 ) -> Principal:
     now = services.clock()
     resolved = await services.state.aread(resolve)
@@ -143,7 +143,7 @@ async def _authenticate(
 
 
 async def create(
-    services: AccessServices,
+    services: Services,
     principal: Principal,
     *,
     name: str,
@@ -177,7 +177,7 @@ async def create(
     return created
 
 
-async def list_of_account(services: AccessServices, principal: Principal) -> list[ApiToken]:
+async def list_of_account(services: Services, principal: Principal) -> list[ApiToken]:
     """Return the tokens on the principal's account: the seat's own, or those of all seats for owners and admins."""
     require(principal, "manage_api_tokens", principal.account.client_id)
     seat_id = None if principal.grant.manages_account else principal.seat.seat_id
@@ -186,7 +186,7 @@ async def list_of_account(services: AccessServices, principal: Principal) -> lis
     )
 
 
-async def revoke(services: AccessServices, principal: Principal, token_id: str, caller: Caller) -> None:
+async def revoke(services: Services, principal: Principal, token_id: str, caller: Caller) -> None:
     """Revoke a token that `list_of_account` returns, and every link issued with it.
 
     Raises NotFound for other tokens. Revoking a revoked token changes nothing.
@@ -208,7 +208,7 @@ async def revoke(services: AccessServices, principal: Principal, token_id: str, 
 
 
 async def change(
-    services: AccessServices,
+    services: Services,
     principal: Principal,
     token_id: str,
     *,
@@ -300,7 +300,7 @@ def _managed_token(stores: Stores, principal: Principal, token_id: str) -> ApiTo
 
 
 async def _record_refusal(
-    services: AccessServices, resolved: ResolvedToken, now: datetime, caller: Caller, code: str
+    services: Services, resolved: ResolvedToken, now: datetime, caller: Caller, code: str
 ) -> None:
     """Record a refused request in the audit trail, once a minute for each token and address."""
     token = resolved.token
@@ -317,7 +317,7 @@ async def _record_refusal(
         await services.state.awrite(write)
 
 
-async def _record_use(services: AccessServices, token_id: str, now: datetime) -> None:
+async def _record_use(services: Services, token_id: str, now: datetime) -> None:
     def write(stores: Stores) -> None:
         stores.api_tokens.record_use(token_id, now, not_after=now - _LAST_USED_INTERVAL)
 

@@ -9,7 +9,7 @@ from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
 from daybreak.access.security_events import second_factor_changed
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import (
     ActiveSession,
     PendingLogin,
@@ -48,7 +48,7 @@ class Enrolled:
     started: SessionStarted | None = None
 
 
-async def begin(services: AccessServices, active: ActiveSession) -> Enrolment:
+async def begin(services: Services, active: ActiveSession) -> Enrolment:
     """Create a new seed. The current second factor stays valid until the new one is confirmed.
 
     Raises Forbidden(reauthentication_required).
@@ -57,7 +57,7 @@ async def begin(services: AccessServices, active: ActiveSession) -> Enrolment:
     return await _begin(services, active.seat)
 
 
-async def begin_required(services: AccessServices, token: str) -> Enrolment:
+async def begin_required(services: Services, token: str) -> Enrolment:
     """Create a new seed for a pending dashboard login of a seat without a second factor.
 
     Raises Unauthenticated; Forbidden(second_factor_required) for any other pending login.
@@ -65,7 +65,7 @@ async def begin_required(services: AccessServices, token: str) -> Enrolment:
     return await _begin(services, (await _login_that_may_enrol(services, token)).seat)
 
 
-async def confirm(services: AccessServices, active: ActiveSession, code: str, caller: Caller) -> Enrolled:
+async def confirm(services: Services, active: ActiveSession, code: str, caller: Caller) -> Enrolled:
     """Activate the new seed with one of its codes. Other sessions of the seat end; a dashboard session gets a new id.
 
     Raises Unauthenticated (`invalid_code`, `session_ended`), Conflict when no enrolment was started, RateLimited,
@@ -77,14 +77,14 @@ async def confirm(services: AccessServices, active: ActiveSession, code: str, ca
 
 
 async def confirm_required(
-    services: AccessServices, token: str, code: str, caller: Caller, *, device_id: str | None = None
+    services: Services, token: str, code: str, caller: Caller, *, device_id: str | None = None
 ) -> Enrolled:
     """Activate the new seed of a pending dashboard login, which completes the login. Raises as `confirm` does."""
     login = await _login_that_may_enrol(services, token)
     return await _confirm(LoginCompletion(services, login, caller, device_id, services.clock(), "otp"), code)
 
 
-async def replace_recovery_codes(services: AccessServices, active: ActiveSession, caller: Caller) -> tuple[str, ...]:
+async def replace_recovery_codes(services: Services, active: ActiveSession, caller: Caller) -> tuple[str, ...]:
     """Replace the recovery codes with ten new ones and return them.
 
     Raises Forbidden(reauthentication_required), Conflict when the seat has no second factor.
@@ -125,7 +125,7 @@ def recovery_hashes(codes: tuple[str, ...], seat_id: str) -> list[str]:
     return [totp.recovery_digest(code, seat_id=seat_id) for code in codes]
 
 
-async def _login_that_may_enrol(services: AccessServices, token: str) -> PendingLogin:
+async def _login_that_may_enrol(services: Services, token: str) -> PendingLogin:
     login = await pending_login(services, token)
     # An existing factor must be used, not replaced, and the API does not enrol.
     if login.seat.second_factor_enrolled or login.session.kind != "dashboard":
@@ -133,7 +133,7 @@ async def _login_that_may_enrol(services: AccessServices, token: str) -> Pending
     return login
 
 
-async def _begin(services: AccessServices, seat: Seat) -> Enrolment:
+async def _begin(services: Services, seat: Seat) -> Enrolment:
     now = services.clock()
     seed = services.random(totp.SEED_BYTES)
     sealed = totp.encrypt_seed(seed, seat_id=seat.seat_id, keyring=services.keyring.current(), random=services.random)

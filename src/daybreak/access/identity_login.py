@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, find_device
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, mark_reauthenticated, session_ended
 from daybreak.access.single_sign_on import SignInRefused, VerifiedResponse, login_details, record_refusal
 from daybreak.credentials.id_token import CLOCK_SKEW_SECONDS, IdToken
@@ -26,7 +26,7 @@ _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 async def sign_in(
-    services: AccessServices,
+    services: Services,
     response: VerifiedResponse,
     caller: Caller,
     *,
@@ -70,7 +70,7 @@ async def sign_in(
 
 
 async def reauthenticate(
-    services: AccessServices, active: ActiveSession, response: VerifiedResponse, caller: Caller
+    services: Services, active: ActiveSession, response: VerifiedResponse, caller: Caller
 ) -> Session:
     """Record that the user of a session has entered the credentials at the provider again. The session gets a new id.
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.authorization import SECOND_FACTOR_METHODS
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import passwords, session_jwt
 from daybreak.credentials.session_jwt import Claims, TokenType
 from daybreak.domain.audit import AuditEvent, EventOrigin
@@ -49,7 +49,7 @@ class SecondFactorPending:
 
 
 async def login(
-    services: AccessServices,
+    services: Services,
     *,
     email: str,
     password: str,
@@ -102,7 +102,7 @@ class SessionStart:
     `proved_at` is when it did so, None if that is unknown. The session `held_sid`, which the browser held before, ends.
     """
 
-    services: AccessServices
+    services: Services
     seat: Seat
     caller: Caller
     device: Device | None
@@ -190,7 +190,7 @@ class _PasswordLogin:
 
 
 def session_started(
-    services: AccessServices, session: Session, client_id: str, device_id: str, now: datetime
+    services: Services, session: Session, client_id: str, device_id: str, now: datetime
 ) -> SessionStarted:
     """Return a completed login with a new token."""
     return SessionStarted(
@@ -202,7 +202,7 @@ def session_started(
     )
 
 
-def issue_token(services: AccessServices, session: Session, *, client_id: str | None, now: datetime) -> str:
+def issue_token(services: Services, session: Session, *, client_id: str | None, now: datetime) -> str:
     """Issue a token of a session on an account, which expires with the session.
 
     Without an account, it is the token of a pending login, which is accepted only with the second factor.
@@ -239,7 +239,7 @@ def find_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | N
     return stores.sessions.known_device(device_id, seat.seat_id, at_most=throttle.MAX_KNOWN_DEVICES)
 
 
-def updated_device(services: AccessServices, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:
+def updated_device(services: Services, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:
     """Return the device of a login, updated if it is known, new otherwise."""
     return Device(
         device_id=known.device_id if known else services.new_id(),

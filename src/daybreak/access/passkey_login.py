@@ -12,7 +12,7 @@ from datetime import datetime
 from daybreak.access import passkeys
 from daybreak.access.login import SessionStarted
 from daybreak.access.second_factor import LoginCompletion, count_attempt
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import PendingLogin, pending_login
 from daybreak.credentials.passkeys import (
     InvalidPasskeyResponse,
@@ -26,7 +26,7 @@ from daybreak.domain.identity import Caller, Passkey
 from daybreak.state.stores import Stores
 
 
-async def begin(services: AccessServices, token: str) -> str:
+async def begin(services: Services, token: str) -> str:
     """Return the JSON options with which the browser uses a passkey for a pending login, and store their challenge.
 
     Raises Unauthenticated(session_ended); NotFound when the seat has no passkey.
@@ -42,7 +42,7 @@ async def begin(services: AccessServices, token: str) -> str:
 
 
 async def complete_login(
-    services: AccessServices, token: str, response: str, caller: Caller, *, device_id: str | None = None
+    services: Services, token: str, response: str, caller: Caller, *, device_id: str | None = None
 ) -> SessionStarted:
     """Complete a pending login with the browser's response.
 
@@ -72,7 +72,7 @@ class _Proof:
 
 
 async def _verify(
-    services: AccessServices, party: RelyingParty, login: PendingLogin, response: str, now: datetime
+    services: Services, party: RelyingParty, login: PendingLogin, response: str, now: datetime
 ) -> _Proof | None:
     """Return the proof in the browser's response, None when it is invalid. The challenge is used up either way."""
     seat_id = login.seat.seat_id

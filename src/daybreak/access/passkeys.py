@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from daybreak.access.names import normalize_name
 from daybreak.access.security_events import second_factor_changed
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, require_recent_password
 from daybreak.credentials import passkeys
 from daybreak.credentials.passkeys import CHALLENGE_BYTES, InvalidPasskeyResponse, RelyingParty
@@ -25,17 +25,17 @@ CHALLENGE_LIFETIME = timedelta(milliseconds=passkeys.TIMEOUT_MILLISECONDS)
 _NAME_SUBJECT = "A passkey name"
 
 
-def are_available(services: AccessServices) -> bool:
+def are_available(services: Services) -> bool:
     """Return whether browsers offer passkeys at `base_url`."""
     return passkeys.relying_party(services.settings.base_url) is not None
 
 
-async def list_of_seat(services: AccessServices, seat: Seat) -> list[Passkey]:
+async def list_of_seat(services: Services, seat: Seat) -> list[Passkey]:
     """Return the passkeys of a seat, oldest first."""
     return await services.state.aread(lambda stores: stores.passkeys.list_for(seat.seat_id))
 
 
-async def begin_adding(services: AccessServices, active: ActiveSession) -> str:
+async def begin_adding(services: Services, active: ActiveSession) -> str:
     """Return the JSON options with which the browser creates a passkey, and store their challenge.
 
     Raises Forbidden(reauthentication_required); Conflict without an authenticator app, or with too many passkeys.
@@ -57,7 +57,7 @@ async def begin_adding(services: AccessServices, active: ActiveSession) -> str:
     )
 
 
-async def add(services: AccessServices, active: ActiveSession, *, name: str, response: str, caller: Caller) -> Passkey:
+async def add(services: Services, active: ActiveSession, *, name: str, response: str, caller: Caller) -> Passkey:
     """Add the passkey that the browser created.
 
     Raises InvalidRequest for the name, Unauthenticated(invalid_passkey), and as `begin_adding` does.
@@ -91,7 +91,7 @@ async def add(services: AccessServices, active: ActiveSession, *, name: str, res
     return passkey
 
 
-async def find(services: AccessServices, seat: Seat, reference: str) -> Passkey:
+async def find(services: Services, seat: Seat, reference: str) -> Passkey:
     """Return the passkey of a seat with that reference. Raises NotFound."""
     for passkey in await list_of_seat(services, seat):
         if passkey.reference == reference:
@@ -99,9 +99,7 @@ async def find(services: AccessServices, seat: Seat, reference: str) -> Passkey:
     raise NotFound("You have no such passkey.")
 
 
-async def rename(
-    services: AccessServices, active: ActiveSession, passkey: Passkey, name: str, caller: Caller
-) -> Passkey:
+async def rename(services: Services, active: ActiveSession, passkey: Passkey, name: str, caller: Caller) -> Passkey:
     """Rename a passkey of the seat. Raises InvalidRequest, NotFound when it was removed."""
     renamed = replace(passkey, name=normalize_name(name, subject=_NAME_SUBJECT))
     event = active.origin(services.clock(), caller).event(
@@ -119,7 +117,7 @@ async def rename(
     return renamed
 
 
-async def remove(services: AccessServices, active: ActiveSession, passkey: Passkey, caller: Caller) -> bool:
+async def remove(services: Services, active: ActiveSession, passkey: Passkey, caller: Caller) -> bool:
     """Remove a passkey of the seat. Returns False when it was removed before.
 
     Raises Forbidden(reauthentication_required).
@@ -138,7 +136,7 @@ async def remove(services: AccessServices, active: ActiveSession, passkey: Passk
     return await services.state.awrite(write)
 
 
-def relying_party(services: AccessServices) -> RelyingParty:
+def relying_party(services: Services) -> RelyingParty:
     """Return the relying party of the service. Raises NotFound where browsers offer no passkeys."""
     party = passkeys.relying_party(services.settings.base_url)
     if party is None:
@@ -146,7 +144,7 @@ def relying_party(services: AccessServices) -> RelyingParty:
     return party
 
 
-async def new_challenge(services: AccessServices, session: Session) -> bytes:
+async def new_challenge(services: Services, session: Session) -> bytes:
     """Store a new challenge for a session, in place of an earlier one, and return it."""
     challenge = services.random(CHALLENGE_BYTES)
     expires_at = services.clock() + CHALLENGE_LIFETIME

@@ -15,7 +15,7 @@ from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import require_password_login
 from daybreak.access.passwords import check_new_password
 from daybreak.access.security_events import password_changed
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import mail_tokens
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.email_address import is_email_address
@@ -36,7 +36,7 @@ def is_available(settings: Settings) -> bool:
     return settings.mail.enabled and settings.oidc.password_login
 
 
-async def request_reset(services: AccessServices, *, email: str, caller: Caller) -> None:
+async def request_reset(services: Services, *, email: str, caller: Caller) -> None:
     """Queue a mail with a link to the seat of an email, if there is one.
 
     Raises RateLimited, NotFound without mail, Forbidden(password_login_disabled), Unavailable.
@@ -78,7 +78,7 @@ def create_reset(
     return token, PasswordReset(digest, seat.seat_id, type_, seat.email, requested_at, now + LINK_LIFETIMES[type_])
 
 
-async def is_valid(services: AccessServices, token: str) -> bool:
+async def is_valid(services: Services, token: str) -> bool:
     """Return whether a link can be used. Raises NotFound without mail, Forbidden(password_login_disabled)."""
     _require_available(services.settings)
     digest, now = mail_tokens.reset_digest(token), services.clock()
@@ -87,7 +87,7 @@ async def is_valid(services: AccessServices, token: str) -> bool:
     return await services.state.aread(lambda stores: stores.password_resets.find(digest, now)) is not None
 
 
-async def reset_password(services: AccessServices, token: str, new: str, caller: Caller) -> None:
+async def reset_password(services: Services, token: str, new: str, caller: Caller) -> None:
     """Set a new password and end the sessions and links of the seat. The link is used up.
 
     Raises Unauthenticated(invalid_reset_link), InvalidRequest(weak_password), RateLimited, Unavailable(busy), and as

@@ -10,7 +10,7 @@ from daybreak.access import throttle
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import require_password_login
 from daybreak.access.security_events import password_changed
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, renew, session_ended
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, RequestError, Unauthenticated
@@ -18,9 +18,7 @@ from daybreak.domain.identity import Caller, Session
 from daybreak.state.stores import Stores
 
 
-async def change_own(
-    services: AccessServices, active: ActiveSession, *, current: str, new: str, caller: Caller
-) -> Session:
+async def change_own(services: Services, active: ActiveSession, *, current: str, new: str, caller: Caller) -> Session:
     """Set a new password and end every other session of the seat. A dashboard session gets a new id.
 
     Returns the session. Raises Unauthenticated (`invalid_credentials`, `session_ended`),
@@ -59,7 +57,7 @@ async def change_own(
     return await services.commit(write)
 
 
-async def check_new_password(services: AccessServices, password: str, email: str) -> None:
+async def check_new_password(services: Services, password: str, email: str) -> None:
     """Raise InvalidRequest(weak_password) with the reason if the password is too weak. Raises Unavailable."""
     breached = services.settings.access.breached_passwords
     # In a thread, because the file of breached passwords may be on a slow disk.

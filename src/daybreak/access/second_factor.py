@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.login import SessionStarted, find_device, no_active_account, session_started, updated_device
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import PendingLogin, is_pending, login_ended, pending_login
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditEvent, EventOrigin
@@ -29,7 +29,7 @@ Proof = Literal["otp", "recovery", "pop"]
 
 
 async def complete_login(
-    services: AccessServices, token: str, code: str, caller: Caller, *, device_id: str | None = None
+    services: Services, token: str, code: str, caller: Caller, *, device_id: str | None = None
 ) -> SessionStarted:
     """Complete a pending login with a six-digit code.
 
@@ -49,7 +49,7 @@ async def complete_login(
 
 
 async def complete_login_with_recovery_code(
-    services: AccessServices, token: str, code: str, caller: Caller, *, device_id: str | None = None
+    services: Services, token: str, code: str, caller: Caller, *, device_id: str | None = None
 ) -> SessionStarted:
     """Complete a pending login with a recovery code, which is used up. Raises as `complete_login` does."""
     login = await _enrolled_login(services, token)
@@ -64,7 +64,7 @@ async def complete_login_with_recovery_code(
     return await services.commit(lambda stores: completion.write(stores, accept, throttle_key))
 
 
-async def count_attempt(services: AccessServices, seat: Seat, now: datetime, device_id: str | None) -> str:
+async def count_attempt(services: Services, seat: Seat, now: datetime, device_id: str | None) -> str:
     """Count a second-factor attempt of a seat. `device_id` is the one that the client claims.
 
     Returns the throttle key that a success clears. Raises RateLimited.
@@ -77,7 +77,7 @@ async def count_attempt(services: AccessServices, seat: Seat, now: datetime, dev
     return rules[0].key
 
 
-def decrypt_seed(services: AccessServices, sealed: str, seat: Seat) -> bytes:
+def decrypt_seed(services: Services, sealed: str, seat: Seat) -> bytes:
     """Decrypt the seed of a seat. Raises Unavailable(second_factor_unreadable)."""
     try:
         return totp.decrypt_seed(sealed, seat_id=seat.seat_id, keyring=services.keyring.current())
@@ -99,7 +99,7 @@ def invalid_code() -> Unauthenticated:
 class LoginCompletion:
     """The transaction that replaces a pending login by a session with a new id."""
 
-    services: AccessServices
+    services: Services
     login: PendingLogin
     caller: Caller
     device_id: str | None
@@ -167,7 +167,7 @@ class LoginCompletion:
         return origin.event(action, result, {"proof": self.proof, **self.details, **details})
 
 
-async def _enrolled_login(services: AccessServices, token: str) -> PendingLogin:
+async def _enrolled_login(services: Services, token: str) -> PendingLogin:
     login = await pending_login(services, token)
     if not login.seat.second_factor_enrolled:
         raise Forbidden(
@@ -177,7 +177,7 @@ async def _enrolled_login(services: AccessServices, token: str) -> PendingLogin:
     return login
 
 
-async def _matching_step(services: AccessServices, seat: Seat, code: str, now: datetime) -> int | None:
+async def _matching_step(services: Services, seat: Seat, code: str, now: datetime) -> int | None:
     sealed = await services.state.aread(lambda stores: stores.seats.sealed_seed(seat.seat_id))
     if sealed is None:
         return None

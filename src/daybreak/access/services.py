@@ -1,4 +1,4 @@
-"""Dependencies of the access services, built once per process."""
+"""Dependencies of requests, built once per process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.errors import RequestError
+from daybreak.filestore.file_store import FileStore
 from daybreak.oidc.provider import Provider
 from daybreak.settings import Settings
 from daybreak.state.stores import State, Stores
@@ -19,16 +21,20 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class AccessServices:
-    """Dependencies of the access services. `clock` returns UTC instants, `random(n)` n random bytes.
+class Services:
+    """Dependencies of endpoints, pages and their services, one instance per worker process.
 
-    `provider` is the provider of single sign-on, None if it is not configured.
+    `clock` returns UTC instants, `random(n)` n random bytes. `provider` is the provider of single sign-on, None if it
+    is not configured. `audit_buffer` must be closed before the state database.
     """
 
     settings: Settings
     state: State
+    files: FileStore
     keyring: KeyringFile
     hashing: PasswordHashing
+    audit_buffer: AuditBuffer
+    link_rate: LinkRate
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
     provider: Provider | None = None

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Unavailable
 from daybreak.domain.identity import Caller, ResolvedSession, Session
@@ -23,7 +23,7 @@ def is_recorded(session: Session, now: datetime) -> bool:
     return now < session.last_used_at + _RECORDED_EVERY
 
 
-async def record_activity(services: AccessServices, session: Session, now: datetime) -> None:
+async def record_activity(services: Services, session: Session, now: datetime) -> None:
     """Record that a dashboard session was used, at most once a minute.
 
     Without the state database nothing is recorded, and the session ends earlier. The next request tries again.
@@ -34,7 +34,7 @@ async def record_activity(services: AccessServices, session: Session, now: datet
         )
 
 
-async def end_idle(services: AccessServices, resolved: ResolvedSession, caller: Caller, now: datetime) -> None:
+async def end_idle(services: Services, resolved: ResolvedSession, caller: Caller, now: datetime) -> None:
     """Record that a session has ended without activity. It is refused, whether or not that can be recorded."""
     sid, limit = resolved.session.sid, services.settings.access.dashboard_idle
     origin = EventOrigin(now, caller, resolved.seat, None, f"session:{sid}")

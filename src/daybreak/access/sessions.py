@@ -15,7 +15,7 @@ from daybreak.access.authorization import account_fault, is_idle, session_fault
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import issue_token, require_password_login
 from daybreak.access.revocations import apply_counted
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import session_jwt
 from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
 from daybreak.domain.audit import AuditEvent, EventOrigin
@@ -97,7 +97,7 @@ class SwitchedContext:
     expires_at: datetime
 
 
-async def active_session(services: AccessServices, token: str) -> ActiveSession:
+async def active_session(services: Services, token: str) -> ActiveSession:
     """Return the session of a bearer token. Raises Unauthenticated, Forbidden(second_factor_required)."""
     now = services.clock()
     # A pending login is resolved as well, so that it is refused with second_factor_required.
@@ -120,7 +120,7 @@ async def active_session(services: AccessServices, token: str) -> ActiveSession:
     return ActiveSession(resolved.session, resolved.seat, client_id, device_id, resolved)
 
 
-async def authenticate(services: AccessServices, token: str) -> Principal:
+async def authenticate(services: Services, token: str) -> Principal:
     """Return the principal of a session token on its account, from one statement and no cache.
 
     Raises Unauthenticated, or Forbidden when the session may not use the account.
@@ -141,7 +141,7 @@ def principal_of(active: ActiveSession, policy: SecondFactorPolicy) -> Principal
     )
 
 
-async def pending_login(services: AccessServices, token: str) -> PendingLogin:
+async def pending_login(services: Services, token: str) -> PendingLogin:
     """Return the login that waits for its second factor. Raises Unauthenticated."""
     now = services.clock()
     claims = _decode(services, token, now, "mfa+jwt")
@@ -160,7 +160,7 @@ def is_pending(resolved: ResolvedSession, now: datetime) -> bool:
     return open_ and session.awaiting_second_factor
 
 
-async def contexts(services: AccessServices, active: ActiveSession) -> list[Context]:
+async def contexts(services: Services, active: ActiveSession) -> list[Context]:
     """Return every active account that the seat has a grant on, by name."""
     accounts = await granted_accounts(services.state, active.seat.seat_id)
     return [
@@ -170,7 +170,7 @@ async def contexts(services: AccessServices, active: ActiveSession) -> list[Cont
     ]
 
 
-async def switch(services: AccessServices, active: ActiveSession, client_id: str, caller: Caller) -> SwitchedContext:
+async def switch(services: Services, active: ActiveSession, client_id: str, caller: Caller) -> SwitchedContext:
     """Issue a token for another account of the seat. The token in the request stays valid.
 
     Raises Forbidden: `not_your_account` (foreign and unknown alike), `account_inactive`, `second_factor_required`;
@@ -200,7 +200,7 @@ async def switch(services: AccessServices, active: ActiveSession, client_id: str
     return SwitchedContext(client_id, active.seat.seat_id, token, active.session.expires_at)
 
 
-async def logout(services: AccessServices, active: ActiveSession, caller: Caller) -> None:
+async def logout(services: Services, active: ActiveSession, caller: Caller) -> None:
     """End the session. All its tokens and links become invalid immediately."""
     now = services.clock()
 
@@ -211,7 +211,7 @@ async def logout(services: AccessServices, active: ActiveSession, caller: Caller
     await services.state.awrite(write)
 
 
-async def list_open(services: AccessServices, active: ActiveSession) -> list[tuple[Session, Device | None]]:
+async def list_open(services: Services, active: ActiveSession) -> list[tuple[Session, Device | None]]:
     """Return the seat's open sessions with the devices they were started on."""
     now = services.clock()
     found = await services.state.aread(lambda stores: stores.sessions.list_open(active.seat.seat_id, now))
@@ -219,7 +219,7 @@ async def list_open(services: AccessServices, active: ActiveSession) -> list[tup
     return [(session, device) for session, device in found if not is_idle(session, now, dashboard_idle=limit)]
 
 
-async def end_one(services: AccessServices, active: ActiveSession, sid: str, caller: Caller) -> bool:
+async def end_one(services: Services, active: ActiveSession, sid: str, caller: Caller) -> bool:
     """End one session of the same seat. Returns False when it is unknown or has ended already.
 
     Raises Forbidden(reauthentication_required).
@@ -239,7 +239,7 @@ async def end_one(services: AccessServices, active: ActiveSession, sid: str, cal
     return await services.state.awrite(write)
 
 
-async def end_others(services: AccessServices, active: ActiveSession, caller: Caller) -> int:
+async def end_others(services: Services, active: ActiveSession, caller: Caller) -> int:
     """End every other session of the seat, and links that set a password. Returns the number of sessions.
 
     Raises Forbidden(reauthentication_required).
@@ -255,7 +255,7 @@ async def end_others(services: AccessServices, active: ActiveSession, caller: Ca
     return await services.state.awrite(write)
 
 
-async def reauthenticate(services: AccessServices, active: ActiveSession, password: str, caller: Caller) -> Session:
+async def reauthenticate(services: Services, active: ActiveSession, password: str, caller: Caller) -> Session:
     """Verify the password again, which allows changes to secrets for a while. A dashboard session gets a new id.
 
     Returns the session. Raises RateLimited, Unauthenticated (`invalid_credentials`, `session_ended`),
@@ -278,7 +278,7 @@ async def reauthenticate(services: AccessServices, active: ActiveSession, passwo
 
 
 def mark_reauthenticated(
-    services: AccessServices,
+    services: Services,
     stores: Stores,
     active: ActiveSession,
     caller: Caller,
@@ -293,7 +293,7 @@ def mark_reauthenticated(
     return session
 
 
-def renew(services: AccessServices, stores: Stores, session: Session, now: datetime, reason: str) -> Session | None:
+def renew(services: Services, stores: Stores, session: Session, now: datetime, reason: str) -> Session | None:
     """End a dashboard session and start it again with a new id. Returns the new session, None if it had ended.
 
     The old id and the links issued with it become invalid immediately; `reason` is recorded with it. An API session is
@@ -306,7 +306,7 @@ def renew(services: AccessServices, stores: Stores, session: Session, now: datet
     return renewed if stores.sessions.replace(session.sid, renewed, now, reason) else None
 
 
-def require_recent_password(services: AccessServices, session: Session) -> None:
+def require_recent_password(services: Services, session: Session) -> None:
     """Raise Forbidden(reauthentication_required) unless the password was entered recently, here or at the provider.
 
     A sign-in with the provider is not enough: the provider may have had a session.
@@ -326,7 +326,7 @@ def login_ended() -> Unauthenticated:
     return Unauthenticated("This login has ended. Sign in again.", code="session_ended")
 
 
-def _decode(services: AccessServices, token: str, now: datetime, *types: TokenType) -> Claims:
+def _decode(services: Services, token: str, now: datetime, *types: TokenType) -> Claims:
     """Return the claims of a token of one of these types. Raises Unauthenticated."""
     keyring, issuer = services.keyring.current(), services.settings.base_url
     try:

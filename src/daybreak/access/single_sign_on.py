@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from daybreak.access import throttle
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession
 from daybreak.credentials import sealed_text
 from daybreak.credentials.id_token import IdToken
@@ -75,7 +75,7 @@ class VerifiedResponse:
     id_token: IdToken
 
 
-async def begin(services: AccessServices, *, next_path: str, active: ActiveSession | None = None) -> Redirection:
+async def begin(services: Services, *, next_path: str, active: ActiveSession | None = None) -> Redirection:
     """Start an authorization request: of a sign-in, or of the session `active` that reauthenticates.
 
     Raises NotFound if single sign-on is not configured, ProviderUnavailable.
@@ -95,7 +95,7 @@ async def begin(services: AccessServices, *, next_path: str, active: ActiveSessi
 
 
 async def verify_response(
-    services: AccessServices, cookie: str | None, parameters: Mapping[str, str], caller: Caller
+    services: Services, cookie: str | None, parameters: Mapping[str, str], caller: Caller
 ) -> VerifiedResponse:
     """Check an authorization response and exchange its code. Refusals are recorded in the audit trail.
 
@@ -118,7 +118,7 @@ async def verify_response(
 
 
 async def record_refusal(
-    services: AccessServices, origin: EventOrigin, refused: SignInRefused, subject: str | None = None
+    services: Services, origin: EventOrigin, refused: SignInRefused, subject: str | None = None
 ) -> None:
     """Record a refused sign-in. `subject` is the user at the provider, if known."""
     details = login_details(services.settings.oidc) | ({"identity": subject} if subject is not None else {})
@@ -131,14 +131,14 @@ def login_details(settings: OidcSettings) -> dict[str, object]:
     return {"kind": "dashboard", "method": "oidc", "provider": settings.issuer}
 
 
-def provider_of(services: AccessServices) -> Provider:
+def provider_of(services: Services) -> Provider:
     """Return the provider. Raises NotFound if single sign-on is not configured."""
     if services.provider is None:
         raise NotFound("Single sign-on is not configured.")
     return services.provider
 
 
-def _pending_request(services: AccessServices, cookie: str | None, state: str | None, now: datetime) -> PendingRequest:
+def _pending_request(services: Services, cookie: str | None, state: str | None, now: datetime) -> PendingRequest:
     """Return the request that this browser started with that state."""
     content = sealed_text.unseal(cookie or "", purpose="oidc-request", keyring=services.keyring.current())
     if content is None or state is None:
@@ -167,7 +167,7 @@ async def _authorization_code(provider: Provider, settings: OidcSettings, parame
     return code
 
 
-async def _redeem(services: AccessServices, provider: Provider, code: str, pending: PendingRequest) -> IdToken:
+async def _redeem(services: Services, provider: Provider, code: str, pending: PendingRequest) -> IdToken:
     settings = services.settings.oidc
     try:
         return await provider.redeem(
@@ -183,7 +183,7 @@ def _authorization_request(pending: PendingRequest) -> AuthorizationRequest:
     )
 
 
-def _random_text(services: AccessServices) -> str:
+def _random_text(services: Services) -> str:
     """Return 256 random bits as 43 characters, the minimum length of a code verifier (RFC 7636 §4.1)."""
     return base64.urlsafe_b64encode(services.random(_RANDOM_BYTES)).decode().rstrip("=")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, require_recent_password
 from daybreak.credentials.mail_tokens import verify_unsubscribe_token
 from daybreak.domain.audit import EventOrigin
@@ -29,14 +29,14 @@ def offered_events(seat: Seat) -> tuple[EventType, ...]:
     return tuple(dict.fromkeys((*ACCOUNT_EVENTS, *TOKEN_EVENTS, *operator, *SECURITY_EVENTS)))
 
 
-async def chosen_events(services: AccessServices, seat: Seat) -> frozenset[EventType]:
+async def chosen_events(services: Services, seat: Seat) -> frozenset[EventType]:
     """Return the events that a seat receives."""
     choices = await services.state.aread(lambda stores: stores.notifications.choices(seat.seat_id))
     return _chosen(choices, seat)
 
 
 async def choose_events(
-    services: AccessServices, active: ActiveSession, chosen: Collection[EventType], caller: Caller
+    services: Services, active: ActiveSession, chosen: Collection[EventType], caller: Caller
 ) -> None:
     """Receive these events and no others.
 
@@ -60,7 +60,7 @@ async def choose_events(
     await services.state.awrite(write)
 
 
-async def unsubscribe(services: AccessServices, token: str, caller: Caller) -> EventType:
+async def unsubscribe(services: Services, token: str, caller: Caller) -> EventType:
     """Stop mails about the type of event of an unsubscribe link, and return it. Raises NotFound."""
     seat_id, type_ = _parsed(services, token)
     now = services.clock()
@@ -80,12 +80,12 @@ async def unsubscribe(services: AccessServices, token: str, caller: Caller) -> E
     return type_
 
 
-def event_of_link(services: AccessServices, token: str) -> EventType:
+def event_of_link(services: Services, token: str) -> EventType:
     """Return the type of event of an unsubscribe link. Raises NotFound."""
     return _parsed(services, token)[1]
 
 
-def _parsed(services: AccessServices, token: str) -> tuple[str, EventType]:
+def _parsed(services: Services, token: str) -> tuple[str, EventType]:
     found = verify_unsubscribe_token(token, keyring=services.keyring.current())
     if found is None:
         raise _invalid_link()

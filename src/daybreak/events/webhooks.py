@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from daybreak.access import throttle
 from daybreak.access.authorization import require
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import require_recent_password
 from daybreak.credentials import webhook_secret
 from daybreak.domain.audit import AuditEvent, EventOrigin
@@ -40,13 +40,13 @@ class LoggedDelivery:
     attempts: list[Attempt]
 
 
-async def list_of_account(services: AccessServices, principal: Principal) -> list[Webhook]:
+async def list_of_account(services: Services, principal: Principal) -> list[Webhook]:
     """Return the webhooks of the principal's account, oldest first. Raises Forbidden."""
     _require(services, principal)
     return await services.state.aread(lambda stores: stores.webhooks.list_for(principal.account.client_id))
 
 
-async def find(services: AccessServices, principal: Principal, endpoint_id: str) -> Webhook:
+async def find(services: Services, principal: Principal, endpoint_id: str) -> Webhook:
     """Return a webhook of the principal's account. Raises NotFound, Forbidden."""
     _require(services, principal)
     found = await services.state.aread(lambda stores: _own(stores, principal, endpoint_id))
@@ -55,7 +55,7 @@ async def find(services: AccessServices, principal: Principal, endpoint_id: str)
     return found
 
 
-async def create(services: AccessServices, principal: Principal, *, url: str, caller: Caller) -> WebhookSecret:
+async def create(services: Services, principal: Principal, *, url: str, caller: Caller) -> WebhookSecret:
     """Create a webhook with a new secret.
 
     Raises InvalidRequest for the URL, Conflict when the account has too many, Forbidden.
@@ -89,7 +89,7 @@ async def create(services: AccessServices, principal: Principal, *, url: str, ca
     return WebhookSecret(webhook, secret)
 
 
-async def rotate(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> WebhookSecret:
+async def rotate(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> WebhookSecret:
     """Replace the secret. For 24 hours, messages are also signed with the replaced one. Raises NotFound, Forbidden."""
     _require_secrets(services, principal)
     now, secret = services.clock(), webhook_secret.generate(services.random)
@@ -102,7 +102,7 @@ async def rotate(services: AccessServices, principal: Principal, endpoint_id: st
     return WebhookSecret(webhook, secret)
 
 
-async def disable(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+async def disable(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Stop sending to a webhook. Pending deliveries fail and can be retried later. Raises NotFound, Forbidden."""
     _require(services, principal)
     now = services.clock()
@@ -114,7 +114,7 @@ async def disable(services: AccessServices, principal: Principal, endpoint_id: s
     await _change(services, principal, endpoint_id, "webhook.disabled", caller, change)
 
 
-async def enable(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+async def enable(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Send to a disabled webhook of the principal's seat again. Raises NotFound, Forbidden."""
     _require(services, principal)
     await _change(
@@ -127,7 +127,7 @@ async def enable(services: AccessServices, principal: Principal, endpoint_id: st
     )
 
 
-async def take_over(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+async def take_over(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Become the owner of a webhook, and send to it again. Raises NotFound, Forbidden(reauthentication_required)."""
     _require_secrets(services, principal)
     await _change(
@@ -140,7 +140,7 @@ async def take_over(services: AccessServices, principal: Principal, endpoint_id:
     )
 
 
-async def remove(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+async def remove(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Delete a webhook and its deliveries. Raises NotFound, Forbidden(reauthentication_required)."""
     _require_secrets(services, principal)
     await _change(
@@ -153,7 +153,7 @@ async def remove(services: AccessServices, principal: Principal, endpoint_id: st
     )
 
 
-async def send_test(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+async def send_test(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Have a test event sent to a webhook. Raises NotFound, Forbidden, RateLimited, Conflict for a disabled one."""
     _require(services, principal)
     now, key = services.clock(), services.random(16).hex()
@@ -173,7 +173,7 @@ async def send_test(services: AccessServices, principal: Principal, endpoint_id:
     await services.commit(write)
 
 
-async def delivery_log(services: AccessServices, principal: Principal, endpoint_id: str) -> list[LoggedDelivery]:
+async def delivery_log(services: Services, principal: Principal, endpoint_id: str) -> list[LoggedDelivery]:
     """Return the most recent deliveries to a webhook, newest first. Raises NotFound, Forbidden."""
     await find(services, principal, endpoint_id)
 
@@ -185,9 +185,7 @@ async def delivery_log(services: AccessServices, principal: Principal, endpoint_
     return await services.state.aread(read)
 
 
-async def retry(
-    services: AccessServices, principal: Principal, endpoint_id: str, delivery_id: str, caller: Caller
-) -> bool:
+async def retry(services: Services, principal: Principal, endpoint_id: str, delivery_id: str, caller: Caller) -> bool:
     """Make a failed delivery due now. Returns False when it has not failed. Raises NotFound, Forbidden, Conflict."""
     _require(services, principal)
     now = services.clock()
@@ -234,7 +232,7 @@ def new_test_event(webhook: Webhook, key: str, now: datetime) -> Event:
 
 
 async def _change(
-    services: AccessServices,
+    services: Services,
     principal: Principal,
     endpoint_id: str,
     action: str,
@@ -256,13 +254,13 @@ async def _change(
     return webhook
 
 
-def _require(services: AccessServices, principal: Principal) -> None:
+def _require(services: Services, principal: Principal) -> None:
     if not services.settings.events.webhooks:
         raise NotFound("Webhooks are off on this service.")
     require(principal, "manage_webhooks", principal.account.client_id)
 
 
-def _require_secrets(services: AccessServices, principal: Principal) -> None:
+def _require_secrets(services: Services, principal: Principal) -> None:
     _require(services, principal)
     assert principal.session is not None
     require_recent_password(services, principal.session)
@@ -273,7 +271,7 @@ def _own(stores: Stores, principal: Principal, endpoint_id: str) -> Webhook | No
     return webhook if webhook is not None and webhook.client_id == principal.account.client_id else None
 
 
-def _encrypt(services: AccessServices, secret: str, endpoint_id: str) -> str:
+def _encrypt(services: Services, secret: str, endpoint_id: str) -> str:
     return webhook_secret.encrypt(
         secret, endpoint_id=endpoint_id, keyring=services.keyring.current(), random=services.random
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from daybreak.access.services import Services
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import Publication
 from daybreak.domain.errors import NotFound
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.downloads import DownloadServices, not_ready
+from daybreak.downloads import not_ready
 from daybreak.iceberg.manifests import DataFile
 from daybreak.iceberg.metadata import KeptVersion, Table
 from daybreak.state.manifest_entries import PARQUET
@@ -22,7 +23,7 @@ def require_table(name: str) -> None:
         raise NotFound(f"There is no such table. Use one of {', '.join(RESOURCE_NAMES)}.")
 
 
-async def load_table(services: DownloadServices, client_id: str, name: str) -> Table:
+async def load_table(services: Services, client_id: str, name: str) -> Table:
     """Return a table with all kept versions. Does not read the file store. Raises NotFound."""
     require_table(name)
     found = await services.state.aread(lambda stores: read_table(stores, client_id, name))

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
+from daybreak.access.services import Services
 from daybreak.settings import Settings
 from daybreak.sharing import SHARING_PATH
 from daybreak.web.api.audit import audit_routes
@@ -39,7 +40,6 @@ from daybreak.web.middleware.request_id import RequestIdMiddleware
 from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
 from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
-from daybreak.web.services import Services
 from daybreak.web.streams import Streams
 from daybreak.web.theme.assets import load_assets
 

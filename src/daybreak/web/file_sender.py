@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.link_usage import LinkRate
+from daybreak.access.services import Services
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.downloads import OpenedFile, record_download
@@ -29,7 +30,6 @@ from daybreak.web.http.files import FileAnswer, FileEntity, file_answer
 from daybreak.web.http.ranges import parse_ranges
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of, request_id_of
-from daybreak.web.services import Services
 from daybreak.web.transfers import (
     FileTransfer,
     TransferLimit,
@@ -158,7 +158,7 @@ class FileSender:
         origin = EventOrigin(self._services.clock(), caller, opened.seat, opened.client_id, opened.subject)
         limited = partial(origin.event, _FETCHED, "rate_limited", opened.details)
         await self._byte_rate.count("byte", opened.subject, limited, amount=sent_bytes)
-        record = partial(record_download, self._services.downloads, origin, _FETCHED, "ok", opened.details)
+        record = partial(record_download, self._services, origin, _FETCHED, "ok", opened.details)
         if sent_bytes >= file_bytes:
             await record()
             return

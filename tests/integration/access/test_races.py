@@ -17,7 +17,7 @@ import pytest
 
 from daybreak.access import api_tokens, enrolment, operators, second_factor, sessions
 from daybreak.access.login import SessionStarted, login
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, RateLimited, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, InitialAccount, Seat, Session
@@ -52,7 +52,7 @@ def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Instanc
 
 
 @pytest.fixture
-def workers(instance: Instance) -> Iterator[list[AccessServices]]:
+def workers(instance: Instance) -> Iterator[list[Services]]:
     """Return the services of several workers, each with its own connections."""
     with ExitStack() as stack:
         found = []
@@ -63,7 +63,7 @@ def workers(instance: Instance) -> Iterator[list[AccessServices]]:
         yield found
 
 
-def run_in_parallel(workers: list[AccessServices], times: int, act: Callable[[AccessServices, int], Any]) -> list[Any]:
+def run_in_parallel(workers: list[Services], times: int, act: Callable[[Services, int], Any]) -> list[Any]:
     """Run `act` `times` times, distributed over the workers. Return the results, errors included."""
 
     async def scenario() -> list[Any]:
@@ -77,7 +77,7 @@ def run_in_parallel(workers: list[AccessServices], times: int, act: Callable[[Ac
 
 
 def test_code_used_20_times_in_parallel_succeeds_once(
-    instance: Instance, workers: list[AccessServices], monkeypatch: pytest.MonkeyPatch
+    instance: Instance, workers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without rate limits, so that only the used step refuses a code.
     many = Rate(1000, timedelta(minutes=5))
@@ -88,7 +88,7 @@ def test_code_used_20_times_in_parallel_succeeds_once(
     seed = instance.enrol_second_factor()
     code = instance.code(seed)
 
-    async def use(services: AccessServices, _: int) -> SessionStarted:
+    async def use(services: Services, _: int) -> SessionStarted:
         services = replace(services, settings=settings)
         pending = await login(services, email="omar@example.org", password=PASSWORD, caller=CALLER)
         return await second_factor.complete_login(services, pending.token, code, CALLER)
@@ -99,12 +99,12 @@ def test_code_used_20_times_in_parallel_succeeds_once(
     assert {type(outcome) for outcome in refusals} == {Unauthenticated}
 
 
-def test_pending_login_is_completed_once(instance: Instance, workers: list[AccessServices]) -> None:
+def test_pending_login_is_completed_once(instance: Instance, workers: list[Services]) -> None:
     seed = instance.enrol_second_factor()
     pending = instance.run(instance.start_login())
     codes = [instance.code(seed, steps) for steps in (-1, 0, 1)]
 
-    async def use(services: AccessServices, at: int) -> SessionStarted:
+    async def use(services: Services, at: int) -> SessionStarted:
         return await second_factor.complete_login(services, pending.token, codes[at % 3], CALLER)
 
     outcomes = run_in_parallel(workers, 3, use)
@@ -112,13 +112,13 @@ def test_pending_login_is_completed_once(instance: Instance, workers: list[Acces
     assert all(isinstance(o, SessionStarted | Unauthenticated) for o in outcomes)
 
 
-def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers: list[AccessServices]) -> None:
+def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers: list[Services]) -> None:
     instance.enrol_second_factor()
     codes = totp.new_recovery_codes(secrets.token_bytes)
     instance.write(lambda stores: stores.seats.replace_recovery_codes(OMAR, enrolment.recovery_hashes(codes, OMAR)))
     pending = instance.run(instance.start_login())
 
-    async def use(services: AccessServices, at: int) -> SessionStarted:
+    async def use(services: Services, at: int) -> SessionStarted:
         return await second_factor.complete_login_with_recovery_code(services, pending.token, codes[at], CALLER)
 
     outcomes = run_in_parallel(workers, 4, use)
@@ -133,13 +133,13 @@ def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers
         instance.run(second_factor.complete_login_with_recovery_code(instance.services, token, codes[at], CALLER))
 
 
-def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance, workers: list[AccessServices]) -> None:
+def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance, workers: list[Services]) -> None:
     sid = instance.run(instance.log_in(kind="dashboard")).session.sid
     resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
     assert resolved is not None
     active = sessions.ActiveSession(resolved.session, resolved.seat, "", "", resolved)
 
-    async def confirm(services: AccessServices, _: int) -> Session:
+    async def confirm(services: Services, _: int) -> Session:
         return await sessions.reauthenticate(services, active, PASSWORD, CALLER)
 
     outcomes = run_in_parallel(workers, 4, confirm)
@@ -149,7 +149,7 @@ def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance,
 
 
 def test_five_of_50_parallel_codes_are_verified(
-    instance: Instance, workers: list[AccessServices], monkeypatch: pytest.MonkeyPatch
+    instance: Instance, workers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed = instance.enrol_second_factor()
     pending = instance.run(instance.start_login())
@@ -163,7 +163,7 @@ def test_five_of_50_parallel_codes_are_verified(
 
     monkeypatch.setattr(totp, "matching_step", counted)
 
-    async def guess(services: AccessServices, _: int) -> object:
+    async def guess(services: Services, _: int) -> object:
         return await second_factor.complete_login(services, pending.token, wrong, CALLER)
 
     outcomes = run_in_parallel(workers, 50, guess)
@@ -172,9 +172,7 @@ def test_five_of_50_parallel_codes_are_verified(
     assert sum(isinstance(outcome, Unauthenticated) for outcome in outcomes) == 5
 
 
-def test_ten_of_50_parallel_passwords_are_verified(
-    workers: list[AccessServices], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ten_of_50_parallel_passwords_are_verified(workers: list[Services], monkeypatch: pytest.MonkeyPatch) -> None:
     verified: list[str] = []
 
     def refuse(_: str | None, password: str) -> bool:
@@ -183,7 +181,7 @@ def test_ten_of_50_parallel_passwords_are_verified(
 
     replace_verification(monkeypatch, workers[0], refuse)
 
-    async def guess(services: AccessServices, at: int) -> object:
+    async def guess(services: Services, at: int) -> object:
         return await login(services, email="rosa@example.org", password=f"guess number {at}", caller=CALLER)
 
     outcomes = run_in_parallel(workers, 50, guess)
@@ -211,7 +209,7 @@ def test_guesses_from_many_addresses_do_not_block_the_owner(
     instance.run(scenario())
 
 
-def test_logout_ends_the_token_in_every_worker(instance: Instance, workers: list[AccessServices]) -> None:
+def test_logout_ends_the_token_in_every_worker(instance: Instance, workers: list[Services]) -> None:
     token = instance.run(instance.log_in()).token
 
     async def scenario() -> list[str]:
@@ -232,8 +230,8 @@ def test_logout_ends_the_token_in_every_worker(instance: Instance, workers: list
     assert set(asyncio.run(scenario())) == {"session_ended"}
 
 
-def test_parallel_creation_respects_the_token_limit(instance: Instance, workers: list[AccessServices]) -> None:
-    async def create(services: AccessServices, at: int) -> api_tokens.NewToken:
+def test_parallel_creation_respects_the_token_limit(instance: Instance, workers: list[Services]) -> None:
+    async def create(services: Services, at: int) -> api_tokens.NewToken:
         return await api_tokens.create(services, who, name=f"number {at}", expires_at=None, caller=CALLER)
 
     who = instance.run(sessions.authenticate(instance.services, instance.run(_token_of_alpha(instance))))
@@ -249,13 +247,13 @@ async def _token_of_alpha(instance: Instance) -> str:
     return (await sessions.switch(instance.services, who, ALPHA, CALLER)).token
 
 
-def test_one_of_many_parallel_confirmations_enrols(instance: Instance, workers: list[AccessServices]) -> None:
+def test_one_of_many_parallel_confirmations_enrols(instance: Instance, workers: list[Services]) -> None:
     async def begin() -> sessions.ActiveSession:
         who = await sessions.active_session(instance.services, (await instance.log_in()).token)
         await enrolment.begin(instance.services, who)
         return who
 
-    async def confirm(services: AccessServices, _: int) -> enrolment.Enrolled:
+    async def confirm(services: Services, _: int) -> enrolment.Enrolled:
         return await enrolment.confirm(services, who, instance.code(seed), CALLER)
 
     who = instance.run(begin())

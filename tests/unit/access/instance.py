@@ -19,12 +19,14 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
+from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Account, Caller, Grant, Seat
+from daybreak.filestore.local_disk import LocalDisk
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
@@ -57,7 +59,7 @@ _HASH = passwords.hash_password(PASSWORD)
 class Instance:
     """The services over one state database, with a clock that only `advance` changes."""
 
-    services: AccessServices
+    services: Services
     state: Database
     path: Path
     url: str
@@ -187,11 +189,15 @@ def open_instance(
     ring = folder / "keyring.json"
     keyring.create(ring, START, secrets.token_bytes)
     now = [START]
-    services = AccessServices(
-        settings=configured(base_url="https://data.example.org"),
+    settings = configured(base_url="https://data.example.org")
+    services = Services(
+        settings=settings,
         state=state,
+        files=LocalDisk(folder / "files"),
         keyring=keyring.KeyringFile(ring),
         hashing=hashing or QuickHashing(),
+        audit_buffer=AuditBuffer(state),
+        link_rate=LinkRate(state, settings.access.link_rate, lambda: now[0]),
         clock=lambda: now[0],
         random=secrets.token_bytes,
     )
@@ -200,7 +206,7 @@ def open_instance(
 
 
 def replace_verification(
-    monkeypatch: pytest.MonkeyPatch, services: AccessServices, matches: Callable[[str | None, str], bool]
+    monkeypatch: pytest.MonkeyPatch, services: Services, matches: Callable[[str | None, str], bool]
 ) -> None:
     """Replace the verification of passwords by `matches`."""
 

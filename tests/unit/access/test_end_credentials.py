@@ -12,7 +12,7 @@ from msgspec.structs import replace as replace_struct
 from daybreak.access import operators, password_reset, passwords, sessions
 from daybreak.access.directory.changes import apply_changes, compare_directories
 from daybreak.access.directory.file_import import import_document
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import totp
 from daybreak.domain.errors import Unauthenticated
 from daybreak.domain.events import EventType
@@ -27,7 +27,7 @@ INVITED, REQUESTED = EventType.SEAT_INVITED, EventType.PASSWORD_RESET_REQUESTED
 
 
 @pytest.fixture
-def services(instance: Instance) -> AccessServices:
+def services(instance: Instance) -> Services:
     """The services of the instance, with mail."""
     mail = {"url": "smtp://127.0.0.1:25", "sender": "exports@example.org"}
     instance.services = replace(instance.services, settings=configured(instance.services.settings, mail=mail))
@@ -112,9 +112,7 @@ REASONS = {
 
 @pytest.mark.parametrize("name", REASONS)
 @pytest.mark.parametrize("type_", [REQUESTED, INVITED])
-def test_sessions_and_links_end_together(
-    instance: Instance, services: AccessServices, name: str, type_: EventType
-) -> None:
+def test_sessions_and_links_end_together(instance: Instance, services: Services, name: str, type_: EventType) -> None:
     started, token = instance.run(instance.log_in()), link(instance, type_)
     instance.advance(seconds=1)
     REASONS[name](instance)
@@ -126,7 +124,7 @@ def test_sessions_and_links_end_together(
 
 
 @pytest.mark.parametrize("name", ["password", "sign-out"])
-def test_changes_by_the_owner_keep_one_session(instance: Instance, services: AccessServices, name: str) -> None:
+def test_changes_by_the_owner_keep_one_session(instance: Instance, services: Services, name: str) -> None:
     other, own = instance.run(instance.log_in()), instance.run(instance.log_in())
     token = link(instance)
     instance.advance(seconds=1)
@@ -141,7 +139,7 @@ def test_changes_by_the_owner_keep_one_session(instance: Instance, services: Acc
     instance.run(sessions.authenticate(services, own.token))
 
 
-def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services: AccessServices) -> None:
+def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services: Services) -> None:
     requested_at = instance.now[0]
     instance.advance(seconds=1)
     by_operator(operators.sign_out)(instance)
@@ -154,14 +152,14 @@ def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services:
     assert not instance.state.read(lambda stores: stores.seats.links_ended(ROSA, since=instance.now[0]))
 
 
-def test_link_is_bound_to_its_address(instance: Instance, services: AccessServices) -> None:
+def test_link_is_bound_to_its_address(instance: Instance, services: Services) -> None:
     token = link(instance)
     seat = Seat(ROSA, "other@example.org")
     instance.write(lambda stores: stores.directory.put_seats(seat))  # without end_credentials
     assert not instance.run(password_reset.is_valid(services, token))
 
 
-def test_reset_request_keeps_the_invitation(instance: Instance, services: AccessServices) -> None:
+def test_reset_request_keeps_the_invitation(instance: Instance, services: Services) -> None:
     invitation, reset = link(instance, INVITED), link(instance)
     instance.advance(hours=1)
     assert not instance.run(password_reset.is_valid(services, reset))
@@ -170,7 +168,7 @@ def test_reset_request_keeps_the_invitation(instance: Instance, services: Access
     assert instance.run(password_reset.is_valid(services, invitation))
 
 
-def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, services: AccessServices) -> None:
+def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, services: Services) -> None:
     invitation = link(instance, INVITED)
     instance.advance(seconds=1)
     seat, now, ring = instance.seat(ROSA), instance.now[0], services.keyring.current()
@@ -184,13 +182,13 @@ def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, servi
     assert instance.run(password_reset.is_valid(services, invitation))
 
 
-def test_change_of_case_keeps_sessions(instance: Instance, services: AccessServices) -> None:
+def test_change_of_case_keeps_sessions(instance: Instance, services: Services) -> None:
     started = instance.run(instance.log_in())
     put_seat(email="Rosa@example.org")(instance)
     instance.run(sessions.authenticate(services, started.token))
 
 
-def _seed(stores: Stores, services: AccessServices) -> bytes:
+def _seed(stores: Stores, services: Services) -> bytes:
     sealed = stores.seats.pending_seed(ROSA)
     assert sealed is not None
     return totp.decrypt_seed(sealed, seat_id=ROSA, keyring=services.keyring.current())

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from daybreak.access import password_reset, sessions
 from daybreak.access.login import SecondFactorPending
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated
 from daybreak.domain.events import Event, EventType
 from daybreak.domain.identity import Caller, Seat, SeatIdentity
@@ -22,7 +22,7 @@ NEW = "copper kettle over seven hills"
 
 
 @pytest.fixture
-def services(instance: Instance) -> AccessServices:
+def services(instance: Instance) -> Services:
     """The services of the instance, with mail."""
     mail = {"url": "smtp://127.0.0.1:25", "sender": "exports@example.org"}
     instance.services = replace(instance.services, settings=configured(instance.services.settings, mail=mail))
@@ -50,14 +50,14 @@ def _reset(instance: Instance, token: str, password: str = NEW) -> None:
     instance.run(password_reset.reset_password(instance.services, token, password, CALLER))
 
 
-def test_request_writes_an_event_for_the_seat(instance: Instance, services: AccessServices) -> None:
+def test_request_writes_an_event_for_the_seat(instance: Instance, services: Services) -> None:
     instance.run(password_reset.request_reset(services, email=" Rosa@example.org ", caller=CALLER))
     (event,) = _outbox(instance)
     assert (event.type, event.seat_id, event.data) == (EventType.PASSWORD_RESET_REQUESTED, ROSA, {})
     assert [each.result for each in instance.audit("password.reset_requested")] == ["ok"]
 
 
-def test_unknown_email_does_the_same_work(instance: Instance, services: AccessServices) -> None:
+def test_unknown_email_does_the_same_work(instance: Instance, services: Services) -> None:
     for email in ("nobody@example.org", "", "x\x00y", "\ud800", "a" * 10_000):
         instance.run(password_reset.request_reset(services, email=email, caller=CALLER))
     assert _outbox(instance) == []
@@ -65,13 +65,13 @@ def test_unknown_email_does_the_same_work(instance: Instance, services: AccessSe
     assert [(each.result, each.seat_id, each.actor) for each in recorded] == [("unknown_seat", None, "unknown")] * 5
 
 
-def test_disabled_seat_receives_no_link(instance: Instance, services: AccessServices) -> None:
+def test_disabled_seat_receives_no_link(instance: Instance, services: Services) -> None:
     instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
     instance.run(password_reset.request_reset(services, email="rosa@example.org", caller=CALLER))
     assert _outbox(instance) == []
 
 
-def test_known_and_unknown_email_run_the_same_statements(instance: Instance, services: AccessServices) -> None:
+def test_known_and_unknown_email_run_the_same_statements(instance: Instance, services: Services) -> None:
     statements: list[str] = []
 
     def record(*arguments: object) -> None:
@@ -98,7 +98,7 @@ def test_known_and_unknown_email_run_the_same_statements(instance: Instance, ser
     ],
 )
 def test_requests_are_limited_per_network_and_in_total(
-    instance: Instance, services: AccessServices, addresses: list[str], setting: str
+    instance: Instance, services: Services, addresses: list[str], setting: str
 ) -> None:
     rate = Rate(2, timedelta(minutes=5))
     services = replace(services, settings=configured(services.settings, access={setting: rate}))
@@ -112,7 +112,7 @@ def test_requests_are_limited_per_network_and_in_total(
 
 
 @pytest.mark.parametrize("email", ["rosa@example.org", "nobody@example.org"])
-def test_requests_are_limited_per_email(instance: Instance, services: AccessServices, email: str) -> None:
+def test_requests_are_limited_per_email(instance: Instance, services: Services, email: str) -> None:
     for number in range(4):
         caller = Caller(f"198.51.100.{number}")
         if number < 3:
@@ -122,7 +122,7 @@ def test_requests_are_limited_per_email(instance: Instance, services: AccessServ
                 instance.run(password_reset.request_reset(services, email=email, caller=caller))
 
 
-def test_link_works_once(instance: Instance, services: AccessServices) -> None:
+def test_link_works_once(instance: Instance, services: Services) -> None:
     token = _link(instance)
     assert instance.run(password_reset.is_valid(services, token))
     assert instance.run(password_reset.is_valid(services, token))
@@ -138,7 +138,7 @@ def test_link_works_once(instance: Instance, services: AccessServices) -> None:
     assert (event.seat_id, event.data["change"], event.data["address"]) == (ROSA, "reset_by_mail", CALLER.address)
 
 
-def test_link_expires(instance: Instance, services: AccessServices) -> None:
+def test_link_expires(instance: Instance, services: Services) -> None:
     token = _link(instance)
     instance.advance(minutes=30)
     with pytest.raises(Unauthenticated):
@@ -146,13 +146,13 @@ def test_link_expires(instance: Instance, services: AccessServices) -> None:
     instance.run(instance.log_in())
 
 
-def test_new_link_replaces_the_old_one(instance: Instance, services: AccessServices) -> None:
+def test_new_link_replaces_the_old_one(instance: Instance, services: Services) -> None:
     old, new = _link(instance), _link(instance)
     assert not instance.run(password_reset.is_valid(services, old))
     assert instance.run(password_reset.is_valid(services, new))
 
 
-def test_new_password_ends_sessions_and_keeps_the_second_factor(instance: Instance, services: AccessServices) -> None:
+def test_new_password_ends_sessions_and_keeps_the_second_factor(instance: Instance, services: Services) -> None:
     started = instance.run(instance.log_in("omar@example.org"))
     instance.enrol_second_factor(OMAR)
     _reset(instance, _link(instance, OMAR))
@@ -162,7 +162,7 @@ def test_new_password_ends_sessions_and_keeps_the_second_factor(instance: Instan
     assert isinstance(outcome, SecondFactorPending)
 
 
-def test_weak_password_does_not_use_up_the_link(instance: Instance, services: AccessServices) -> None:
+def test_weak_password_does_not_use_up_the_link(instance: Instance, services: Services) -> None:
     token = _link(instance)
     with pytest.raises(InvalidRequest):
         _reset(instance, token, "rosa@example.org1")
@@ -170,7 +170,7 @@ def test_weak_password_does_not_use_up_the_link(instance: Instance, services: Ac
     instance.run(instance.log_in(password=PASSWORD))
 
 
-def test_guesses_are_refused_and_limited(instance: Instance, services: AccessServices) -> None:
+def test_guesses_are_refused_and_limited(instance: Instance, services: Services) -> None:
     settings = configured(services.settings, access={"login_per_address": services.settings.access.login_per_seat})
     instance.services = replace(services, settings=settings)
     for number in range(11):
@@ -179,7 +179,7 @@ def test_guesses_are_refused_and_limited(instance: Instance, services: AccessSer
             _reset(instance, f"reset_{number:043d}")
 
 
-def test_seats_of_single_sign_on_have_no_password(instance: Instance, services: AccessServices) -> None:
+def test_seats_of_single_sign_on_have_no_password(instance: Instance, services: Services) -> None:
     sole = Seat("00000000-0000-4000-8000-0000000000b9", "sole@example.org")
     instance.write(lambda stores: stores.directory.put_seats(sole))
     assert instance.state.read(lambda stores: password_reset.has_password_login(stores, sole))
@@ -190,7 +190,7 @@ def test_seats_of_single_sign_on_have_no_password(instance: Instance, services: 
     assert instance.state.read(lambda stores: password_reset.has_password_login(stores, rosa))
 
 
-def test_resets_need_mail_and_passwords(instance: Instance, services: AccessServices) -> None:
+def test_resets_need_mail_and_passwords(instance: Instance, services: Services) -> None:
     token = _link(instance)
     without_mail = replace(services, settings=configured(services.settings, mail={"url": ""}))
     with pytest.raises(NotFound):

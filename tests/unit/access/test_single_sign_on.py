@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from daybreak.access import identity_login, operators, single_sign_on
 from daybreak.access.login import SecondFactorPending, SessionStarted
 from daybreak.access.second_factor import complete_login
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, active_session, reauthenticate, require_recent_password
 from daybreak.access.single_sign_on import SignInRefused
 from daybreak.credentials.sealed_text import seal, unseal
@@ -55,7 +55,7 @@ class Setup:
 
     instance: Instance
     provider: ScriptedProvider
-    services: AccessServices
+    services: Services
 
     def configure(self, **settings: Any) -> None:
         """Change settings of the section `oidc`."""

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from daybreak.access import sessions
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import webhook_secret
 from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound, RateLimited
 from daybreak.domain.events import DeliveryState
@@ -22,7 +22,7 @@ URL = "http://127.0.0.1:9/hook"
 
 
 @pytest.fixture
-def services(events: Events) -> AccessServices:
+def services(events: Events) -> Services:
     return events.instance.services
 
 
@@ -43,7 +43,7 @@ def _create(events: Events, principal: Principal, url: str = URL) -> webhooks.We
     return events.instance.run(webhooks.create(events.instance.services, principal, url=url, caller=CALLER))
 
 
-def test_only_owners_and_admins_manage_webhooks(events: Events, services: AccessServices) -> None:
+def test_only_owners_and_admins_manage_webhooks(events: Events, services: Services) -> None:
     with pytest.raises(Forbidden) as refused:
         _create(events, _principal(events, "analyst"))
     assert refused.value.code == "owner_or_admin_required"
@@ -69,7 +69,7 @@ async def _awaited(work: Any) -> object:
     return await work
 
 
-def test_webhook_of_another_account_is_unknown(events: Events, services: AccessServices) -> None:
+def test_webhook_of_another_account_is_unknown(events: Events, services: Services) -> None:
     created = _create(events, _principal(events))
     other, endpoint_id = _principal(events, client_id=BRAVO), created.webhook.endpoint_id
     for work in (
@@ -86,7 +86,7 @@ def test_webhook_of_another_account_is_unknown(events: Events, services: AccessS
     assert events.webhook(endpoint_id).disabled_at is None
 
 
-def test_secrets_need_a_recent_password(events: Events, services: AccessServices) -> None:
+def test_secrets_need_a_recent_password(events: Events, services: Services) -> None:
     principal = _principal(events)
     created = _create(events, principal)
     events.instance.advance(minutes=11)
@@ -115,7 +115,7 @@ def test_private_url_is_refused(events: Events) -> None:
         _create(events, _principal(events), "https://10.0.0.1/")
 
 
-def test_rotation_keeps_the_old_secret_for_a_day(events: Events, services: AccessServices) -> None:
+def test_rotation_keeps_the_old_secret_for_a_day(events: Events, services: Services) -> None:
     principal = _principal(events)
     created = _create(events, principal)
     rotated = events.instance.run(webhooks.rotate(services, principal, created.webhook.endpoint_id, CALLER))
@@ -126,7 +126,7 @@ def test_rotation_keeps_the_old_secret_for_a_day(events: Events, services: Acces
     assert (stored.previous_until - events.instance.now[0]).total_seconds() == 86_400
 
 
-def test_changes_are_recorded_without_the_secret(events: Events, services: AccessServices) -> None:
+def test_changes_are_recorded_without_the_secret(events: Events, services: Services) -> None:
     principal = _principal(events)
     created = _create(events, principal)
     endpoint_id = created.webhook.endpoint_id
@@ -147,7 +147,7 @@ def test_changes_are_recorded_without_the_secret(events: Events, services: Acces
     assert created.secret not in str(recorded)
 
 
-def test_disabled_webhook_is_not_tested(events: Events, services: AccessServices) -> None:
+def test_disabled_webhook_is_not_tested(events: Events, services: Services) -> None:
     principal = _principal(events)
     endpoint_id = _create(events, principal).webhook.endpoint_id
     events.instance.run(webhooks.disable(services, principal, endpoint_id, CALLER))
@@ -155,7 +155,7 @@ def test_disabled_webhook_is_not_tested(events: Events, services: AccessServices
         events.instance.run(webhooks.send_test(services, principal, endpoint_id, CALLER))
 
 
-def test_number_of_test_events_is_bounded(events: Events, services: AccessServices) -> None:
+def test_number_of_test_events_is_bounded(events: Events, services: Services) -> None:
     owner = _principal(events)
     endpoint_id = _create(events, owner).webhook.endpoint_id
     for _ in range(30):
@@ -165,7 +165,7 @@ def test_number_of_test_events_is_bounded(events: Events, services: AccessServic
     assert len(events.instance.audit("webhook.tested")) == 30
 
 
-def test_failed_delivery_is_retried_with_its_id(events: Events, services: AccessServices) -> None:
+def test_failed_delivery_is_retried_with_its_id(events: Events, services: Services) -> None:
     principal = _principal(events)
     webhook = _create(events, principal).webhook
     events.instance.write(lambda stores: stores.webhooks.set_failing(webhook.endpoint_id, None))
@@ -184,7 +184,7 @@ def test_failed_delivery_is_retried_with_its_id(events: Events, services: Access
     assert [attempt.number for attempt in logged.attempts] == [1]
 
 
-def test_webhooks_can_be_switched_off(events: Events, services: AccessServices) -> None:
+def test_webhooks_can_be_switched_off(events: Events, services: Services) -> None:
     principal = _principal(events)
     events.change(events={"webhooks": False})
     off = changed(services, settings=events.settings)
@@ -192,7 +192,7 @@ def test_webhooks_can_be_switched_off(events: Events, services: AccessServices) 
         events.instance.run(webhooks.create(off, principal, url=URL, caller=CALLER))
 
 
-def test_api_tokens_cannot_manage_webhooks(events: Events, services: AccessServices) -> None:
+def test_api_tokens_cannot_manage_webhooks(events: Events, services: Services) -> None:
     principal = replace(_principal(events), kind="api_token", session=None)
     with pytest.raises(Forbidden) as refused:
         events.instance.run(webhooks.list_of_account(services, principal))

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.authorization import readable_audit_seat, require_in_context
+from daybreak.access.services import Services
 from daybreak.domain.audit import AuditEvent, AuditQuery, EventOrigin
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.identity import Principal
@@ -33,7 +34,6 @@ from daybreak.web.api.operation import (
 )
 from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 from daybreak.web.streams import Streams
 
 _PAGE_SIZE = 500
@@ -103,7 +103,7 @@ async def _record_export(request: Request, services: Services, principal: Princi
     parameters = ((parameter.name, parameter.read(request)) for parameter in (SINCE, UNTIL, ACTION))
     details = {"format": "ndjson", "filter": {name: value for name, value in parameters if value}}
     origin = EventOrigin.of(principal, services.clock(), caller_of(request))
-    await record_download(services.downloads, origin, "audit.exported", "ok", details)
+    await record_download(services, origin, "audit.exported", "ok", details)
 
 
 async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:

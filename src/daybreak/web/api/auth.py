@@ -10,6 +10,7 @@ from starlette.responses import Response
 from daybreak.access import enrolment, second_factor, sessions
 from daybreak.access.accounts import run_without_blocking
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
+from daybreak.access.services import Services
 from daybreak.web.api import examples
 from daybreak.web.api.operation import (
     AUTHENTICATION,
@@ -41,7 +42,6 @@ from daybreak.web.api.responses import (
     context_view,
 )
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 DEVICE_ID = Parameter(
     "X-Device-Id",
@@ -181,7 +181,7 @@ class _AuthEndpoints:
     async def log_in(self, request: Request) -> Response:
         sent = await LOG_IN.body.read(request)
         outcome = await login(
-            self._services.access,
+            self._services,
             email=sent.email,
             password=sent.password,
             caller=caller_of(request),
@@ -194,13 +194,13 @@ class _AuthEndpoints:
         await pending_login_of(request, self._services)
         sent = await SEND_CODE.body.read(request)
         outcome = await second_factor.complete_login(
-            self._services.access, bearer(request), sent.totp, caller_of(request), device_id=_device_id(request)
+            self._services, bearer(request), sent.totp, caller_of(request), device_id=_device_id(request)
         )
         return SEND_CODE.response.create(_login_result(outcome))
 
     async def contexts(self, request: Request) -> Response:
         session = await session_of(request, self._services)
-        found = await sessions.contexts(self._services.access, session)
+        found = await sessions.contexts(self._services, session)
 
         def response() -> Response:
             return LIST_CONTEXTS.response.create(ContextList(tuple(context_view(context) for context in found)))
@@ -210,31 +210,31 @@ class _AuthEndpoints:
     async def switch(self, request: Request) -> Response:
         session = await session_of(request, self._services)
         sent = await SWITCH_CONTEXT.body.read(request)
-        switched = await sessions.switch(self._services.access, session, sent.context.lower(), caller_of(request))
+        switched = await sessions.switch(self._services, session, sent.context.lower(), caller_of(request))
         view = SwitchView(switched.client_id, switched.seat_id, switched.token)
         return SWITCH_CONTEXT.response.create(SwitchResult(view))
 
     async def log_out(self, request: Request) -> Response:
         session = await session_of(request, self._services)
-        await sessions.logout(self._services.access, session, caller_of(request))
+        await sessions.logout(self._services, session, caller_of(request))
         return LOG_OUT.response.create(None)
 
     async def reauthenticate(self, request: Request) -> Response:
         session = await session_of(request, self._services)
         sent = await REAUTHENTICATE.body.read(request)
-        await sessions.reauthenticate(self._services.access, session, sent.password, caller_of(request))
+        await sessions.reauthenticate(self._services, session, sent.password, caller_of(request))
         return REAUTHENTICATE.response.create(None)
 
     async def begin_enrolment(self, request: Request) -> Response:
         session = await session_of(request, self._services)
-        begun = await enrolment.begin(self._services.access, session)
+        begun = await enrolment.begin(self._services, session)
         view = EnrolmentView(begun.manual_key, begun.otpauth_uri, begun.qr_svg)
         return BEGIN_ENROLMENT.response.create(EnrolmentResult(view))
 
     async def confirm_enrolment(self, request: Request) -> Response:
         session = await session_of(request, self._services)
         sent = await CONFIRM_ENROLMENT.body.read(request)
-        enrolled = await enrolment.confirm(self._services.access, session, sent.totp, caller_of(request))
+        enrolled = await enrolment.confirm(self._services, session, sent.totp, caller_of(request))
         return CONFIRM_ENROLMENT.response.create(RecoveryCodesResult(RecoveryCodesView(enrolled.recovery_codes)))
 
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak import downloads
+from daybreak.access.services import Services
 from daybreak.catalogue.download_paths import delta_names
 from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
@@ -37,7 +38,6 @@ from daybreak.web.api.responses import LinkResult
 from daybreak.web.http.files import evaluate
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 _ETAG = '"60303ae22b998861bce3b28f33eec1be758a213c"'
 _MAX_VERSION = 2**63 - 1
@@ -172,9 +172,7 @@ class _DeltaEndpoints:
         principal = await principal_of(request, self._services)
         client_id = request.path_params["client_id"].lower()
         since = SINCE.read(request)
-        found = await delta_feed(
-            self._services.downloads, principal, client_id, None if since is None else _since(since)
-        )
+        found = await delta_feed(self._services, principal, client_id, None if since is None else _since(since))
         body = _feed_view(client_id, found)
         etag = f'"{hashlib.sha256(msgspec.json.encode(body)).hexdigest()[:40]}"'
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
@@ -188,7 +186,7 @@ class _DeltaEndpoints:
         principal = await principal_of(request, self._services)
         require_plain_path(request)
         issued = await downloads.issue_link(
-            self._services.downloads,
+            self._services,
             principal,
             request.path_params["client_id"].lower(),
             downloads.delta_named(request.path_params["name"], _path_version(request.path_params["version"])),

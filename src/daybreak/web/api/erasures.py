@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.authorization import require_in_context
+from daybreak.access.services import Services
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.erasure import SignedReceipt
 from daybreak.downloads import record_download
@@ -29,7 +30,6 @@ from daybreak.web.api.operation import (
     view_of,
 )
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 from daybreak.web.streams import Streams
 
 _PAGE_SIZE = 20
@@ -70,7 +70,7 @@ def erasure_routes(services: Services, streams: Streams) -> list[ApiRoute]:
         await require_in_context(services.state, principal, "download", client_id)
         origin = EventOrigin.of(principal, services.clock(), caller_of(request))
         details = {"file": "receipts"}
-        record = partial(record_download, services.downloads, origin, "statement.fetched", "ok", details)
+        record = partial(record_download, services, origin, "statement.fetched", "ok", details)
         headers = {"Content-Type": LIST_RECEIPTS.response.media_types[0]}
         return await streams.respond(request, client_id, _pages(services, client_id), headers, record=record)
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak import downloads
+from daybreak.access.services import Services
 from daybreak.catalogue.download_paths import download_paths
 from daybreak.domain.errors import NotFound
 from daybreak.downloads import IssuedLink
@@ -29,7 +30,6 @@ from daybreak.web.api.operation import (
 from daybreak.web.api.responses import LinkResult, LinkView
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 CLIENT_ID = Parameter("client_id", "path", "`client_id` of the account.", examples.CLIENT_ID, UUID)
 GET_MANIFEST = Operation(
@@ -82,7 +82,7 @@ class _FileEndpoints:
         require_plain_path(request)
         named = downloads.file_at(request.path_params["file"], self._services.settings.snapshot.formats)
         issued = await downloads.issue_link(
-            self._services.downloads, principal, request.path_params["client_id"].lower(), named, caller_of(request)
+            self._services, principal, request.path_params["client_id"].lower(), named, caller_of(request)
         )
         count_event("link_issued")
         return REQUEST_FILE.response.create(link_result(issued), {"Location": issued.url})
@@ -90,7 +90,7 @@ class _FileEndpoints:
     async def manifest(self, request: Request) -> Response:
         principal = await principal_of(request, self._services)
         client_id = request.path_params["client_id"].lower()
-        found = await downloads.manifest(self._services.downloads, principal, client_id)
+        found = await downloads.manifest(self._services, principal, client_id)
         view = manifest_view(client_id, found, self._services.settings.snapshot.formats)
         return GET_MANIFEST.response.create(view)
 

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import daybreak
+from daybreak.access.services import Services
 from daybreak.domain.errors import DaybreakError
 from daybreak.state.stores import Stores
 from daybreak.web.api.operation import SERVICE, ApiRoute, Header, Operation, ResponseType
 from daybreak.web.api.responses import Health, ReadinessView
-from daybreak.web.services import Services
 
 _TIMEOUT_SECONDS = 8.0
 # A check writes to the file store, which costs money in a bucket, and every client can request it.

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak import downloads
+from daybreak.access.services import Services
 from daybreak.catalogue.download_paths import link_names
 from daybreak.catalogue.formats import format_named
 from daybreak.credentials.signed_link import PARAMETERS
@@ -26,7 +27,6 @@ from daybreak.web.file_sender import STORE_URL_SECONDS, FileSender
 from daybreak.web.http.files import entity_of
 from daybreak.web.http.negotiation import choose, stored_representation
 from daybreak.web.request_state import caller_of, record_subject
-from daybreak.web.services import Services
 
 _LINK_FIELDS = {
     "expires": ("Expiry of the link, as a Unix timestamp in seconds.", "1795509900"),
@@ -157,7 +157,7 @@ class _LinkEndpoint:
             raise Forbidden("Invalid link.", code="invalid_link")
         parts = request.path_params
         link = downloads.LinkRequest(parts["client_id"], parts["snapshot_id"], parts["file"], _parameters(query))
-        opened = await downloads.open_link(self._services.downloads, link, caller_of(request))
+        opened = await downloads.open_link(self._services, link, caller_of(request))
         record_subject(request, "", opened.client_id)
         serve_gzip_as = self._services.settings.files.serve_gzip_as
         resource, file_format = opened.named.resource, opened.named.format

@@ -18,13 +18,13 @@ from starlette.routing import Route
 
 from daybreak.access import api_tokens, sessions
 from daybreak.access.api_tokens import PREFIX
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, PendingLogin
 from daybreak.domain.errors import Forbidden, Unauthenticated
 from daybreak.domain.identity import Principal
 from daybreak.web.http.bodies import read_json
 from daybreak.web.http.problems import PROBLEMS
 from daybreak.web.request_state import caller_of, record_subject
-from daybreak.web.services import Services
 
 T = TypeVar("T")
 View = TypeVar("View", bound=msgspec.Struct)
@@ -275,9 +275,9 @@ async def principal_of(request: Request, services: Services) -> Principal:
     """
     credential = bearer(request)
     if credential.startswith(PREFIX):
-        principal = await api_tokens.authenticate(services.access, credential, caller_of(request))
+        principal = await api_tokens.authenticate(services, credential, caller_of(request))
     else:
-        principal = await sessions.authenticate(services.access, credential)
+        principal = await sessions.authenticate(services, credential)
     record_subject(request, principal.subject, principal.account.client_id)
     return principal
 
@@ -291,7 +291,7 @@ async def token_principal(request: Request, services: Services) -> Principal:
     credential = bearer(request)
     if not credential.startswith(PREFIX):
         raise Unauthenticated("Send an API token of Daybreak. Session tokens are not accepted here.")
-    principal = await api_tokens.authenticate(services.access, credential, caller_of(request))
+    principal = await api_tokens.authenticate(services, credential, caller_of(request))
     record_subject(request, principal.subject, principal.account.client_id)
     return principal
 
@@ -308,7 +308,7 @@ async def session_of(request: Request, services: Services) -> ActiveSession:
             "API tokens cannot be used here. Sign in with email and password, and send the session token.",
             code="session_required",
         )
-    session = await sessions.active_session(services.access, credential)
+    session = await sessions.active_session(services, credential)
     record_subject(request, session.subject, session.client_id)
     return session
 
@@ -319,6 +319,6 @@ async def pending_login_of(request: Request, services: Services) -> PendingLogin
     Raises:
         Unauthenticated, Unavailable: see `PENDING_LOGIN`.
     """
-    pending = await sessions.pending_login(services.access, bearer(request))
+    pending = await sessions.pending_login(services, bearer(request))
     record_subject(request, f"session:{pending.session.sid}")
     return pending

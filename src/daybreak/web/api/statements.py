@@ -9,6 +9,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.access.services import Services
 from daybreak.account_statements import account_statement
 from daybreak.domain.errors import NotFound
 from daybreak.domain.signing import Trust
@@ -25,7 +26,6 @@ from daybreak.web.api.operation import (
     principal_of,
 )
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 _MAX_NAME = 60
 _TEXT = ("text/plain",)
@@ -116,8 +116,7 @@ def _statement_route(services: Services, path: str, operation: AnyOperation) -> 
         edition = request.path_params.get("edition")
         is_signature = path.endswith(".sig")
         found = await account_statement(
-            services.downloads,
-            services.files,
+            services,
             principal,
             request.path_params["client_id"].lower(),
             caller_of(request),

@@ -58,7 +58,7 @@ async def load_session(dashboard: DashboardContext, request: Request, client_id:
         session = resolved.session
         idle = session.ended_at is None and is_idle(session, now, dashboard_idle=limit)
         if idle:
-            await end_idle(dashboard.services.access, resolved, caller_of(request), now)
+            await end_idle(dashboard.services, resolved, caller_of(request), now)
         raise SignInRequired(had_session=True, idle=idle or session.end_reason == IDLE)
     record_subject(request, f"session:{sid}")
     return resolved

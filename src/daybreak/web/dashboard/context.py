@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from jinja2 import Environment
 
+from daybreak.access.services import Services
 from daybreak.domain.identity import SecondFactorPolicy
 from daybreak.web.dashboard import formatting
 from daybreak.web.fair_queue import FairQueue, in_thread
-from daybreak.web.services import Services
 from daybreak.web.streams import Streams
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in

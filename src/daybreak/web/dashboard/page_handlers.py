@@ -99,12 +99,12 @@ async def _respond(dashboard: DashboardContext, request: Request, handle: PageHa
             page = replace(page, form=await read_page_form(page))
         page = _authorized(page)
         if policy.recent_password:
-            require_recent_password(dashboard.services.access, page.session)
+            require_recent_password(dashboard.services, page.session)
         response = await handle(page)
         if policy.is_activity and not is_recorded(page.session, page.now):
             # Written after the response is sent, which must not wait for a busy state database.
-            access = dashboard.services.access
-            response.background = BackgroundTask(record_activity, access, page.session, page.now)
+            services = dashboard.services
+            response.background = BackgroundTask(record_activity, services, page.session, page.now)
         return response
     except SignInRequired as required:
         form = await _posted_form(dashboard, request) if page is None else page.form

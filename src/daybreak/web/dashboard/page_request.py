@@ -82,7 +82,7 @@ class PageRequest:
     async def record(self, action: str, details: Mapping[str, object]) -> None:
         """Record that data of the account is sent. It counts as a download. Raises RateLimited."""
         origin = EventOrigin.of(self.principal, self.now, self.caller)
-        await record_download(self.dashboard.services.downloads, origin, action, "ok", details)
+        await record_download(self.dashboard.services, origin, action, "ok", details)
 
     @property
     def fields(self) -> Mapping[str, str]:

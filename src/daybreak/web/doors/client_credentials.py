@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access import api_tokens
+from daybreak.access.services import Services
 from daybreak.domain.errors import InvalidRequest, Unauthenticated
 from daybreak.web.http.bodies import read_body
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 _GRANT = "client_credentials"
 _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a type, RFC 8693
@@ -33,7 +33,7 @@ async def answer_client_credentials(
     if fields.get("grant_type") != _GRANT:
         raise InvalidRequest(f"Send grant_type={_GRANT}.")
     secret = fields.get("client_secret") or _basic_password(request)
-    principal = await api_tokens.authenticate(services.access, secret, caller_of(request))
+    principal = await api_tokens.authenticate(services, secret, caller_of(request))
     expires_at = None if principal.token is None else principal.token.expires_at
     lifetime = renewal if expires_at is None else expires_at - services.clock()
     body: dict[str, object] = {"access_token": secret, "token_type": "bearer", "issued_token_type": _ACCESS_TOKEN}

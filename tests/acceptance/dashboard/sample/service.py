@@ -19,9 +19,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
 
-from daybreak import downloads
 from daybreak.access.link_usage import AuditBuffer, LinkRate
-from daybreak.access.services import AccessServices
+from daybreak.access.services import Services
 from daybreak.credentials import keyring
 from daybreak.credentials.passwords import PasswordHashing
 from daybreak.events.context import DeliveryContext, DeliveryTimings
@@ -32,7 +31,6 @@ from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
 from daybreak.web.dashboard.insight.cache import FigureCache
-from daybreak.web.services import Services
 from tests.acceptance.dashboard.sample.directory import write_directory
 from tests.acceptance.dashboard.sample.snapshots import write_snapshots
 from tests.configured import configured
@@ -80,19 +78,10 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
         events={"allowed_networks": (ip_network("127.0.0.0/8"),)},
         mail={"url": os.environ.get(MAIL_URL_VARIABLE, ""), "sender": "exports@northlight.example"},
     )
-    access = AccessServices(settings, state, ring, PasswordHashing(), clock, os.urandom)
-    fetch = downloads.DownloadServices(
-        settings,
-        state,
-        ring,
-        AuditBuffer(state),
-        LinkRate(state, settings.access.link_rate, clock),
-        clock,
-        os.urandom,
-    )
     return Services(
-        settings=settings, state=state,
-        files=LocalDisk(folder / "files"), keyring=ring, clock=clock, random=os.urandom, access=access, downloads=fetch,
+        settings=settings, state=state, files=LocalDisk(folder / "files"), keyring=ring, hashing=PasswordHashing(),
+        audit_buffer=AuditBuffer(state), link_rate=LinkRate(state, settings.access.link_rate, clock), clock=clock,
+        random=os.urandom,
     )  # fmt: skip
 
 
@@ -156,8 +145,8 @@ def main() -> None:
                 yield
             stop.set()
             await asyncio.to_thread(deliverer.join)
-            services.access.hashing.close()
-            await services.downloads.audit_buffer.aclose()
+            services.hashing.close()
+            await services.audit_buffer.aclose()
             await asyncio.to_thread(services.state.close)
 
         return create_app(services, background)

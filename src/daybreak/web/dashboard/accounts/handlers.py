@@ -84,7 +84,7 @@ async def _actions(page: PageRequest, item: Callable[[str, str, str, str], dict[
     if page.seat.operator:
         actions.append(item("Action", "Run now", "Operator", page.operator_url("runs")))
     try:
-        tokens = await api_tokens.list_of_account(page.dashboard.services.access, page.principal)
+        tokens = await api_tokens.list_of_account(page.dashboard.services, page.principal)
     except Forbidden:
         return actions
     actions.append(item("Action", "Create API token", "", page.url("settings/tokens/new")))

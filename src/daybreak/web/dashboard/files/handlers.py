@@ -84,7 +84,7 @@ async def download_file(page: PageRequest) -> Response:
     except KeyError:
         raise unknown_file() from None
     issued = await downloads.issue_link(
-        services.downloads,
+        services,
         page.principal,
         page.client_id,
         downloads.file_named(file_name, services.settings.snapshot.formats),

@@ -38,7 +38,7 @@ async def load_source_rows(page: PageRequest, resource: Resource, snapshot: Snap
     """
     services = page.dashboard.services
     try:
-        statement = await stored_statement(services.state, services.files, page.client_id, snapshot.version)
+        statement = await stored_statement(services, page.client_id, snapshot.version)
     except FileStoreError:
         return None
     return None if statement is None else source_rows(json.loads(statement.content)["predicate"], resource, page.now)

@@ -33,7 +33,7 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
     if "sent" in page.fields:
         chosen = frozenset(event for event in offered_events(page.seat) if event.value in page.fields)
     else:
-        chosen = await chosen_events(page.dashboard.services.access, page.seat)
+        chosen = await chosen_events(page.dashboard.services, page.seat)
     groups: dict[str, list[dict[str, object]]] = {"Files": [], "Operator": [], "Security": []}
     for event in offered_events(page.seat):
         label, hint = _LABELS[event]
@@ -55,5 +55,5 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
 async def save_notifications(page: PageRequest) -> Response:
     """Save the events that the user receives by mail."""
     chosen = [event for event in offered_events(page.seat) if event.value in page.form]
-    await choose_events(page.dashboard.services.access, page.active_session, chosen, page.caller)
+    await choose_events(page.dashboard.services, page.active_session, chosen, page.caller)
     return page.redirect("settings/notifications", done="notifications-saved")

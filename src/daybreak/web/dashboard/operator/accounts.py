@@ -73,7 +73,7 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
     """Add the permissions of a seat on an account, or change them. A person without a seat can be invited."""
     form, account = page.form, await _requested_account(page)
     email, invites = form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1], form.get("invite") == "yes"
-    new_seat = Seat(page.dashboard.services.access.new_id(), email, None)
+    new_seat = Seat(page.dashboard.services.new_id(), email, None)
     reduced: list[Seat] = []
 
     def work(stores: Stores) -> None:

@@ -159,7 +159,7 @@ def _may_see(page: PageRequest, client_id: str) -> bool:
 async def _record(page: PageRequest, losses: _Losses, client_id: str, rows: int) -> None:
     details = {"file": losses.resource.name, "snapshot_id": losses.previous.snapshot_id, "rows": rows}
     origin = EventOrigin(page.now, page.caller, page.seat, client_id, page.active_session.subject)
-    await record_download(page.dashboard.services.downloads, origin, "file.previewed", "ok", details)
+    await record_download(page.dashboard.services, origin, "file.previewed", "ok", details)
 
 
 def _section(losses: _Losses, loss: _Loss, found: MissingRows, *, may_see: bool) -> dict[str, object]:

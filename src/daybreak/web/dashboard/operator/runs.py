@@ -136,7 +136,7 @@ async def discard_run(page: PageRequest) -> Response | PageOutcome:
 async def request_new_run(page: PageRequest) -> Response | PageOutcome:
     """Ask a builder for a manual run, or for another attempt at a failed day."""
     form, services = page.form, page.dashboard.services
-    request_id, actor = services.access.new_id(), page.seat.email
+    request_id, actor = services.new_id(), page.seat.email
     try:
         day = date.fromisoformat(form["day"]) if form.get("day") else None
     except ValueError:

@@ -72,7 +72,7 @@ async def reset_password(page: PageRequest) -> Response:
     """Set a new password and show it once. All sessions of the seat end."""
     seat, services = await requested_seat(page), page.dashboard.services
     password = new_password(services.random)
-    hashed = await services.access.hashing.hash(password)
+    hashed = await services.hashing.hash(password)
     actor = page.seat.email
     await services.state.awrite(lambda stores: operators.set_password_hash(stores, seat, hashed, page.now, actor=actor))
     return _password_page(page, seat, password, created=False)
@@ -91,7 +91,7 @@ async def create_seat(page: PageRequest) -> Response | PageOutcome:
     email = page.form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1]
     by_mail = page.form.get("first_password") == "by-mail"
     password = "" if by_mail else new_password(services.random)
-    seat = Seat(services.access.new_id(), email, await services.access.hashing.hash(password) if password else None)
+    seat = Seat(services.new_id(), email, await services.hashing.hash(password) if password else None)
 
     def write(stores: Stores) -> None:
         edits.add_seat(stores, seat, page.now, actor=page.seat.email)

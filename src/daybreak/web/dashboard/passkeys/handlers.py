@@ -19,7 +19,7 @@ _MAXIMUM_NAME_LENGTH = 100
 
 async def show_new_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show the form of a new passkey."""
-    available = passkeys.are_available(page.dashboard.services.access)
+    available = passkeys.are_available(page.dashboard.services)
     if not available or not page.seat.second_factor_enrolled:
         # The list explains why.
         return page.redirect(_SECURITY_PATH)
@@ -28,15 +28,15 @@ async def show_new_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCES
 
 async def issue_options(page: PageRequest) -> Response:
     """Return the options with which the browser creates a passkey, as JSON."""
-    options = await passkeys.begin_adding(page.dashboard.services.access, page.active_session)
+    options = await passkeys.begin_adding(page.dashboard.services, page.active_session)
     return Response(options, media_type="application/json")
 
 
 async def add_passkey(page: PageRequest) -> Response | PageOutcome:
     """Add the passkey that the browser created."""
-    access, response = page.dashboard.services.access, page.form.get("response", "")
+    services, response = page.dashboard.services, page.form.get("response", "")
     try:
-        await passkeys.add(access, page.active_session, name=_name(page, ""), response=response, caller=page.caller)
+        await passkeys.add(services, page.active_session, name=_name(page, ""), response=response, caller=page.caller)
     except (InvalidRequest, Conflict) as error:
         return rejected(error, "name")
     except Unauthenticated as error:
@@ -53,9 +53,9 @@ async def show_rename_form(page: PageRequest, outcome: PageOutcome = SUCCESS) ->
 
 async def rename_passkey(page: PageRequest) -> Response | PageOutcome:
     """Rename a passkey."""
-    passkey, access = await _requested_passkey(page), page.dashboard.services.access
+    passkey, services = await _requested_passkey(page), page.dashboard.services
     try:
-        await passkeys.rename(access, page.active_session, passkey, _name(page, ""), page.caller)
+        await passkeys.rename(services, page.active_session, passkey, _name(page, ""), page.caller)
     except InvalidRequest as error:
         return rejected(error, "name")
     return page.redirect(_SECURITY_PATH, done="passkey-renamed")
@@ -80,9 +80,9 @@ async def confirm_removal(page: PageRequest) -> Confirmation:
 
 async def remove_passkey(page: PageRequest) -> Response:
     """Remove a passkey."""
-    access = page.dashboard.services.access
+    services = page.dashboard.services
     try:
-        removed = await passkeys.remove(access, page.active_session, await _requested_passkey(page), page.caller)
+        removed = await passkeys.remove(services, page.active_session, await _requested_passkey(page), page.caller)
     except NotFound:
         # The form was sent twice; the first request has removed it.
         removed = False
@@ -94,5 +94,5 @@ def _name(page: PageRequest, default: str) -> str:
 
 
 async def _requested_passkey(page: PageRequest) -> Passkey:
-    access, reference = page.dashboard.services.access, page.request.path_params["reference"]
-    return await passkeys.find(access, page.seat, reference)
+    services, reference = page.dashboard.services, page.request.path_params["reference"]
+    return await passkeys.find(services, page.seat, reference)

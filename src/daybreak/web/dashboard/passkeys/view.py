@@ -11,7 +11,7 @@ from daybreak.web.dashboard.page_request import PageRequest
 
 def passkeys_context(page: PageRequest, passkeys: Sequence[Passkey]) -> dict[str, object]:
     """Return the variables of the list of passkeys."""
-    available = are_available(page.dashboard.services.access)
+    available = are_available(page.dashboard.services)
     return {
         "passkeys": passkeys,
         "passkeys_available": available,

@@ -41,7 +41,7 @@ async def confirm_password(page: PageRequest) -> Response | PageOutcome:
     """Check the password and continue to the page that required it."""
     password = page.form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH]
     try:
-        session = await reauthenticate(page.dashboard.services.access, page.active_session, password, page.caller)
+        session = await reauthenticate(page.dashboard.services, page.active_session, password, page.caller)
     except (Unauthenticated, RateLimited, Unavailable) as error:
         raise_if_ended(error)
         return rejected(error, "password")

@@ -34,7 +34,7 @@ async def request_reset(dashboard: DashboardContext, request: Request) -> Respon
     form = await read_verified_form(dashboard, request, binding)
     email = form.get("email", "")[:MAX_EMAIL_LENGTH]
     try:
-        await password_reset.request_reset(dashboard.services.access, email=email, caller=caller_of(request))
+        await password_reset.request_reset(dashboard.services, email=email, caller=caller_of(request))
     except (RateLimited, Unavailable) as error:
         return _request_page(dashboard, request, email, outcome=rejected(error, "email"))
     return redirect(dashboard, "/dashboard/forgot-password?sent=yes")
@@ -43,7 +43,7 @@ async def request_reset(dashboard: DashboardContext, request: Request) -> Respon
 async def show_password_form(dashboard: DashboardContext, request: Request) -> Response:
     """Ask for the new password, if the link is valid. Opening the link does not use it up."""
     token = request.query_params.get("token", "")[:_MAXIMUM_TOKEN_LENGTH]
-    if not await password_reset.is_valid(dashboard.services.access, token):
+    if not await password_reset.is_valid(dashboard.services, token):
         return _expired_page(dashboard, request)
     return _password_page(dashboard, request, token)
 
@@ -59,7 +59,7 @@ async def set_password(dashboard: DashboardContext, request: Request) -> Respons
     if new != repeated:
         return _password_page(dashboard, request, token, invalid_field("repeated", "The passwords do not match."))
     try:
-        await password_reset.reset_password(dashboard.services.access, token, new, caller_of(request))
+        await password_reset.reset_password(dashboard.services, token, new, caller_of(request))
     except InvalidRequest as error:
         return _password_page(dashboard, request, token, invalid_field("new", error.message))
     except Unauthenticated:

@@ -17,12 +17,12 @@ MAXIMUM_CODE_LENGTH = 64
 
 async def load_pending_enrolment(dashboard: DashboardContext, seat: Seat) -> Enrolment | None:
     """Return the enrolment that was started and not confirmed, from its sealed seed."""
-    access = dashboard.services.access
+    services = dashboard.services
     sealed = await dashboard.services.state.aread(lambda stores: stores.seats.pending_seed(seat.seat_id))
     if sealed is None:
         return None
     try:
-        seed = totp.decrypt_seed(sealed, seat_id=seat.seat_id, keyring=access.keyring.current())
+        seed = totp.decrypt_seed(sealed, seat_id=seat.seat_id, keyring=services.keyring.current())
     except totp.SeedDecryptionError:
         return None
     return enrolment_of(seed, email=seat.email)

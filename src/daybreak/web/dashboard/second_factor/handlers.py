@@ -63,7 +63,7 @@ async def check_code(dashboard: DashboardContext, request: Request) -> Response:
     complete = second_factor.complete_login_with_recovery_code if recovery else second_factor.complete_login
     try:
         started = await complete(
-            dashboard.services.access,
+            dashboard.services,
             pending.token,
             code if recovery else normalize_code(code),
             caller_of(request),
@@ -77,7 +77,7 @@ async def check_code(dashboard: DashboardContext, request: Request) -> Response:
 async def issue_passkey_options(dashboard: DashboardContext, request: Request) -> Response:
     """Return the options with which the browser uses a passkey, as JSON."""
     pending, _ = await _load_with_form(dashboard, request)
-    options = await passkey_login.begin(dashboard.services.access, pending.token)
+    options = await passkey_login.begin(dashboard.services, pending.token)
     return Response(options, media_type="application/json")
 
 
@@ -86,7 +86,7 @@ async def check_passkey(dashboard: DashboardContext, request: Request) -> Respon
     pending, form = await _load_with_form(dashboard, request)
     try:
         started = await passkey_login.complete_login(
-            dashboard.services.access,
+            dashboard.services,
             pending.token,
             form.get("response", ""),
             caller_of(request),
@@ -110,7 +110,7 @@ async def confirm_enrolment(dashboard: DashboardContext, request: Request) -> Re
     pending, form = await _load_with_form(dashboard, request)
     try:
         enrolled = await enrolment.confirm_required(
-            dashboard.services.access,
+            dashboard.services,
             pending.token,
             normalize_code(form.get("code", "")),
             caller_of(request),
@@ -139,7 +139,7 @@ async def _load(dashboard: DashboardContext, request: Request) -> PendingSignIn:
     if not resolved.session.awaiting_second_factor:
         raise AlreadySignedIn
     services = dashboard.services
-    token = issue_token(services.access, resolved.session, client_id=None, now=services.clock())
+    token = issue_token(services, resolved.session, client_id=None, now=services.clock())
     next_path = safe_redirect_path(request.query_params.get("next"), fallback="")
     return PendingSignIn(dashboard, request, resolved, token, next_path)
 
@@ -168,11 +168,11 @@ def _base_context(pending: PendingSignIn) -> dict[str, object]:
 
 
 async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOutcome = SUCCESS) -> Response:
-    access = pending.dashboard.services.access
+    services = pending.dashboard.services
     offers_passkey = (
         not recovery
-        and passkeys.are_available(access)
-        and bool(await passkeys.list_of_seat(access, pending.resolved.seat))
+        and passkeys.are_available(services)
+        and bool(await passkeys.list_of_seat(services, pending.resolved.seat))
     )
     context: dict[str, object] = {**_base_context(pending), "recovery": recovery, "offers_passkey": offers_passkey}
     query = {"kind": "recovery"} if recovery else {}

@@ -33,8 +33,8 @@ async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Re
     """Show password form, second factor, passkeys and sessions."""
     services = page.dashboard.services
     codes_left = await services.state.aread(lambda stores: stores.seats.recovery_codes_left(page.seat.seat_id))
-    open_sessions = await sessions.list_open(services.access, page.active_session)
-    own_passkeys = await passkeys.list_of_seat(services.access, page.seat)
+    open_sessions = await sessions.list_open(services, page.active_session)
+    own_passkeys = await passkeys.list_of_seat(services, page.seat)
     context = security_context(page, codes_left, await session_views(page, open_sessions))
     return render_page(page, "security/page.html", context | passkeys_context(page, own_passkeys), outcome)
 
@@ -45,9 +45,11 @@ async def change_password(page: PageRequest) -> Response | PageOutcome:
     current, new, repeated = (page.form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in names)
     if new != repeated:
         return invalid_field("repeated", "The passwords do not match.")
-    access = page.dashboard.services.access
+    services = page.dashboard.services
     try:
-        session = await passwords.change_own(access, page.active_session, current=current, new=new, caller=page.caller)
+        session = await passwords.change_own(
+            services, page.active_session, current=current, new=new, caller=page.caller
+        )
     except InvalidRequest as error:
         return invalid_field("new", error.message)
     except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
@@ -60,7 +62,7 @@ async def change_password(page: PageRequest) -> Response | PageOutcome:
 
 async def start_second_factor(page: PageRequest) -> Response:
     """Start the setup of a new second factor. An existing one stays valid until the new one is confirmed."""
-    await enrolment.begin(page.dashboard.services.access, page.active_session)
+    await enrolment.begin(page.dashboard.services, page.active_session)
     return page.redirect(f"{_PATH}/second-factor")
 
 
@@ -74,9 +76,9 @@ async def show_second_factor(page: PageRequest, outcome: PageOutcome = SUCCESS) 
 
 async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
     """Confirm the setup with a code, and show the recovery codes once."""
-    code, access = normalize_code(page.form.get("code", "")), page.dashboard.services.access
+    code, services = normalize_code(page.form.get("code", "")), page.dashboard.services
     try:
-        enrolled = await enrolment.confirm(access, page.active_session, code, page.caller)
+        enrolled = await enrolment.confirm(services, page.active_session, code, page.caller)
     except Conflict:
         # The form was sent twice; the first request has confirmed it.
         return page.redirect(_PATH, done="factor-on")
@@ -92,23 +94,23 @@ async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
 
 async def replace_recovery_codes(page: PageRequest) -> Response:
     """Create new recovery codes, which invalidate the old ones, and show them once."""
-    codes = await enrolment.replace_recovery_codes(page.dashboard.services.access, page.active_session, page.caller)
+    codes = await enrolment.replace_recovery_codes(page.dashboard.services, page.active_session, page.caller)
     return _recovery_codes_page(page, codes, replaced=True)
 
 
 async def end_session(page: PageRequest) -> Response:
     """End another session of the user."""
-    access, reference = page.dashboard.services.access, page.request.path_params["reference"]
+    services, reference = page.dashboard.services, page.request.path_params["reference"]
     ended = False
-    for session, _ in await sessions.list_open(access, page.active_session):
+    for session, _ in await sessions.list_open(services, page.active_session):
         if session.sid != page.session.sid and hmac.compare_digest(session_reference(page, session), reference):
-            ended = await sessions.end_one(access, page.active_session, session.sid, page.caller)
+            ended = await sessions.end_one(services, page.active_session, session.sid, page.caller)
     return page.redirect(_PATH, done="session-ended" if ended else "session-gone")
 
 
 async def confirm_sign_out(page: PageRequest) -> Confirmation:
     """Describe which sessions end."""
-    views = await session_views(page, await sessions.list_open(page.dashboard.services.access, page.active_session))
+    views = await session_views(page, await sessions.list_open(page.dashboard.services, page.active_session))
     return Confirmation(
         title="Sign out everywhere",
         text="Download links issued in these sessions stop working. API tokens stay valid.",
@@ -120,9 +122,9 @@ async def confirm_sign_out(page: PageRequest) -> Confirmation:
 
 async def sign_out_everywhere(page: PageRequest) -> Response:
     """End all sessions of the user, this one included."""
-    access = page.dashboard.services.access
-    await sessions.end_others(access, page.active_session, page.caller)
-    await sessions.logout(access, page.active_session, page.caller)
+    services = page.dashboard.services
+    await sessions.end_others(services, page.active_session, page.caller)
+    await sessions.logout(services, page.active_session, page.caller)
     response = redirect(page.dashboard, "/dashboard/sign-in?ended=everywhere")
     clear_session(page.dashboard, response)
     return response

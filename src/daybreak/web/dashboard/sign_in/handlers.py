@@ -85,7 +85,7 @@ async def sign_in(dashboard: DashboardContext, request: Request) -> Response:
     email, next_path = form.get("email", "")[:MAX_EMAIL_LENGTH], safe_redirect_path(form.get("next"), fallback="")
     try:
         result = await login(
-            dashboard.services.access,
+            dashboard.services,
             email=email,
             password=form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH],
             caller=caller_of(request),
@@ -117,7 +117,7 @@ async def sign_out(dashboard: DashboardContext, request: Request) -> Response:
         session = resolved.session
         await read_verified_form(dashboard, request, session.sid)
         signed_in = sessions.ActiveSession(session, resolved.seat, "", session.device_id or "", resolved)
-        await sessions.logout(dashboard.services.access, signed_in, caller_of(request))
+        await sessions.logout(dashboard.services, signed_in, caller_of(request))
     response = redirect(dashboard, "/dashboard/sign-in?ended=out")
     clear_session(dashboard, response)
     return response
@@ -135,9 +135,9 @@ def _ended_message(dashboard: DashboardContext, ended: str) -> Flash | None:
 async def _continue_with_second_factor(
     dashboard: DashboardContext, pending: SecondFactorPending, next_path: str
 ) -> Response:
-    access, path = dashboard.services.access, "/dashboard/second-factor"
+    services, path = dashboard.services, "/dashboard/second-factor"
     if not pending.enrolled:
-        await enrolment.begin_required(access, pending.token)
+        await enrolment.begin_required(services, pending.token)
         path = "/dashboard/enrol"
     query = f"?{urlencode({'next': next_path})}" if next_path else ""
     response = redirect(dashboard, path + query)

@@ -6,7 +6,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from daybreak.access import identity_login, single_sign_on
-from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession
 from daybreak.access.single_sign_on import Redirection, VerifiedResponse
 from daybreak.domain.errors import InvalidRequest, Unauthenticated
@@ -40,7 +39,7 @@ async def start_sign_in(dashboard: DashboardContext, request: Request) -> Respon
     resolved = await find_session(dashboard, request)
     if resolved is not None and not resolved.session.awaiting_second_factor:
         return redirect(dashboard, next_path or "/dashboard/")
-    return _redirect_to_provider(dashboard, await single_sign_on.begin(_access(dashboard), next_path=next_path))
+    return _redirect_to_provider(dashboard, await single_sign_on.begin(dashboard.services, next_path=next_path))
 
 
 async def start_reauthentication(page: PageRequest) -> Response:
@@ -48,20 +47,20 @@ async def start_reauthentication(page: PageRequest) -> Response:
     next_path = safe_redirect_path(page.request.query_params.get("next"), fallback=page.path("files"))
     if _is_cross_site(page.request):
         return redirect(page.dashboard, next_path)
-    begun = await single_sign_on.begin(_access(page.dashboard), next_path=next_path, active=page.active_session)
+    begun = await single_sign_on.begin(page.dashboard.services, next_path=next_path, active=page.active_session)
     return _redirect_to_provider(page.dashboard, begun)
 
 
 async def receive_response(dashboard: DashboardContext, request: Request) -> Response:
     """Check the response of the provider, and sign in or reauthenticate."""
-    access, caller = _access(dashboard), caller_of(request)
+    services, caller = dashboard.services, caller_of(request)
     cookie = cookie_value(request, _COOKIE, secure=dashboard.secure)
-    verified = await single_sign_on.verify_response(access, cookie, _response_parameters(request), caller)
+    verified = await single_sign_on.verify_response(services, cookie, _response_parameters(request), caller)
     if verified.request.sid is not None:
         response = await _reauthenticate(dashboard, request, verified)
     else:
         result = await identity_login.sign_in(
-            access,
+            services,
             verified,
             caller,
             device_id=device_id(dashboard, request),
@@ -79,7 +78,7 @@ async def _reauthenticate(dashboard: DashboardContext, request: Request, verifie
         raise SecondFactorRequired
     active = ActiveSession(resolved.session, resolved.seat, client_id, resolved.session.device_id or "", resolved)
     try:
-        session = await identity_login.reauthenticate(_access(dashboard), active, verified, caller_of(request))
+        session = await identity_login.reauthenticate(dashboard.services, active, verified, caller_of(request))
     except Unauthenticated as error:
         raise_if_ended(error)
         raise
@@ -105,7 +104,3 @@ def _response_parameters(request: Request) -> dict[str, str]:
 
 def _is_cross_site(request: Request) -> bool:
     return request.headers.get("sec-fetch-site") == "cross-site"
-
-
-def _access(dashboard: DashboardContext) -> AccessServices:
-    return dashboard.services.access

@@ -39,7 +39,7 @@ async def list_tokens(page: PageRequest) -> Response:
     """List the account's tokens that the user may see."""
     tokens: list[ApiToken] = []
     if page.refusal is None:
-        tokens = await api_tokens.list_of_account(page.dashboard.services.access, page.principal)
+        tokens = await api_tokens.list_of_account(page.dashboard.services, page.principal)
     context: dict[str, object] = {
         "tokens": token_rows(tokens, page.now),
         "empty_state": _with_contact(page, error_state(page.refusal)) if page.refusal is not None else None,
@@ -70,7 +70,7 @@ async def create_token(page: PageRequest) -> Response | PageOutcome:
     _, serve_gzip_as = DELIVERIES[values["delivery"]]
     try:
         created = await api_tokens.create(
-            page.dashboard.services.access,
+            page.dashboard.services,
             page.principal,
             name=values["name"],
             expires_at=page.now + lifetime if lifetime is not None else None,
@@ -123,7 +123,7 @@ async def change_token(page: PageRequest) -> Response | PageOutcome:
     token = await _requested_token(page)
     try:
         await api_tokens.change(
-            page.dashboard.services.access,
+            page.dashboard.services,
             page.principal,
             token.token_id,
             name=page.form.get("name", "")[:_MAXIMUM_NAME_LENGTH],
@@ -158,7 +158,7 @@ async def confirm_revocation(page: PageRequest) -> Confirmation | Response:
 async def revoke_token(page: PageRequest) -> Response:
     """Revoke a token."""
     token = await _requested_token(page)
-    await api_tokens.revoke(page.dashboard.services.access, page.principal, token.token_id, page.caller)
+    await api_tokens.revoke(page.dashboard.services, page.principal, token.token_id, page.caller)
     return page.redirect(_PATH, done="token-revoked" if token.revoked_at is None else "token-gone")
 
 
@@ -192,7 +192,7 @@ def _with_contact(page: PageRequest, empty_state: EmptyState) -> EmptyState:
 
 async def _requested_token(page: PageRequest) -> ApiToken:
     token_id = page.request.path_params["token_id"]
-    for token in await api_tokens.list_of_account(page.dashboard.services.access, page.principal):
+    for token in await api_tokens.list_of_account(page.dashboard.services, page.principal):
         if token.token_id == token_id:
             return token
     raise NotFound("This account has no such token.")

@@ -24,7 +24,7 @@ async def list_webhooks(page: PageRequest) -> Response:
     """List the webhooks of the account."""
     found = []
     if page.refusal is None:
-        found = await webhooks.list_of_account(page.dashboard.services.access, page.principal)
+        found = await webhooks.list_of_account(page.dashboard.services, page.principal)
     context: dict[str, object] = {
         "webhooks": [webhook_view(each, page.now) for each in found],
         "limit": webhooks.MAX_WEBHOOKS,
@@ -40,9 +40,9 @@ async def show_new_webhook_form(page: PageRequest, outcome: PageOutcome = SUCCES
 
 async def create_webhook(page: PageRequest) -> Response | PageOutcome:
     """Create a webhook and show its secret once."""
-    access = page.dashboard.services.access
+    services = page.dashboard.services
     try:
-        created = await webhooks.create(access, page.principal, url=_url(page), caller=page.caller)
+        created = await webhooks.create(services, page.principal, url=_url(page), caller=page.caller)
     except (InvalidRequest, Conflict) as error:
         return rejected(error, "url")
     return _secret_page(page, created, rotated=False)
@@ -65,23 +65,23 @@ async def show_deliveries(page: PageRequest) -> Response:
 
 async def send_test(page: PageRequest) -> Response:
     """Have a test event sent."""
-    access, endpoint_id = page.dashboard.services.access, _endpoint_id(page)
-    before = _newest(await webhooks.delivery_log(access, page.principal, endpoint_id))
-    await webhooks.send_test(access, page.principal, endpoint_id, page.caller)
+    services, endpoint_id = page.dashboard.services, _endpoint_id(page)
+    before = _newest(await webhooks.delivery_log(services, page.principal, endpoint_id))
+    await webhooks.send_test(services, page.principal, endpoint_id, page.caller)
     return _redirect(page, "test-sent", after=before)
 
 
 async def retry_delivery(page: PageRequest) -> Response:
     """Attempt a failed delivery again."""
     delivery_id = page.request.path_params["delivery_id"]
-    access = page.dashboard.services.access
-    retried = await webhooks.retry(access, page.principal, _endpoint_id(page), delivery_id, page.caller)
+    services = page.dashboard.services
+    retried = await webhooks.retry(services, page.principal, _endpoint_id(page), delivery_id, page.caller)
     return _redirect(page, "delivery-retried" if retried else "delivery-done")
 
 
 async def disable_webhook(page: PageRequest) -> Response:
     """Stop sending to a webhook."""
-    await webhooks.disable(page.dashboard.services.access, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.disable(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-disabled")
 
 
@@ -89,7 +89,7 @@ async def enable_webhook(page: PageRequest) -> Response:
     """Send to a webhook of the user again."""
     if (await _requested(page)).created_by != page.seat.seat_id:
         return page.redirect(f"{_webhook_path(page)}/take-over")
-    await webhooks.enable(page.dashboard.services.access, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.enable(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-enabled")
 
 
@@ -110,7 +110,7 @@ async def confirm_take_over(page: PageRequest) -> Confirmation:
 
 async def take_over_webhook(page: PageRequest) -> Response:
     """Make the user the owner of a webhook, and send to it again."""
-    await webhooks.take_over(page.dashboard.services.access, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.take_over(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-taken")
 
 
@@ -132,8 +132,8 @@ async def confirm_rotation(page: PageRequest) -> Confirmation:
 
 async def rotate_secret(page: PageRequest) -> Response:
     """Replace the secret and show the new one once."""
-    access = page.dashboard.services.access
-    rotated = await webhooks.rotate(access, page.principal, _endpoint_id(page), page.caller)
+    services = page.dashboard.services
+    rotated = await webhooks.rotate(services, page.principal, _endpoint_id(page), page.caller)
     return _secret_page(page, rotated, rotated=True)
 
 
@@ -151,7 +151,7 @@ async def confirm_removal(page: PageRequest) -> Confirmation:
 
 async def remove_webhook(page: PageRequest) -> Response:
     """Remove a webhook and its log."""
-    await webhooks.remove(page.dashboard.services.access, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.remove(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
     return page.redirect(_PATH, done="webhook-removed")
 
 
@@ -168,11 +168,11 @@ def _endpoint_id(page: PageRequest) -> str:
 
 
 async def _requested(page: PageRequest) -> Webhook:
-    return await webhooks.find(page.dashboard.services.access, page.principal, _endpoint_id(page))
+    return await webhooks.find(page.dashboard.services, page.principal, _endpoint_id(page))
 
 
 async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
-    log = await webhooks.delivery_log(page.dashboard.services.access, page.principal, webhook.endpoint_id)
+    log = await webhooks.delivery_log(page.dashboard.services, page.principal, webhook.endpoint_id)
     # A test event is in the log only after some time. Until then, the newest entry is the one from before.
     after = page.request.query_params.get("after", "")
     return {

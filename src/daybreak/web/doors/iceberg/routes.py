@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak.access.authorization import require_own
+from daybreak.access.services import Services
 from daybreak.attached_files import REGION, issue_session_key
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import NotFound
@@ -24,7 +25,6 @@ from daybreak.web.doors.client_credentials import answer_client_credentials
 from daybreak.web.doors.iceberg.errors import ICEBERG_PATH, TOKENS_PATH, error_model
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 _WAREHOUSE = "/{prefix}"
 _NAMESPACE = _WAREHOUSE + "/namespaces/{namespace}"
@@ -100,7 +100,7 @@ class _CatalogEndpoints:
     async def has_table(self, request: Request) -> Response:
         principal = await self._namespace(request)
         client_id = principal.account.client_id
-        await load_table(self._services.downloads, client_id, request.path_params["table"])
+        await load_table(self._services, client_id, request.path_params["table"])
         return Response(status_code=204)
 
     async def get_table(self, request: Request) -> Response:
@@ -140,8 +140,8 @@ class _CatalogEndpoints:
     async def _recorded_table(self, request: Request, principal: Principal) -> Table:
         """Load a table. The request counts as one link, and is in the audit trail."""
         services, caller = self._services, caller_of(request)
-        async with recorded_query(services.downloads, principal, services.clock(), caller) as details:
-            table = await load_table(services.downloads, principal.account.client_id, request.path_params["table"])
+        async with recorded_query(services, principal, services.clock(), caller) as details:
+            table = await load_table(services, principal.account.client_id, request.path_params["table"])
             details |= {"table": table.name, "version": table.versions[-1].version}
         count_event("table_queried")
         return table
@@ -149,7 +149,7 @@ class _CatalogEndpoints:
     async def _credentials(self, principal: Principal) -> list[dict[str, Any]]:
         """Return keys for the S3 endpoint as properties of Iceberg's file readers."""
         services = self._services
-        key = await issue_session_key(services.downloads, principal, _CREDENTIALS_LIFETIME)
+        key = await issue_session_key(services, principal, _CREDENTIALS_LIFETIME)
         assert key.expires_at is not None  # session keys expire
         config = {
             # ClickHouse repeats the bucket if the last slash is missing.

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from daybreak.access import api_tokens
 from daybreak.access.link_usage import LinkRate
+from daybreak.access.services import Services
 from daybreak.attached_files import Bucket
 from daybreak.credentials.s3_keys import find_key
 from daybreak.credentials.sigv4 import SignatureFault, SignedRequest, claim_of, is_valid, merged_headers, time_fault
@@ -20,7 +21,6 @@ from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
 from daybreak.web.doors.s3.errors import S3Error
 from daybreak.web.request_state import caller_of, record_subject
-from daybreak.web.services import Services
 
 MAX_KEYS = 1000
 
@@ -93,7 +93,7 @@ async def authenticate(request: Request, signed: SignedRequest, services: Servic
     if key.expires_at is not None and key.expires_at <= now:
         raise S3Error("ExpiredToken", "The provided token has expired.")
     caller = caller_of(request)
-    principal = await api_tokens.authenticate_by_id(services.access, key.token_id, caller)
+    principal = await api_tokens.authenticate_by_id(services, key.token_id, caller)
     client_id = principal.account.client_id
     record_subject(request, principal.subject, client_id)
     origin = EventOrigin.of(principal, now, caller)

@@ -11,6 +11,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from daybreak.access.link_usage import LinkRate
+from daybreak.access.services import Services
 from daybreak.attached_files import REGION, AttachedFiles, StatementObject, StoredObject
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.identity import is_id
@@ -22,7 +23,6 @@ from daybreak.web.doors.s3.requests import Access, S3Request, authenticate, list
 from daybreak.web.file_sender import FileSender
 from daybreak.web.http.files import file_answer
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 _DOOR = {"door": "s3"}
 _METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH")
@@ -80,7 +80,7 @@ class _S3Endpoint:
     def __init__(self, services: Services, sender: FileSender) -> None:
         self._services = services
         self._sender = sender
-        self._files = AttachedFiles(services.downloads, services.files)
+        self._files = AttachedFiles(services)
         self._rate = LinkRate(services.state, services.settings.attach.request_rate, services.clock)
 
     async def respond(self, request: Request) -> Response:
@@ -130,4 +130,4 @@ class _S3Endpoint:
 
     async def _record(self, request: Request, access: Access, action: str, result: str, **details: str) -> None:
         origin = EventOrigin.of(access.principal, self._services.clock(), caller_of(request))
-        await record_download(self._services.downloads, origin, action, result, _DOOR | details)
+        await record_download(self._services, origin, action, result, _DOOR | details)

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from daybreak import sharing, table_changes
 from daybreak.access.authorization import require_own
+from daybreak.access.services import Services
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import SHARING_PATH, SharedFile
@@ -33,7 +34,6 @@ from daybreak.web.doors.sharing.requests import (
 )
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
-from daybreak.web.services import Services
 
 VERSION = "Delta-Table-Version"
 _RENEWAL = timedelta(hours=1)
@@ -101,21 +101,21 @@ class _SharingEndpoints:
     async def version(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         at = starting_version(request)
-        _, table = await sharing.table_files(self._services.downloads, principal, table_name(request), at)
+        _, table = await sharing.table_files(self._services, principal, table_name(request), at)
         return Response(headers={VERSION: str(table.version)})
 
     async def metadata(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         # This response has two lines in any case.
         accepted = replace(capabilities_of(request), end_line=False)
-        resource, table = await sharing.table_files(self._services.downloads, principal, table_name(request))
+        resource, table = await sharing.table_files(self._services, principal, table_name(request))
         return _lines(table.version, accepted, self._writer(principal, accepted).table(resource, table))
 
     async def query(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         accepted = capabilities_of(request)
         wanted, with_token = await query_of(request)
-        services, name, caller = self._services.downloads, table_name(request), caller_of(request)
+        services, name, caller = self._services, table_name(request), caller_of(request)
         writer = self._writer(principal, accepted)
         if isinstance(wanted, NumberRange):
             history = await table_changes.history(services, principal, name, wanted, caller)
@@ -132,7 +132,7 @@ class _SharingEndpoints:
         principal = await token_principal(request, self._services)
         accepted = capabilities_of(request)
         wanted, caller = versions_of(request), caller_of(request)
-        result = await table_changes.changes(self._services.downloads, principal, table_name(request), wanted, caller)
+        result = await table_changes.changes(self._services, principal, table_name(request), wanted, caller)
         count_event("table_queried")
         lines = self._writer(principal, accepted).changes(result)
         return _lines(result.first_version, accepted, lines, [file for _, file in result.files])
