@@ -118,12 +118,15 @@ def _requests() -> list[Row]:
 
 
 def _downloads() -> list[Row]:
+    from daybreak.export.parquet_parts import MAX_FILE_BYTES
+    from daybreak.settings.text_forms import format_size
     from daybreak.web.file_sender import INLINE_BYTES
     from daybreak.web.http.ranges import MAX_RANGES
     from daybreak.web.streams import MAX_STREAMS
 
     return [
         ("Size of a file", "unlimited", ""),
+        ("Parquet file that Iceberg, Delta Sharing and S3 list in parts", f"over {format_size(MAX_FILE_BYTES)}", FIXED),
         ("Duration of a download", "unlimited: a link is checked when the download starts", ""),
         ("Ranges in one request", str(MAX_RANGES), FIXED),
         _setting(

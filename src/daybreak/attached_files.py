@@ -2,7 +2,8 @@
 
 - `latest/{file}` and `v={n}/{file}`: each file of the current and of each kept version, `manifest.json`, and the signed
   `statement.json`.
-- `tables/{table}/v={n}/{table}.parquet`: the same Parquet files, in folders as Hive partitions.
+- `tables/{table}/v={n}/{table}.parquet`: the same Parquet files, in folders as Hive partitions. A large file is instead
+  listed as its parts, `{table}-00001.parquet` and so on.
 - `deltas/v={n}/{file}`: the deltas of the account's chain.
 - `iceberg/{table}/data/` and `iceberg/{table}/metadata/`: tables in the Iceberg format. Only prefixes that begin with
   `iceberg/` list them, so that copies of a whole bucket leave them out.
@@ -25,7 +26,7 @@ from daybreak.credentials.s3_keys import AccessKey, session_key
 from daybreak.domain.delta import Chain, Publication
 from daybreak.domain.errors import FileStoreError, NotFound
 from daybreak.domain.identity import Principal
-from daybreak.domain.snapshot import CurrentFile, ManifestEntry, StoredFormat
+from daybreak.domain.snapshot import CurrentFile, ManifestEntry, StoredFormat, StoredPart
 from daybreak.downloads import NamedFile
 from daybreak.iceberg.metadata import ICEBERG_FOLDER, Table
 from daybreak.iceberg.tables import read_table
@@ -284,7 +285,11 @@ def _table_objects(view: _View) -> Iterator[AttachedObject]:
             stored = entry.formats.get(parquet.name)
             if stored is not None and _overlaps(folder, view.prefix):
                 named = NamedFile(resource_named(name), parquet)
-                yield _stored(folder + named.name, named, publication, stored, entry.rows)
+                if not stored.parts:
+                    yield _stored(folder + named.name, named, publication, stored, entry.rows)
+                for number, part in enumerate(stored.parts, 1):
+                    key = f"{folder}{name}-{number:05}{parquet.ending}"
+                    yield _stored(key, named, publication, stored, entry.rows, part)
 
 
 def _delta_objects(view: _View) -> Iterator[AttachedObject]:
@@ -301,13 +306,20 @@ def _iceberg_objects(view: _View) -> Iterator[AttachedObject]:
         named = NamedFile(resource_named(table.name), format_named("parquet"))
         files = {file.name: (version, file) for version in table.versions for file in version.files}
         for name, (version, file) in files.items():
-            yield _stored(table.folder + name, named, version.publication, file.stored, file.rows)
+            yield _stored(table.folder + name, named, version.publication, file.stored, file.rows, file.part)
         for name, (version, content) in table.described(view.prefix.removeprefix(table.folder)).items():
             digest = hashlib.sha256(content).hexdigest()
             yield AttachedObject(table.folder + name, len(content), digest, version.publication.published_at, content)
 
 
-def _stored(key: str, named: NamedFile, publication: Publication, stored: StoredFormat, rows: int) -> AttachedObject:
+def _stored(
+    key: str,
+    named: NamedFile,
+    publication: Publication,
+    stored: StoredFormat,
+    rows: int,
+    part: StoredPart | None = None,
+) -> AttachedObject:
     since = stored.since_in(publication.version, publication.published_at)
     file = CurrentFile(
         publication.snapshot_id,
@@ -319,7 +331,8 @@ def _stored(key: str, named: NamedFile, publication: Publication, stored: Stored
         rows,
         stored,
     )
-    return AttachedObject(key, stored.bytes, stored.sha256, since.published_at, StoredObject(named, file))
+    file = file if part is None else file.with_part(part)
+    return AttachedObject(key, file.content.bytes, file.content.sha256, since.published_at, StoredObject(named, file))
 
 
 def _manifest(client_id: str, publication: Publication, entries: Mapping[str, ManifestEntry]) -> bytes:

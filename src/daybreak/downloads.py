@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,7 +23,14 @@ from daybreak.catalogue.download_paths import (
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
 from daybreak.credentials import signed_link
-from daybreak.credentials.signed_link import InvalidLink, LinkTarget
+from daybreak.credentials.signed_link import (
+    LINK_FILE_NAME,
+    LINK_MARKER,
+    LINK_PART,
+    InvalidLink,
+    LinkRequest,
+    LinkTarget,
+)
 from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Principal, Seat, ServeGzipAs
@@ -32,13 +39,6 @@ from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
 
 LINK_PATH = "/download/v1/links"
-LINK_FILE_NAME = "name"
-"""Last parameter of a link. It repeats the file name, may add account and day, may be left out, and is not signed."""
-LINK_MARKER = ("sp", "r")
-"""Parameter that may precede the file name. It is not signed. Readers of Delta tables that find none such as those of
-presigned URLs open the path of the link as a local file:
-https://github.com/delta-io/delta-kernel-rs/blob/main/kernel/src/engine/default/filesystem.rs
-"""
 
 
 class NamedFile(msgspec.Struct, frozen=True):
@@ -87,9 +87,8 @@ class OpenedFile(msgspec.Struct, frozen=True):
     @property
     def details(self) -> dict[str, object]:
         """The file in the audit trail."""
-        door = {"door": self.door} if self.door else {}
-        file = self.file
-        return {"file": self.named.name, "snapshot_id": file.snapshot_id, "bytes": file.stored.bytes, **door}
+        file, door = self.file, {"door": self.door} if self.door else {}
+        return {"file": self.named.name, "snapshot_id": file.snapshot_id, "bytes": file.content.bytes, **door}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +98,6 @@ class Manifest:
     snapshot: Snapshot
     freshness: Freshness
     entries: tuple[ManifestEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LinkRequest:
-    """The parts of a link's URL."""
-
-    client_id: str
-    snapshot_id: str
-    file_name: str
-    parameters: Sequence[tuple[str, str]]
 
 
 def file_named(name: str, formats: tuple[str, ...]) -> NamedFile:
@@ -173,9 +162,16 @@ async def issue_link(
 
 
 def sign_link(
-    services: Services, principal: Principal, snapshot_id: str, named: NamedFile, now: datetime
+    services: Services,
+    principal: Principal,
+    snapshot_id: str,
+    named: NamedFile,
+    now: datetime,
+    part: int | None = None,
 ) -> tuple[str, datetime]:
-    """Return a new link to a file of the principal's account, and its expiry. Nothing is checked or recorded."""
+    """Return a new link to a file of the principal's account, or to a part of it from 1, and its expiry. Nothing is
+    checked or recorded.
+    """
     client_id = principal.account.client_id
     expires = int((now + services.settings.access.link_lifetime).timestamp())
     target = LinkTarget(
@@ -187,14 +183,10 @@ def sign_link(
     )
     query = signed_link.sign(target, keyring=services.keyring.current(), random=services.random)
     url = f"{services.settings.base_url}{LINK_PATH}/{client_id}/{snapshot_id}/{named.name}?{query}"
+    url += "" if part is None else f"&{LINK_PART}={part}"
     # Tools that infer the compression from the end of an address, such as pandas, need no option.
     url += f"&{LINK_FILE_NAME}={named.name}"
     return url, datetime.fromtimestamp(expires, UTC)
-
-
-def marked_link(url: str) -> str:
-    """Return a link with the marker of presigned URLs."""
-    return url.replace(f"&{LINK_FILE_NAME}=", f"&{'='.join(LINK_MARKER)}&{LINK_FILE_NAME}=")
 
 
 async def open_link(services: Services, request: LinkRequest, caller: Caller) -> OpenedFile:
@@ -225,6 +217,7 @@ async def open_link(services: Services, request: LinkRequest, caller: Caller) ->
     if await apply_counted(services.keyring, services.state, issuer.revoked_keys):
         _verified_target(services, request, named, now)
     if isinstance(found, CurrentFile):
+        found = _requested_part(found, request)
         saved = parse_saved_name(dict(request.parameters).get(LINK_FILE_NAME, ""))
         credential = target.subject, issuer.seat, issuer.serve_gzip_as
         return OpenedFile(request.client_id, named, found, *credential, saved_name=saved)
@@ -325,7 +318,7 @@ def _verified_target(services: Services, request: LinkRequest, named: NamedFile,
         client_id=request.client_id,
         snapshot_id=request.snapshot_id,
         resource=named.subject,
-        parameters=[parameter for parameter in parameters if parameter[0] != LINK_FILE_NAME],
+        parameters=[parameter for parameter in parameters if parameter[0] not in (LINK_FILE_NAME, LINK_PART)],
         keyring=services.keyring.current(),
         now_seconds=now.timestamp(),
     )
@@ -334,6 +327,15 @@ def _verified_target(services: Services, request: LinkRequest, named: NamedFile,
             raise Forbidden("This link has expired. Request the file again for a new link.", code="link_expired")
         raise Forbidden("Invalid link.", code="invalid_link")
     return verified
+
+
+def _requested_part(file: CurrentFile, request: LinkRequest) -> CurrentFile:
+    """Return the part of a file that a link names. Raises Forbidden."""
+    numbers = [value for name, value in request.parameters if name == LINK_PART]
+    parts = {str(number): part for number, part in enumerate(file.stored.parts, 1)}
+    if len(numbers) > 1 or any(number not in parts for number in numbers):
+        raise Forbidden("Invalid link.", code="invalid_link")
+    return file.with_part(parts[numbers[0]]) if numbers else file
 
 
 class _Issuer(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from daybreak.credentials import refresh_token
 from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
-from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
+from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles, TableVersion
 from daybreak.downloads import NamedFile, not_ready, sign_link
 
 SHARING_PATH = "/sharing/v1"
@@ -76,7 +76,7 @@ def share_profile(base_url: str, secret: str, expires_at: datetime | None) -> by
 class SharedFile(msgspec.Struct, frozen=True):
     """A file of a table, and a signed link to it."""
 
-    stored: StoredFormat
+    stored: StoredFormat | StoredPart
     url: str
     expires_at: datetime
 
@@ -138,16 +138,30 @@ async def query(
             at = _refreshed(services, principal, name, wanted.refresh_token)
         resource, table = await table_files(services, principal, name, at)
         named = NamedFile(resource, format_named("parquet"))
-        files = tuple(
-            SharedFile(stored, *sign_link(services, principal, table.snapshot_id, named, now))
-            for stored in _needed(table, wanted)
-        )
+        files = share_files(services, principal, named, table, _needed(table, wanted))
         details |= {"table": resource.name, "version": table.version, "snapshot_id": table.snapshot_id}
         details["files"] = len(files)
     return QueryResult(resource, table, files)
 
 
-def files_with_rows(table: TableFiles) -> list[StoredFormat]:
+def share_files(
+    services: Services,
+    principal: Principal,
+    named: NamedFile,
+    table: TableFiles,
+    files: Sequence[StoredFormat | StoredPart],
+) -> tuple[SharedFile, ...]:
+    """Return some files of a table with links to them."""
+    now = services.clock()
+
+    def link(file: StoredFormat | StoredPart) -> tuple[str, datetime]:
+        part = table.files.index(file) + 1 if isinstance(file, StoredPart) else None
+        return sign_link(services, principal, table.snapshot_id, named, now, part)
+
+    return tuple(SharedFile(file, *link(file)) for file in files)
+
+
+def files_with_rows(table: TableFiles) -> list[StoredFormat | StoredPart]:
     """Return the files that have rows. The Python client fails if all files of a response in delta format have none."""
     return [stored for stored in table.files if stored.statistics is None or stored.statistics.rows]
 
@@ -189,7 +203,7 @@ def _refreshed(services: Services, principal: Principal, name: TableName, token:
     return TableVersion(version)
 
 
-def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat]:
+def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat | StoredPart]:
     """Return the files that have enough rows.
 
     A client that drops rows after reading may need all files, so its limit does not count.

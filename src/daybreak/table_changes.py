@@ -14,9 +14,9 @@ from daybreak.catalogue.stored_columns import RecordedColumns, resource_at
 from daybreak.domain.delta import Chain, Publication, ResourceDelta
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
-from daybreak.domain.snapshot import StoredFormat, TableFiles
+from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles
 from daybreak.downloads import NamedFile, not_ready, sign_link
-from daybreak.sharing import SharedFile, TableName, files_with_rows, recorded_query, require_table
+from daybreak.sharing import SharedFile, TableName, files_with_rows, recorded_query, require_table, share_files
 from daybreak.state.stores import Stores
 
 _FORMAT = "parquet"
@@ -107,9 +107,8 @@ async def history(
         first, tables = await _kept_tables(services, principal.account.client_id, resource.name, wanted)
         named = NamedFile(resource, format_named(_FORMAT))
 
-        def shared(files: Sequence[StoredFormat], table: TableFiles | None) -> tuple[SharedFile, ...]:
-            links = [] if table is None else [sign_link(services, principal, table.snapshot_id, named, now)]
-            return tuple(SharedFile(file, *links[0]) for file in files)
+        def shared(files: Sequence[StoredFormat | StoredPart], table: TableFiles | None) -> tuple[SharedFile, ...]:
+            return () if table is None else share_files(services, principal, named, table, files)
 
         revisions = []
         for before, table in pairwise([None, *tables] if first == 1 else tables):
@@ -153,7 +152,7 @@ async def _kept_tables(
     return first, [tables.get(number) for number in range(max(first - 1, 1), last + 1)]
 
 
-def _difference(left: TableFiles | None, right: TableFiles | None) -> list[StoredFormat]:
+def _difference(left: TableFiles | None, right: TableFiles | None) -> list[StoredFormat | StoredPart]:
     """Return the files with rows of the left side that the right side does not have."""
     others = set() if right is None else {file.sha256 for file in right.files}
     return [] if left is None else [file for file in files_with_rows(left) if file.sha256 not in others]

@@ -31,6 +31,7 @@ from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Sea
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.delta.delta_lines import delta_header
+from daybreak.export.parquet_parts import add_parts
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.signing import sign_for_publication
@@ -90,6 +91,7 @@ _GRANTS = (
     (DREW, NORTH, True), (DREW, SOUTH, True),
 )  # fmt: skip
 LARGE_ROWS = 4_000
+_ROW_GROUP_ROWS = 500
 
 
 def seat_id(email: str) -> str:
@@ -305,12 +307,15 @@ def _rows(resource: Resource, client_id: str, seed: int, large_rows: int) -> Ite
 def _write_parquet(sink: FileSink, resource: Resource, client_id: str, seed: int, large_rows: int) -> StoredFormat:
     rows = list(_rows(resource, client_id, seed, large_rows))
     content, null_counts = _parquet(resource, rows)
-    written = sink.write(client_id, resource.name, "parquet", [content])
+    parts = add_parts(content)
+    written = sink.write(client_id, resource.name, "parquet", [content.getbuffer()])
     statistics = FileStatistics(len(rows), null_counts)
-    return StoredFormat(written.bytes, written.sha256, written.bytes, written.sha256, written.key, statistics)
+    return StoredFormat(
+        written.bytes, written.sha256, written.bytes, written.sha256, written.key, statistics, parts=parts
+    )
 
 
-def _parquet(resource: Resource, rows: list[list[object]]) -> tuple[bytes, tuple[int, ...]]:
+def _parquet(resource: Resource, rows: list[list[object]]) -> tuple[io.BytesIO, tuple[int, ...]]:
     """Return a Parquet file and the number of NULLs in each column."""
     types = {
         ColumnType.UUID: pa.string(), ColumnType.TEXT: pa.string(), ColumnType.BIGINT: pa.int64(),
@@ -324,8 +329,9 @@ def _parquet(resource: Resource, rows: list[list[object]]) -> tuple[bytes, tuple
             values = [None if value is None else parse(str(value)) for value in values]
         arrays.append(pa.array(values, types[column.type]))
     out = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table(arrays, names=list(resource.column_names)), out)
-    return out.getvalue(), tuple(array.null_count for array in arrays)
+    table = pa.table(arrays, names=list(resource.column_names))
+    pyarrow.parquet.write_table(table, out, row_group_size=_ROW_GROUP_ROWS)
+    return out, tuple(array.null_count for array in arrays)
 
 
 def _csv(resource: Resource, rows: list[list[object]]) -> bytes:

@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import boto3
+import delta_sharing
 import polars as pl
 import pytest
 import requests
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError, UnauthorizedError
 
-from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
+from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, resource_named
+from daybreak.export import parquet_parts
 from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_sharing import as_text, rows_of
+from tests.acceptance.test_sharing import Recipient, as_text, rows_of
 from tests.parts.waiting import wait_until
 
-SETTINGS = {"attach.s3": True, "attach.iceberg": True, "snapshot.formats": ["csv", "json", "parquet"]}
+SETTINGS = {
+    "attach.s3": True,
+    "attach.iceberg": True,
+    "sharing.enabled": True,
+    "snapshot.formats": ["csv", "json", "parquet"],
+}
 
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """An installation with two versions of different rows. North's members need several pages and row groups."""
+    """An installation with two versions of different rows. In the second, North's members have parts."""
     folder = tmp_path_factory.mktemp("iceberg") / "installation"
     found = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
     found.create()
     state = found.state()
-    found.publish_snapshot(state, seed=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_parts, "MAX_FILE_BYTES", 100_000)
+        found.publish_snapshot(state, seed=2)
     state.close()
     return found
 
@@ -93,6 +105,51 @@ def test_every_table_and_version_is_read(service: Service, email: str, client_id
             assert as_text(resource, frame) == expected, (resource.name, version)
         assert table.scan().to_arrow().num_rows == len(expected)
         assert table.snapshot_by_name("v1") == table.snapshot_by_id(1)
+
+
+def test_large_files_are_read_in_parts(service: Service, tmp_path: Path) -> None:
+    """S3, Iceberg and Delta Sharing list the same parts. Links and `latest/` have the whole file."""
+    token = token_of(service)
+    table = catalog_of(service, NORTH, token=token).load_table("daybreak.members")
+    sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
+    assert len(sizes) > 2
+    key = table.io.properties
+    client = boto3.client(
+        "s3",
+        endpoint_url=service.base_url,
+        region_name="us-east-1",
+        aws_access_key_id=key["s3.access-key-id"],
+        aws_secret_access_key=key["s3.secret-access-key"],
+        aws_session_token=key["s3.session-token"],
+    )
+    listed = client.list_objects_v2(Bucket=NORTH, Prefix="tables/members/v=2/")["Contents"]
+    names = [f"tables/members/v=2/members-{number:05}.parquet" for number in range(1, len(sizes) + 1)]
+    assert [each["Key"] for each in listed] == names
+    assert sorted(each["Size"] for each in listed) == sorted(sizes)
+    parts = [client.get_object(Bucket=NORTH, Key=name, ChecksumMode="ENABLED")["Body"].read() for name in names]
+    whole = requests.get(service.link(token, NORTH, "members.parquet"), timeout=PATIENCE_SECONDS).content
+    assert pl.concat(map(pl.read_parquet, parts)).equals(pl.read_parquet(whole))
+    assert client.get_object(Bucket=NORTH, Key="latest/members.parquet")["Body"].read() == whole
+    # Ranges across the places where the bytes of a part come from.
+    for start, end in ((0, 0), (2, 9), (4, 4), (len(parts[0]) - 5_000, len(parts[0]) - 1), (1, len(parts[0]) - 2)):
+        found = client.get_object(Bucket=NORTH, Key=names[0], Range=f"bytes={start}-{end}")["Body"].read()
+        assert found == parts[0][start : end + 1]
+
+    recipient = Recipient(service, NORTH, token)
+    files = [line["file"] for line in recipient.query() if "file" in line]
+    shared = [requests.get(file["url"], timeout=PATIENCE_SECONDS) for file in files]
+    assert [answer.content for answer in shared] == parts
+    assert [file["id"] for file in files] == [hashlib.sha256(part).hexdigest() for part in parts]
+    assert [answer.headers["X-Row-Count"] for answer in shared] == [
+        str(json.loads(file["stats"])["numRecords"]) for file in files
+    ]
+    url = f"{recipient.profile(tmp_path)}#{NORTH}.daybreak.members"
+    for in_delta_format in (False, True):
+        frame = delta_sharing.load_as_pandas(url, use_delta_format=in_delta_format)
+        assert as_text(resource_named("members"), frame) == csv_rows(service, token, NORTH, "members", 2)
+    for damaged in ("part=0", "part=99", "part=1&part=1", "part=x"):
+        refused = requests.get(files[0]["url"].replace("part=1", damaged), timeout=PATIENCE_SECONDS)
+        assert (refused.status_code, refused.json()["code"]) == (403, "invalid_link")
 
 
 def test_columns_and_rows_are_selected_by_the_engine(service: Service) -> None:

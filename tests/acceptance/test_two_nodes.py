@@ -14,6 +14,7 @@ import boto3
 import polars as pl
 import pytest
 
+from daybreak.export import parquet_parts
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
 from tests.acceptance.installation import CARL, MAYA, NORTH, SOUTH, Installation, rows_of_csv, totp_code
@@ -43,6 +44,7 @@ def nodes(
         store = ObjectStore(FilesSettings(url=url, endpoint=endpoint, region=REGION, path_style=True))
         # The file of members does not fit into the buffers of a connection.
         installation = Installation(folder, postgresql_server.url(database), store, large_rows=17_000, parquet=True)
+        patch.setattr(parquet_parts, "MAX_FILE_BYTES", 1_000_000)
         installation.create()
         settings = {
             "files.url": f"{bucket.url}/exports",
@@ -104,19 +106,21 @@ def test_files_of_the_bucket_are_read_over_s3(nodes: Nodes) -> None:
         )
         for node in nodes
     )
+    contents: list[bytes] = []
     listed = one.list_objects_v2(Bucket=NORTH, Prefix="iceberg/members/data/")["Contents"]
-    for each in (*listed, *one.list_objects_v2(Bucket=NORTH, Prefix="latest/members.")["Contents"]):
+    for each in (*listed, *one.list_objects_v2(Bucket=NORTH, Prefix="latest/members.parquet")["Contents"]):
         whole = one.get_object(Bucket=NORTH, Key=each["Key"], ChecksumMode="ENABLED")
         content = whole["Body"].read()
         assert (len(content), whole["ETag"]) == (each["Size"], each["ETag"])
         assert base64.b64decode(whole["ChecksumSHA256"]) == hashlib.sha256(content).digest()
         part = other.get_object(Bucket=NORTH, Key=each["Key"], Range="bytes=1-", IfMatch=each["ETag"])
         assert part["Body"].read() == content[1:]
-    (data,) = listed
-    assert data["Size"] > LARGE_BYTES
-    content = other.get_object(Bucket=NORTH, Key=data["Key"])["Body"].read()
+        contents += [content] if each in listed else []
+    # A large file is stored once, and read in parts.
+    assert len(contents) > 1
+    assert min(map(len, contents)) > LARGE_BYTES
     rows = int(table["metadata"]["snapshots"][-1]["summary"]["total-records"])
-    assert pl.read_parquet(content).height == rows == 17_000
+    assert sum(pl.read_parquet(content).height for content in contents) == rows == 17_000
 
 
 def test_link_redirects_to_a_signed_url(nodes: Nodes) -> None:

@@ -18,7 +18,7 @@ from daybreak.access import api_tokens, operators, sessions
 from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.credentials import keyring, signed_link
-from daybreak.credentials.signed_link import LinkTarget
+from daybreak.credentials.signed_link import LinkRequest, LinkTarget
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Grant, Principal, ServeGzipAs
@@ -104,7 +104,7 @@ def follow(instance: Instance, services: Services, url: str, caller: Caller = CA
     async def scenario() -> OpenedFile:
         try:
             parameters = parse_qsl(parts.query, keep_blank_values=True)
-            request = downloads.LinkRequest(client_id, snapshot_id, file_name, parameters)
+            request = LinkRequest(client_id, snapshot_id, file_name, parameters)
             opened = await downloads.open_link(services, request, caller)
             origin = EventOrigin(services.clock(), caller, opened.seat, client_id, opened.subject)
             await downloads.record_download(services, origin, "file.fetched", "ok", opened.details)

@@ -19,6 +19,17 @@ import msgspec
 from daybreak.credentials.keyring import Keyring, is_mac, mac_of
 from daybreak.domain.identity import is_id
 
+LINK_FILE_NAME = "name"
+"""Last parameter of a link. It repeats the file name, may add account and day, may be left out, and is not signed."""
+LINK_MARKER = ("sp", "r")
+"""Parameter that may precede the file name. It is not signed. Readers of Delta tables that find none such as those of
+presigned URLs open the path of the link as a local file:
+https://github.com/delta-io/delta-kernel-rs/blob/main/kernel/src/engine/default/filesystem.rs
+"""
+LINK_PART = "part"
+"""Parameter that may precede them: the number of a part of a large Parquet file. It is not signed, as the link is for
+the whole file.
+"""
 PARAMETERS = ("expires", "nonce", "subject", "kid", "signature")
 _VERSION = "1"
 _NONCE_BYTES = 8
@@ -27,6 +38,21 @@ _NAMES = frozenset(PARAMETERS)
 _VALUES = re.compile(r"[1-9][0-9]{8,11}&[0-9a-f]{16}&[12][0-9a-f]{32}&[0-9a-f]{4,32}&[0-9a-f]{64}", re.ASCII)
 _CODES = {"session": "1", "token": "2"}
 _KINDS = {code: kind for kind, code in _CODES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRequest:
+    """The parts of a link's URL."""
+
+    client_id: str
+    snapshot_id: str
+    file_name: str
+    parameters: Sequence[tuple[str, str]]
+
+
+def marked_link(url: str) -> str:
+    """Return a link with the marker of presigned URLs."""
+    return url.replace(f"&{LINK_FILE_NAME}=", f"&{'='.join(LINK_MARKER)}&{LINK_FILE_NAME}=")
 
 
 class LinkTarget(msgspec.Struct, frozen=True):

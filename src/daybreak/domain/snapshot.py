@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
+from msgspec import structs
 
 from daybreak.domain.run_report import RunProgress, RunReport
 
@@ -92,11 +93,29 @@ class Since(msgspec.Struct, frozen=True, gc=False, array_like=True):
     through: int
 
 
+PARQUET_MAGIC = b"PAR1"
+"""The start of a Parquet file."""
+
+
+class StoredPart(msgspec.Struct, frozen=True, gc=False):
+    """A part of a large Parquet file that clients read as a file: `PARQUET_MAGIC`, the bytes from `start`, and those
+    from `footer_start`. `bytes` is the sum of the three.
+    """
+
+    bytes: int
+    sha256: str
+    statistics: FileStatistics
+    start: int
+    footer_start: int
+    footer_bytes: int
+
+
 class StoredFormat(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One file in the file store. `key` is its object key; digests are SHA-256 in lower-case hex.
 
     Only Parquet files have `statistics`. Those of earlier versions of Daybreak have none. `since` is recorded for bytes
-    that the publication before has too, and for files that an erasure replaced; read it with `since_in`.
+    that the publication before has too, and for files that an erasure replaced; read it with `since_in`. A large
+    Parquet file has `parts`, whose rows together are those of the file.
     """
 
     bytes: int
@@ -106,6 +125,12 @@ class StoredFormat(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     key: str
     statistics: FileStatistics | None = None
     since: Since | None = None
+    parts: tuple[StoredPart, ...] = ()
+
+    @property
+    def files(self) -> tuple[StoredFormat | StoredPart, ...]:
+        """The files of a table: the parts, or the file itself."""
+        return self.parts or (self,)
 
     def since_in(self, version: int, published_at: datetime) -> Since:
         """Return since when the publication `version` has these bytes without interruption."""
@@ -130,7 +155,9 @@ class ManifestEntry(msgspec.Struct, frozen=True):
 
 
 class CurrentFile(msgspec.Struct, frozen=True):
-    """One file of a published snapshot, as downloads look it up. `replaced_at` is when an erasure replaced it."""
+    """One file of a published snapshot, or a `part`, as downloads look it up. `replaced_at` is when an erasure replaced
+    it.
+    """
 
     snapshot_id: str
     as_of: datetime
@@ -141,6 +168,16 @@ class CurrentFile(msgspec.Struct, frozen=True):
     rows: int
     stored: StoredFormat
     replaced_at: datetime | None = None
+    part: StoredPart | None = None
+
+    def with_part(self, part: StoredPart) -> CurrentFile:
+        """Return a part of the file."""
+        return structs.replace(self, part=part, rows=part.statistics.rows)
+
+    @property
+    def content(self) -> StoredFormat | StoredPart:
+        """What clients receive: the part, or the whole file."""
+        return self.part or self.stored
 
     @property
     def modified_at(self) -> datetime:
@@ -157,7 +194,7 @@ class TableFiles(msgspec.Struct, frozen=True):
     snapshot_id: str
     published_at: datetime
     version: int
-    files: tuple[StoredFormat, ...]
+    files: tuple[StoredFormat | StoredPart, ...]
     columns: Mapping[str, Sequence[tuple[str, str, bool]]] | None = None
 
 

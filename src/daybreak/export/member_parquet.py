@@ -14,8 +14,9 @@ import duckdb
 from daybreak.catalogue.columns import field_id
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import FileDamaged, SourceError
-from daybreak.domain.snapshot import FileStatistics
+from daybreak.domain.snapshot import FileStatistics, StoredPart
 from daybreak.export.engine import engine_faults, open_engine
+from daybreak.export.parquet_parts import add_parts
 from daybreak.export.sql import identifier, literal
 
 _PIECE_BYTES = 1 << 20
@@ -35,11 +36,15 @@ def _file_faults() -> Iterator[None]:
 
 
 class MemberParquet:
-    """Copies Parquet files in a temporary folder. One instance for one thread."""
+    """Copies Parquet files in a temporary folder. One instance for one thread.
+
+    `parts_of_copy` are those of the last copy, after its bytes were read.
+    """
 
     def __init__(self, engine: duckdb.DuckDBPyConnection, folder: Path, member_id: str) -> None:
         self._engine = engine
         self._source, self._target = folder / "source.parquet", folder / "target.parquet"
+        self.parts_of_copy: tuple[StoredPart, ...] = ()
         self._member = f"CAST({literal(member_id)} AS UUID)"
 
     @classmethod
@@ -103,7 +108,9 @@ class MemberParquet:
                 f"COPY ({in_order}) TO {literal(str(self._target))} "
                 f"(FORMAT parquet, COMPRESSION zstd, FIELD_IDS {{{ids}}})"
             )
-        with self._target.open("rb") as file:
+        with self._target.open("r+b") as file:
+            self.parts_of_copy = add_parts(file)
+            file.seek(0)
             while piece := file.read(_PIECE_BYTES):
                 yield piece
 

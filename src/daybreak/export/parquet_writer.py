@@ -12,6 +12,7 @@ from arro3.io import write_parquet
 
 from daybreak.catalogue.columns import field_id
 from daybreak.domain.snapshot import StoredFormat
+from daybreak.export.parquet_parts import add_parts
 from daybreak.filestore.file_store import FileSink
 
 PARQUET = "parquet"
@@ -65,6 +66,7 @@ class ParquetWriter:
                 key_value_metadata=content.metadata,
                 created_by=_CREATED_BY,
             )
+            parts = add_parts(file) if format == PARQUET else ()
             file.seek(0)
             digest = hashlib.sha256()
             length = 0
@@ -77,7 +79,7 @@ class ParquetWriter:
                     yield piece
 
             written = self.sink.write(client_id, self.resource, format, pieces())
-        return StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key)
+        return StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key, parts=parts)
 
 
 def _with_field_ids(schema: Schema) -> Schema:

@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from daybreak.catalogue.columns import Column, ColumnType, field_id
-from daybreak.domain.snapshot import StoredFormat
+from daybreak.domain.snapshot import StoredFormat, StoredPart
 
 TYPES: dict[ColumnType, str] = {
     ColumnType.UUID: "string",
@@ -70,23 +70,29 @@ def array(items: Sequence[bytes]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file of a table. `since` is the publication that added it."""
+    """A Parquet file of a table, or a part of it. `since` is the publication that added it."""
 
     stored: StoredFormat
     null_counts: tuple[int, ...]
     rows: int
     columns: tuple[Column, ...]
     since: int
+    part: StoredPart | None = None
+
+    @property
+    def content(self) -> StoredFormat | StoredPart:
+        """What clients receive: the part, or the whole file."""
+        return self.part or self.stored
 
     @property
     def name(self) -> str:
         """The name below the location of the table."""
-        return f"data/{self.stored.sha256}.parquet"
+        return f"data/{self.content.sha256}.parquet"
 
     @property
     def manifest_name(self) -> str:
         """The name of its manifest below the location of the table."""
-        return f"metadata/{self.since}-{self.stored.sha256}.avro"
+        return f"metadata/{self.since}-{self.content.sha256}.avro"
 
 
 def schema_of(columns: Sequence[Column], *, described: bool) -> dict[str, Any]:
@@ -111,7 +117,7 @@ def manifest(location: str, file: DataFile) -> bytes:
         + text(f"{location}/{file.name}")
         + text("PARQUET")
         + number(file.rows)
-        + number(file.stored.bytes)
+        + number(file.content.bytes)
         + optional(array([number(field_id(column.name)) + number(file.rows) for column in file.columns]))
         + optional(array([number(field_id(column.name)) + number(count) for column, count in nulls]))
     )
@@ -129,7 +135,8 @@ def manifest(location: str, file: DataFile) -> bytes:
 
 def manifest_list_name(version: int, files: Sequence[DataFile]) -> str:
     """Return the name of the manifest list of a version below the location of the table."""
-    content = "-".join(f"{file.since}-{file.stored.sha256}" for file in files)
+    names = [f"{file.since}-{file.content.sha256}" for file in files]
+    content = names[0] if len(names) == 1 else hashlib.sha256("-".join(names).encode()).hexdigest() if names else ""
     return f"metadata/snap-{version}-{content or 'empty'}.avro"
 
 

@@ -118,7 +118,7 @@ def _snapshot(table: Table, version: KeptVersion, schema_id: int, parent: KeptVe
         "added-records": sum(file.rows for file in added),
         "total-data-files": len(version.files),
         "total-records": sum(file.rows for file in version.files),
-        "total-files-size": sum(file.stored.bytes for file in version.files),
+        "total-files-size": sum(file.content.bytes for file in version.files),
     }
     return {
         "snapshot-id": version.version,

@@ -7,7 +7,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import Publication
 from daybreak.domain.errors import NotFound
-from daybreak.domain.snapshot import ManifestEntry
+from daybreak.domain.snapshot import FileStatistics, ManifestEntry, StoredPart
 from daybreak.downloads import not_ready
 from daybreak.iceberg.manifests import DataFile
 from daybreak.iceberg.metadata import KeptVersion, Table
@@ -48,5 +48,9 @@ def _version(stores: Stores, publication: Publication, entry: ManifestEntry) -> 
         return None
     columns = resource_at(entry.resource, stores.snapshots.columns(publication.snapshot_id)).columns
     since = stored.since_in(publication.version, publication.published_at)
-    file = DataFile(stored, stored.statistics.null_counts, entry.rows, columns, since.version)
-    return KeptVersion(publication, columns, (file,) if entry.rows else ())
+    pieces: list[tuple[StoredPart | None, FileStatistics]] = [(part, part.statistics) for part in stored.parts]
+    files = tuple(
+        DataFile(stored, statistics.null_counts, statistics.rows, columns, since.version, part)
+        for part, statistics in pieces or [(None, stored.statistics)]
+    )
+    return KeptVersion(publication, columns, files if entry.rows else ())

@@ -166,7 +166,8 @@ class MemberFiles:
         written = revision.write(entry.client_id, entry.resource, PARQUET, copy)
         # Files of earlier versions have no statistics.
         statistics = None if old.statistics is None else self._parquet.statistics_of_copy()
-        return StoredFormat(written.bytes, written.sha256, written.bytes, written.sha256, written.key, statistics)
+        size, digest, parts = written.bytes, written.sha256, self._parquet.parts_of_copy
+        return StoredFormat(size, digest, size, digest, written.key, statistics, parts=parts)
 
 
 def _occurrences(pieces: Iterable[bytes], text: bytes) -> int:

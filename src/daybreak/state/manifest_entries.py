@@ -65,7 +65,7 @@ def table_of(row: Sequence[Any]) -> TableFiles | None:
     stored = formats.get(PARQUET)
     if stored is None or stored.statistics is None:
         return None
-    return TableFiles(snapshot_id, instant_of(published_at), version, (stored,), json_of(columns))
+    return TableFiles(snapshot_id, instant_of(published_at), version, stored.files, json_of(columns))
 
 
 def with_since(connection: sa.Connection, base: Snapshot, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

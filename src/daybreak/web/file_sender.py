@@ -26,7 +26,7 @@ from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.downloads import OpenedFile, record_download
 from daybreak.settings import Rate
 from daybreak.web.http.digests import DigestGuard
-from daybreak.web.http.files import FileAnswer, FileEntity, file_answer
+from daybreak.web.http.files import FileAnswer, FileEntity, file_answer, in_stored_file
 from daybreak.web.http.ranges import parse_ranges
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of, request_id_of
@@ -89,13 +89,14 @@ class FileSender:
             return await self._send_packed(request, opened, entity, packed)
         file = self._services.files.open_local(opened.file.stored.key)
         if file is None:
-            return await (self._redirect if redirect else self._send_from_store)(request, opened, entity)
+            whole = redirect and opened.file.part is None
+            return await (self._redirect if whole else self._send_from_store)(request, opened, entity)
         with ExitStack() as resources:
             resources.enter_context(file)
             await self._guard.check(file, opened.file)
             headers = _merged_headers(request)
-            answer = file_answer(entity, headers, method=request.method)
-            if self._is_accelerated(answer, headers):
+            answer = in_stored_file(file_answer(entity, headers, method=request.method), opened.file.part)
+            if opened.file.part is None and self._is_accelerated(answer, headers):
                 await self._record(request, opened, answer.length)
                 return _accelerated(entity, opened.file.stored.key)
             if answer.length <= INLINE_BYTES:
@@ -128,7 +129,8 @@ class FileSender:
         return Response(status_code=302, headers=headers)
 
     async def _send_from_store(self, request: Request, opened: OpenedFile, entity: FileEntity) -> Response:
-        answer = file_answer(entity, _merged_headers(request), method=request.method)
+        found = file_answer(entity, _merged_headers(request), method=request.method)
+        answer = in_stored_file(found, opened.file.part)
         with ExitStack() as resources:
             if answer.length > INLINE_BYTES:
                 resources.enter_context(self._transfers.transfer(opened.client_id))
@@ -154,7 +156,7 @@ class FileSender:
         """
         if request.method != "GET" or sent_bytes == 0:
             return
-        caller, file_bytes = caller_of(request), opened.file.stored.bytes
+        caller, file_bytes = caller_of(request), opened.file.content.bytes
         origin = EventOrigin(self._services.clock(), caller, opened.seat, opened.client_id, opened.subject)
         limited = partial(origin.event, _FETCHED, "rate_limited", opened.details)
         await self._byte_rate.count("byte", opened.subject, limited, amount=sent_bytes)

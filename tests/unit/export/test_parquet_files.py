@@ -14,8 +14,8 @@ import pytest
 
 from daybreak.catalogue.columns import field_id
 from daybreak.catalogue.resources import resource_named
-from daybreak.domain.snapshot import FileStatistics
-from daybreak.export import parquet_files
+from daybreak.domain.snapshot import PARQUET_MAGIC, FileStatistics
+from daybreak.export import parquet_files, parquet_parts
 from daybreak.export.resource_export import export_resource
 from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, sample_rows
@@ -141,3 +141,38 @@ def test_columns_have_the_field_ids_of_their_names(tmp_path: Path) -> None:
 def test_temporary_files_are_removed(tmp_path: Path) -> None:
     export(tmp_path, CUSTOM, [(member(1), LEADERS[0], "field", "value")], ("parquet",))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_large_files_have_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is a file, and the parts together have the rows of the whole file, in order."""
+    monkeypatch.setattr(parquet_files, "_BYTES_AT_ONCE", 1 << 20)
+    rows = [
+        (member(number), LEADERS[number % 4 // 3], f"field {number}", None if number % 5 else f"{number % 77}" * 400)
+        for number in range(24_000)
+    ]
+    whole, _ = export(tmp_path, CUSTOM, rows, ("parquet",))
+    size = len(whole.files[LEADERS[0], CUSTOM, "parquet"])
+    monkeypatch.setattr(parquet_parts, "MAX_FILE_BYTES", size // 3)
+    sink, results = export(tmp_path, CUSTOM, rows, ("parquet",))
+    stored = {entry.client_id: entry.formats["parquet"] for entry in results.entries}
+    assert (stored[""].parts, stored[""].files) == ((), (stored[""],))
+    large, content = stored[LEADERS[0]], sink.files[LEADERS[0], CUSTOM, "parquet"]
+    assert large.sha256 == hashlib.sha256(content).hexdigest()
+    expected = pyarrow.parquet.read_table(io.BytesIO(content))
+    assert expected.num_rows == 18_000
+    assert len(large.parts) >= 3
+    tables = []
+    for part in large.parts:
+        assert size / 6 < part.bytes < size / 3
+        footer = content[part.footer_start : part.footer_start + part.footer_bytes]
+        data_bytes = part.bytes - len(PARQUET_MAGIC) - len(footer)
+        own = PARQUET_MAGIC + content[part.start : part.start + data_bytes] + footer
+        assert (len(own), hashlib.sha256(own).hexdigest()) == (part.bytes, part.sha256)
+        table = pyarrow.parquet.read_table(io.BytesIO(own))
+        assert part.statistics == FileStatistics(table.num_rows, tuple(each.null_count for each in table.columns))
+        assert table.schema.equals(expected.schema, check_metadata=True)
+        columns, found = read_parquet(own, tmp_path)
+        assert (columns[0], len(found)) == ("MEMBER_ID VARCHAR", table.num_rows)
+        tables.append(table)
+    assert pyarrow.concat_tables(tables).combine_chunks().equals(expected.combine_chunks())
+    assert read_parquet(content, tmp_path)[1][-1][0] == expected["MEMBER_ID"][-1].as_py()

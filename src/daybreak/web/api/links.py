@@ -16,9 +16,8 @@ from daybreak import downloads
 from daybreak.access.services import Services
 from daybreak.catalogue.download_paths import link_names
 from daybreak.catalogue.formats import format_named
-from daybreak.credentials.signed_link import PARAMETERS
+from daybreak.credentials.signed_link import LINK_FILE_NAME, LINK_MARKER, LINK_PART, PARAMETERS, LinkRequest
 from daybreak.domain.errors import Forbidden
-from daybreak.downloads import LINK_FILE_NAME, LINK_MARKER
 from daybreak.settings import Settings
 from daybreak.web.api import examples
 from daybreak.web.api.files import CLIENT_ID, require_plain_path
@@ -111,6 +110,7 @@ def link_operation(settings: Settings) -> AnyOperation:
             Parameter("snapshot_id", "path", "The snapshot.", examples.SNAPSHOT_ID, UUID),
             Parameter("file", "path", "File name.", "campaigns.csv.gz", file_name),
             *(Parameter(name, "query", *_LINK_FIELDS[name], required=True) for name in PARAMETERS),
+            Parameter(LINK_PART, "query", "Number of a part of a large Parquet file, from 1.", 1, int),
             Parameter(LINK_MARKER[0], "query", "Marks links for readers of Delta tables.", LINK_MARKER[1], str),
             Parameter(
                 LINK_FILE_NAME, "query", "Repeats the file name. May be left out.", "campaigns.csv.gz", file_name
@@ -156,7 +156,7 @@ class _LinkEndpoint:
         if len(query) > _MAX_QUERY_CHARACTERS:
             raise Forbidden("Invalid link.", code="invalid_link")
         parts = request.path_params
-        link = downloads.LinkRequest(parts["client_id"], parts["snapshot_id"], parts["file"], _parameters(query))
+        link = LinkRequest(parts["client_id"], parts["snapshot_id"], parts["file"], _parameters(query))
         opened = await downloads.open_link(self._services, link, caller_of(request))
         record_subject(request, "", opened.client_id)
         serve_gzip_as = self._services.settings.files.serve_gzip_as

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
+from msgspec import structs
 
 from daybreak.domain.errors import RequestError
-from daybreak.domain.snapshot import CurrentFile
+from daybreak.domain.snapshot import PARQUET_MAGIC, CurrentFile, StoredPart
 from daybreak.web.http.negotiation import Representation
 from daybreak.web.http.problems import RangeNotSatisfiable
 from daybreak.web.http.ranges import Span, Unsatisfiable, parse_ranges
@@ -60,13 +61,13 @@ class FileAnswer(msgspec.Struct, frozen=True):
 
 def etag_of(file: CurrentFile, representation: Representation) -> str:
     """Return a strong entity tag: the digest of the stored bytes, and the representation."""
-    return f'"{file.stored.sha256[:40]}-{representation.tag}"'
+    return f'"{file.content.sha256[:40]}-{representation.tag}"'
 
 
 @lru_cache(1024)  # for files that are fetched repeatedly
 def file_headers(file: CurrentFile, representation: Representation) -> dict[str, str]:
     """Return the headers of a file in a representation, without the length. Do not modify the result."""
-    digest = base64.b64encode(bytes.fromhex(file.stored.sha256)).decode("ascii")
+    digest = base64.b64encode(bytes.fromhex(file.content.sha256)).decode("ascii")
     headers = {
         "content-type": representation.content_type,
         "content-disposition": f'attachment; filename="{representation.file_name}"',
@@ -88,7 +89,28 @@ def file_headers(file: CurrentFile, representation: Representation) -> dict[str,
 
 def entity_of(file: CurrentFile, representation: Representation) -> FileEntity:
     """Return a file in a representation."""
-    return FileEntity(file_headers(file, representation), file.modified_at, file.stored.bytes)
+    return FileEntity(file_headers(file, representation), file.modified_at, file.content.bytes)
+
+
+def in_stored_file(answer: FileAnswer, part: StoredPart | None) -> FileAnswer:
+    """Return the response to a request for a part of a file, with its segments as those of the stored file."""
+    if part is None:
+        return answer
+    return structs.replace(
+        answer, segments=tuple(each for segment in answer.segments for each in _placed(segment, part))
+    )
+
+
+def _placed(segment: Segment, part: StoredPart) -> Iterator[Segment]:
+    end, footer_at = segment.start + segment.length, part.bytes - part.footer_bytes
+    yield Segment(segment.prefix + PARQUET_MAGIC[segment.start : end], 0, 0)
+    for start, stop, stored_at in (
+        (len(PARQUET_MAGIC), footer_at, part.start),
+        (footer_at, part.bytes, part.footer_start),
+    ):
+        first, last = max(segment.start, start), min(end, stop)
+        if first < last:
+            yield Segment(b"", stored_at + first - start, last - first)
 
 
 def file_answer(entity: FileEntity, request_headers: Mapping[str, str], *, method: str) -> FileAnswer:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import msgspec
 
 from daybreak.catalogue.resources import Resource
-from daybreak.domain.snapshot import StoredFormat, TableFiles, milliseconds
-from daybreak.downloads import marked_link
+from daybreak.credentials.signed_link import marked_link
+from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles, milliseconds
 from daybreak.sharing import QueryResult, SharedFile
 from daybreak.table_changes import ChangesResult, History
 from daybreak.web.doors.sharing.objects import table_id
@@ -115,7 +115,7 @@ def end_line(files: Sequence[SharedFile], refresh_token: str | None) -> dict[str
     return {"endStreamAction": token | expiry}
 
 
-def _statistics(resource: Resource, stored: StoredFormat) -> str:
+def _statistics(resource: Resource, stored: StoredFormat | StoredPart) -> str:
     """Return the statistics of a file as JSON text.
 
     Minimum and maximum values are left out, because they would repeat personal data.

@@ -1,0 +1,30 @@
+"""Copies of Parquet files without a Member."""
+
+import io
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from daybreak.domain.snapshot import PARQUET_MAGIC
+from daybreak.export import parquet_parts
+from daybreak.export.member_parquet import MemberParquet
+from tests.unit.export.test_parquet_files import CUSTOM, LEADERS, export, member
+
+
+def test_large_copies_have_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(member(number % 70_000), LEADERS[0], f"field {number}", None) for number in range(140_000)]
+    sink, _ = export(tmp_path, CUSTOM, rows, ("parquet",))
+    monkeypatch.setattr(parquet_parts, "MAX_FILE_BYTES", 100_000)
+    with MemberParquet.open(tmp_path / "spill", member(7)) as copies:
+        copy = b"".join(copies.without([sink.files[LEADERS[0], CUSTOM, "parquet"]]))
+        parts = copies.parts_of_copy
+        assert copies.statistics_of_copy().rows == sum(part.statistics.rows for part in parts) == len(rows) - 2
+    assert len(parts) > 1
+    for part in parts:
+        data_bytes = part.bytes - len(PARQUET_MAGIC) - part.footer_bytes
+        footer = copy[part.footer_start : part.footer_start + part.footer_bytes]
+        own = PARQUET_MAGIC + copy[part.start : part.start + data_bytes] + footer
+        members = pyarrow.parquet.read_table(io.BytesIO(own))["MEMBER_ID"].to_pylist()
+        assert len(members) == part.statistics.rows
+        assert member(7) not in members
