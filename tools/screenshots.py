@@ -159,6 +159,8 @@ def account_pages(browser: Browser, base: str, capture: Capture) -> None:
     webhook_pages(page, open_page, capture)
     open_page("settings/notifications")
     capture(page, "notifications")
+    open_page("settings/display")
+    capture(page, "display")
     open_page("settings/security")
     capture(page, "security")
     open_page("activity")

@@ -131,7 +131,10 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Seat(msgspec.Struct, frozen=True):
-    """A user of the service. `password_hash` is None until a password is set."""
+    """A user of the service. `password_hash` is None until a password is set.
+
+    `time_zone` and `number_format` are those of pages and mails, None for the default.
+    """
 
     seat_id: str
     email: str
@@ -140,6 +143,8 @@ class Seat(msgspec.Struct, frozen=True):
     operator: bool = False
     second_factor_enrolled: bool = False
     last_client_id: str | None = None
+    time_zone: str | None = None
+    number_format: str | None = None
 
 
 class GrantedAccount(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from daybreak.domain.counts import format_count
+from daybreak.domain.display import local, zone_name
 from daybreak.domain.events import Delivery, EventType
 from daybreak.domain.identity import GrantedAccount, Seat
 from daybreak.settings import Settings
@@ -58,9 +59,10 @@ class MailSubject:
         return datetime.fromisoformat(self.value("at"))
 
     def time(self, name: str) -> str:
-        """Return an instant as `25 Nov 2026, 04:00 UTC`, empty when it is missing."""
+        """Return an instant as `25 Nov 2026, 04:00 UTC` in the zone of the reader, empty when it is missing."""
         text = self.value(name)
-        return f"{datetime.fromisoformat(text):%-d %b %Y, %H:%M} UTC" if text else ""
+        instant = local(datetime.fromisoformat(text)) if text else None
+        return "" if instant is None else f"{instant:%-d %b %Y, %H:%M} {zone_name(instant)}"
 
     def account_page(self, path: str, client_id: str = "") -> str:
         """Return the URL of a page on an account: the one named, or the first one of the seat."""

@@ -11,6 +11,7 @@ import structlog
 
 from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_password_login
 from daybreak.access.revocations import apply_revocations
+from daybreak.domain.display import display_for
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType
 from daybreak.domain.identity import GrantedAccount
@@ -89,7 +90,8 @@ class MailDelivery:
             if each.account.active and each.grant.data_export
         ]
         data = msgspec.json.decode(delivery.body)
-        briefs = _briefs(stores, data, accounts) if delivery.type is EventType.SNAPSHOT_PUBLISHED else {}
+        with display_for(seat):
+            briefs = _briefs(stores, data, accounts) if delivery.type is EventType.SNAPSHOT_PUBLISHED else {}
         return MailSubject(self._context.settings, data, seat, accounts, briefs)
 
     async def _refusal(self, delivery: Delivery, subject: MailSubject | None) -> str:
@@ -114,7 +116,8 @@ class MailDelivery:
         return f"The seat received {MAX_PER_DAY} mails within a day." if exceeded is not None else ""
 
     async def _message(self, delivery: Delivery, subject: MailSubject) -> EmailMessage:
-        content = await self._content(delivery, subject)
+        with display_for(subject.seat):
+            content = await self._content(delivery, subject)
         context = self._context
         now, keyring = context.clock(), context.keyring.current()
         return mail_message(context.settings, keyring, delivery, subject.seat, content, now)

@@ -67,7 +67,7 @@ def _compared(change: int, usual: list[int]) -> str:
     if change <= middle / 2:
         return ", at most half the usual change"
     times = round(change / middle)
-    return f", {'twice' if times == 2 else f'{times:,} times'} the usual change"
+    return f", {'twice' if times == 2 else format_count(times, 'time')} the usual change"
 
 
 def _others(resources: Mapping[str, ResourceDelta]) -> str:

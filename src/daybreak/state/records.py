@@ -40,6 +40,8 @@ SEAT_COLUMNS = (
     seats.c.operator,
     seats.c.sealed_seed.is_not(None).label("second_factor_enrolled"),
     seats.c.last_client_id,
+    seats.c.time_zone,
+    seats.c.number_format,
 )
 SESSION_COLUMNS = columns_of(Session, sessions)
 DEVICE_COLUMNS = columns_of(Device, devices)
@@ -78,8 +80,8 @@ def grant_of(row: Sequence[Any]) -> Grant:
 
 def seat_of(row: Sequence[Any]) -> Seat:
     """Return the seat of a row of SEAT_COLUMNS."""
-    seat_id, email, password_hash, disabled, operator, enrolled, last_client_id = row
-    return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), last_client_id)
+    seat_id, email, password_hash, disabled, operator, enrolled, *others = row
+    return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), *others)
 
 
 def session_of(row: Sequence[Any]) -> Session:

@@ -51,6 +51,8 @@ seats = sa.Table(
     sa.Column("last_step", sa.BigInteger),
     sa.Column("pending_seed", sa.Text),
     sa.Column("pending_since", Instant),
+    sa.Column("time_zone", sa.Text),
+    sa.Column("number_format", sa.Text),
 )
 
 # Seats of single sign-on: the subject of an identity provider, and the seat that it signs in.

@@ -102,6 +102,9 @@ class SeatStore(Store):
     def set_last_client(self, seat_id: str, client_id: str) -> None:
         self._change(seat_id, last_client_id=client_id)
 
+    def set_display(self, seat_id: str, time_zone: str, number_format: str) -> None:
+        self._change(seat_id, time_zone=time_zone, number_format=number_format)
+
     def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
         """Return every account that the seat has a grant on, inactive ones included, by account name."""
         rows = self._execute(

@@ -23,7 +23,8 @@ ACCOUNT_PAGES = (
     "files", "files/members/preview", "files/members/changes", "insight", "insight?range=12m", "insight/campaigns",
     "activity", "connect", "connect?tool=curl", "accounts?q=a",
     "settings/tokens", "settings/tokens/new", "settings/webhooks", "settings/webhooks/new",
-    "settings/notifications", "settings/security", "settings/security/sign-out-everywhere", "confirm",
+    "settings/notifications", "settings/display", "settings/security",
+    "settings/security/sign-out-everywhere", "confirm",
 )  # fmt: skip
 OPERATOR_PAGES = (
     "runs", "freshness", "people", "seats", "seats/new", "nodes",

@@ -94,6 +94,19 @@ def test_late_event_is_mailed_once_to_each_seat_by_default(events: Events, serve
     assert len(server.mails) == 3
 
 
+def test_mail_shows_times_in_the_zone_of_its_seat(events: Events, server: MailServer) -> None:
+    events.instance.write(lambda stores: stores.seats.set_display(ROSA, "America/New_York", "1,234.5"))
+    _emit_to(events, EventType.SNAPSHOT_LATE)
+    events.deliver()
+    texts = {}
+    for mail in server.mails:
+        body = mail.get_body(("plain",))
+        assert body is not None
+        texts[mail["To"]] = body.get_content()
+    assert "20 Nov 2026, 04:30 EST" in texts["rosa@example.org"]
+    assert "20 Nov 2026, 09:30 UTC" in texts["omar@example.org"]
+
+
 def test_mail_has_text_html_and_unsubscribe_headers(events: Events, server: MailServer) -> None:
     _emit_to(events, EventType.SNAPSHOT_LATE)
     events.deliver()

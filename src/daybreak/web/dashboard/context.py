@@ -59,11 +59,6 @@ class DashboardContext:
         """UTC time of day of the publication."""
         return self.services.settings.snapshot.publish_at
 
-    @property
-    def publish_time(self) -> str:
-        """`publish_at` as text: `04:00 UTC`."""
-        return f"{self.publish_at:%H:%M} UTC"
-
     async def run_task(self, account: str, task: Callable[[], T]) -> T:
         """Run a task that takes long in a thread. At most two run at the same time per worker.
 

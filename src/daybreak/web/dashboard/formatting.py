@@ -1,10 +1,12 @@
-"""Formatting of numbers, sizes, times and durations, in English and UTC. None becomes an en dash."""
+"""Formatting of numbers, sizes, times and durations for the reader of a page. None becomes an en dash."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
+
+from daybreak.domain.display import local, localized, zone_name
 
 EN_DASH = "\N{EN DASH}"
 
@@ -24,13 +26,13 @@ _SYSTEMS = (
 
 def format_number(value: float | None) -> str:
     """Format `12345` as `12,345`."""
-    return EN_DASH if value is None else f"{value:,}"
+    return EN_DASH if value is None else localized(f"{value:,}")
 
 
 def format_changes(inserted: int, deleted: int) -> str:
     """Format changed rows as `+120, \N{MINUS SIGN}40`, or `no change`."""
-    parts = [f"+{inserted:,}"] if inserted else []
-    parts += [f"\N{MINUS SIGN}{deleted:,}"] if deleted else []
+    parts = [f"+{format_number(inserted)}"] if inserted else []
+    parts += [f"\N{MINUS SIGN}{format_number(deleted)}"] if deleted else []
     return ", ".join(parts) or "no change"
 
 
@@ -45,21 +47,23 @@ def format_size(size_bytes: int | None) -> str:
         amount /= 1000
     if unit == "bytes":
         return f"{size_bytes} bytes" if size_bytes != 1 else "1 byte"
-    return f"{amount:.1f} {unit}" if amount < 99.95 else f"{amount:.0f} {unit}"
+    return localized(f"{amount:.1f} {unit}") if amount < 99.95 else f"{amount:.0f} {unit}"
 
 
 def format_datetime(value: datetime | None) -> str:
     """Format as `22 Nov 2026, 03:12 UTC`."""
-    return EN_DASH if value is None else f"{value.day} {value:%b %Y, %H:%M} UTC"
+    return EN_DASH if value is None else f"{format_date(value)}, {format_time(value)}"
 
 
 def format_time(value: datetime | None) -> str:
     """Format as `03:12 UTC`."""
-    return EN_DASH if value is None else f"{value:%H:%M} UTC"
+    return EN_DASH if value is None else f"{local(value):%H:%M} {zone_name(value)}"
 
 
 def format_date(value: date | None) -> str:
-    """Format as `22 Nov 2026`."""
+    """Format as `22 Nov 2026`. An instant has the day in the zone of the reader."""
+    if isinstance(value, datetime):
+        value = local(value)
     return EN_DASH if value is None else f"{value.day} {value:%b %Y}"
 
 
@@ -70,11 +74,12 @@ def format_day(value: str) -> str:
 
 def format_recent_datetime(value: datetime, now: datetime) -> str:
     """Format as `today, 03:12 UTC`, `yesterday, 03:12 UTC` or `20 Nov, 03:12 UTC`."""
-    if value.date() == now.date():
+    day, today = local(value).date(), local(now).date()
+    if day == today:
         return f"today, {format_time(value)}"
-    if value.date() == now.date() - timedelta(days=1):
+    if day == today - timedelta(days=1):
         return f"yesterday, {format_time(value)}"
-    return f"{value.day} {value:%b}, {format_time(value)}"
+    return f"{day.day} {day:%b}, {format_time(value)}"
 
 
 def format_duration(value: timedelta | float | None) -> str:
@@ -85,7 +90,7 @@ def format_duration(value: timedelta | float | None) -> str:
     if seconds < 0.95:
         return f"{max(seconds, 0) * 1000:.0f} ms"
     if seconds < 59.5:
-        return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.1f} s"
+        return f"{seconds:.0f} s" if seconds >= 9.95 else localized(f"{seconds:.1f} s")
     minutes = round(seconds / 60)
     if seconds < 600:
         whole, rest = divmod(round(seconds), 60)
@@ -127,7 +132,7 @@ def format_age(value: datetime, now: datetime) -> str:
 
 def format_percentage(part: float, whole: float) -> str:
     """Format a share as `12.3 %`; an en dash if the whole is 0."""
-    return EN_DASH if not whole else f"{100 * part / whole:.1f} %"
+    return EN_DASH if not whole else localized(f"{100 * part / whole:.1f} %")
 
 
 def format_bar_width(part: float, maximum: float) -> str:

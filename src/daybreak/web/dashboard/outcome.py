@@ -56,6 +56,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "test-sent": Flash("good", "Test event queued.", "Its result appears below."),
     "delivery-retried": Flash("good", "Retry queued.", "Its result appears below."),
     "delivery-done": Flash("warn", "Nothing to retry.", "The delivery is pending or was delivered."),
+    "display-saved": Flash("good", "Display saved."),
     "notifications-saved": Flash("good", "Notifications saved."),
     "confirm-again": Flash("warn", "Nothing was saved yet.", "You confirmed your password. Send the form again."),
     "password-changed": Flash("good", "Password changed.", "Your other sessions have ended."),

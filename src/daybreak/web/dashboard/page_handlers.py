@@ -13,6 +13,7 @@ from starlette.responses import Response
 from daybreak.access.authorization import require
 from daybreak.access.session_activity import is_recorded, record_activity
 from daybreak.access.sessions import require_recent_password
+from daybreak.domain.display import display_for
 from daybreak.domain.errors import DaybreakError, Forbidden, RequestError
 from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
@@ -48,7 +49,7 @@ def page_handler(dashboard: DashboardContext, handle: PageHandler, policy: Polic
     """Return the route handler of a page of a signed-in user."""
 
     async def handler(request: Request) -> Response:
-        work = _respond(dashboard, request, handle, policy)
+        work = _displayed(_respond(dashboard, request, handle, policy))
         return await (while_connected(request, work) if policy.is_slow else work)
 
     return handler
@@ -87,6 +88,12 @@ def public_handler(dashboard: DashboardContext, handle: PublicHandler) -> Handle
             return error_page(dashboard, request, error, None)
 
     return handler
+
+
+async def _displayed(response: Awaitable[Response]) -> Response:
+    """Await a response whose times and numbers are shown for its reader."""
+    with display_for():
+        return await response
 
 
 async def _respond(dashboard: DashboardContext, request: Request, handle: PageHandler, policy: Policy) -> Response:

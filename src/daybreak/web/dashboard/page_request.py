@@ -19,6 +19,7 @@ from daybreak.access.accounts import granted_accounts
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.audit import EventOrigin
+from daybreak.domain.display import set_display
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.domain.identity import (
     Caller,
@@ -147,6 +148,7 @@ async def load_page_request(dashboard: DashboardContext, request: Request, polic
     resolved = await load_session(dashboard, request, client_id or None)
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
+    set_display(resolved.seat)
     record_subject(request, f"session:{resolved.session.sid}", client_id)
     services = dashboard.services
     accounts = await granted_accounts(services.state, resolved.seat.seat_id)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.formatting import format_time
 from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, Flash, PageOutcome
 from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value, set_cookie_value
 from daybreak.web.http.negotiation import accepts_gzip
@@ -34,12 +36,13 @@ def render_template(
     outcome: PageOutcome = SUCCESS,
 ) -> Response:
     """Render a template to a response that browsers do not store. Compress it if the browser accepts gzip."""
+    now = dashboard.services.clock()
     text = dashboard.templates.get_template(template).render(
         {
             "asset": dashboard.assets.url,
             "root": dashboard.root,
-            "now": dashboard.services.clock(),
-            "publish_time": dashboard.publish_time,
+            "now": now,
+            "publish_time": format_time(datetime.combine(now.date(), dashboard.publish_at, UTC)),
             "flash": outcome.flash,
             "errors": outcome.errors,
             "history_url": dashboard.root + local_path(dashboard, request) if request.method == "POST" else "",

@@ -13,6 +13,7 @@ from daybreak.web.dashboard.accounts import handlers as accounts
 from daybreak.web.dashboard.activity import handlers as activity
 from daybreak.web.dashboard.connect import handlers as connect
 from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.display import handlers as display
 from daybreak.web.dashboard.files import handlers as files
 from daybreak.web.dashboard.insight import campaign_handlers as campaigns
 from daybreak.web.dashboard.insight import handlers as insight
@@ -225,7 +226,11 @@ def _passkey_routes(page: PageRoutes) -> list[PageRoute]:
 
 def _notification_routes(page: PageRoutes) -> list[PageRoute]:
     path, policy = f"{_ACCOUNT}/settings/notifications", Policy(section="notifications")
-    return page.form(path, notifications.show_notifications, notifications.save_notifications, policy)
+    shown, of_display = f"{_ACCOUNT}/settings/display", Policy(section="display")
+    return [
+        *page.form(path, notifications.show_notifications, notifications.save_notifications, policy),
+        *page.form(shown, display.show_display, display.save_display, of_display),
+    ]
 
 
 def _webhook_routes(page: PageRoutes) -> list[PageRoute]:

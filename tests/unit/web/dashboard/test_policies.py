@@ -30,6 +30,7 @@ WITHOUT_PASSWORD = {
     "/dashboard/{client_id}/confirm",
     "/dashboard/{client_id}/settings/tokens/{token_id}",
     "/dashboard/{client_id}/settings/tokens/{token_id}/revoke",
+    "/dashboard/{client_id}/settings/display",
     "/dashboard/{client_id}/settings/notifications",
     "/dashboard/{client_id}/settings/security/password",
     "/dashboard/{client_id}/settings/security/passkeys/{reference}/rename",

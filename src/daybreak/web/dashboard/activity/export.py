@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.display import local
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.activity.filters import ActivityFilter
 from daybreak.web.dashboard.file_names import download_headers, download_name
@@ -24,22 +25,25 @@ _FIELDS = ("at", "action", "result", "actor", "subject", "address", "user_agent"
 
 
 async def csv_response(page: PageRequest, activity: ActivityFilter) -> Response:
-    """Stream a CSV file for spreadsheets, with formulas escaped."""
+    """Stream a CSV file for spreadsheets, with formulas escaped, and times in the zone of the reader."""
+    query, zone = activity.events_of(page.client_id), local(page.now).tzinfo
 
     def rows() -> Iterator[Sequence[str]]:
         yield _FIELDS
-        for event in chain.from_iterable(_batches(page, activity)):
-            record = {**_record(event), "details": json.dumps(dict(event.details), ensure_ascii=False)}
+        for event in chain.from_iterable(_batches(page, query)):
+            details = json.dumps(dict(event.details), ensure_ascii=False)
+            record = {**_record(event), "at": event.at.astimezone(zone).isoformat(), "details": details}
             yield [str(record[name]) for name in _FIELDS]
 
     return await _stream(page, activity, spreadsheet_csv(rows()), "csv", CSV_MEDIA_TYPE)
 
 
 async def json_lines_response(page: PageRequest, activity: ActivityFilter) -> Response:
-    """Stream a JSON Lines file."""
+    """Stream a JSON Lines file, with times in UTC."""
+    query = activity.events_of(page.client_id)
 
     def lines() -> Iterator[bytes]:
-        for batch in _batches(page, activity):
+        for batch in _batches(page, query):
             yield "".join(json.dumps(_record(event), ensure_ascii=False) + "\n" for event in batch).encode()
 
     return await _stream(page, activity, lines(), "jsonl", "application/x-ndjson")
@@ -59,11 +63,11 @@ async def _stream(
     )
 
 
-def _batches(page: PageRequest, activity: ActivityFilter) -> Iterator[list[AuditEvent]]:
+def _batches(page: PageRequest, query: AuditQuery) -> Iterator[list[AuditEvent]]:
     """Yield the events, newest first. Each batch is a short transaction that continues after the last event."""
     before_id: int | None = None
     for _ in range(MAXIMUM_BATCHES):
-        batch = replace(activity.events_of(page.client_id), after_id=before_id, limit=BATCH_EVENTS)
+        batch = replace(query, after_id=before_id, limit=BATCH_EVENTS)
         events = page.dashboard.services.state.read(partial(_read, batch))
         yield events
         if len(events) < BATCH_EVENTS:

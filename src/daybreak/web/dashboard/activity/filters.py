@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 
 from daybreak.access.authorization import readable_audit_seat
 from daybreak.domain.audit import AuditQuery
+from daybreak.domain.display import start_of
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import is_id
@@ -19,7 +20,7 @@ RESULTS = {"ok": "Succeeded", "failed": "Failed"}
 
 @dataclass(frozen=True, slots=True)
 class ActivityFilter:
-    """Action, part of the actor's email, result, first and last UTC day, and API token; "" or None for no limit.
+    """Action, part of the actor's email, result, first and last day, and API token; "" or None for no limit.
 
     `seat_id` is the only seat whose events the user may read, None for all seats.
     """
@@ -51,10 +52,10 @@ class ActivityFilter:
 
     @property
     def end(self) -> datetime | None:
-        """End of the last day. For `date.max`, which has no next day, its start."""
+        """End of the last day. The last days of the calendar have none in all zones."""
         if self.until is None:
             return None
-        return datetime.combine(min(self.until, date.max - timedelta(days=1)) + timedelta(days=1), time(0), UTC)
+        return start_of(min(self.until, date.max - timedelta(days=2)) + timedelta(days=1))
 
     def events_of(self, client_id: str) -> AuditQuery:
         """Return the query for the account's matching events, newest first."""
@@ -65,7 +66,7 @@ class ActivityFilter:
             actor_contains=self.actor or None,
             action=self.action or None,
             succeeded=self.result == "ok" if self.result else None,
-            since=datetime.combine(self.since, time(0), UTC) if self.since else None,
+            since=start_of(max(self.since, date.min + timedelta(days=1))) if self.since else None,
             until=self.end,
             sign_ins=not self.token,
             newest_first=True,

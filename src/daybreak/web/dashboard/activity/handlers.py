@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from daybreak.domain.audit import AuditQuery
+from daybreak.domain.display import local
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.activity.export import csv_response, json_lines_response
 from daybreak.web.dashboard.activity.filters import RESULTS, ActivityFilter, parse_filter, presets
@@ -48,8 +49,10 @@ async def show_activity(page: PageRequest) -> Response:
     newest = parse_integer(parameters.get("newest"), minimum=1, maximum=_MAXIMUM_EVENT_ID, default=0)
     link_lifetime = page.dashboard.services.settings.access.link_lifetime
 
+    query = activity.events_of(page.client_id)
+
     def read(stores: Stores) -> _Found:
-        return _read_page(stores, activity.events_of(page.client_id), number, newest, link_lifetime)
+        return _read_page(stores, query, number, newest, link_lifetime)
 
     # In a thread: counting the events of a large account takes up to a second.
     state = page.dashboard.services.state
@@ -57,7 +60,7 @@ async def show_activity(page: PageRequest) -> Response:
     files_query = f"?{urlencode(activity.query)}" if activity.query else ""
     context: dict[str, object] = {
         "days": days_of(found.rows),
-        "presets": presets(page.now.date()),
+        "presets": presets(local(page.now).date()),
         "slice": _slice(page, activity, found),
         "is_limited": found.total == _MAXIMUM_COUNT,
         "actions": grouped_actions(),

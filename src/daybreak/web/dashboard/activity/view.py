@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from itertools import groupby
 
 from daybreak.domain.audit import AuditEvent
+from daybreak.domain.display import local
 from daybreak.web.dashboard.activity.labels import ACTION_LABELS, FACT_LABELS, SETTING_LABELS, label_of
 from daybreak.web.dashboard.formatting import EN_DASH, format_datetime, format_number, format_size, format_user_agent
 from daybreak.web.http.problems import PROBLEMS
@@ -147,8 +148,8 @@ def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[E
 
 
 def days_of(rows: Sequence[EventRow]) -> list[tuple[date, list[EventRow]]]:
-    """Return the rows by UTC day, in their order."""
-    return [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.at.date())]
+    """Return the rows by day, in their order."""
+    return [(day, list(group)) for day, group in groupby(rows, key=lambda row: local(row.at).date())]
 
 
 def setting_changes(event: AuditEvent) -> list[Change]:

@@ -10,7 +10,7 @@ from daybreak.catalogue.resources import Resource
 from daybreak.domain.counts import format_count
 from daybreak.domain.delta import ResourceDelta
 from daybreak.web.dashboard.files.changed_rows import ADDED, CHANGED, REMOVED, ChangedRow
-from daybreak.web.dashboard.formatting import make_visible
+from daybreak.web.dashboard.formatting import format_number, make_visible
 
 _MAXIMUM_CELL_LENGTH = 300
 # Fewer rows have equal values by chance.
@@ -77,7 +77,8 @@ def changes_summary(delta: ResourceDelta, rows: Sequence[ChangedRow], *, may_be_
     """Return how many of the changes the tables show."""
     if may_be_all and delta.inserted == sum(1 for row in rows if row.kind != REMOVED):
         return f"All {format_count(len(rows), 'change')}." if len(rows) != 1 else "One change."
-    return f"The first {len(rows):,} changes. {delta.inserted:,} rows were written and {delta.deleted:,} deleted."
+    written, deleted = format_number(delta.inserted), format_number(delta.deleted)
+    return f"The first {len(rows)} changes. {written} rows were written and {deleted} deleted."
 
 
 def _has_one_value(rows: Sequence[Row], index: int) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from daybreak.web.dashboard.formatting import format_number, format_percentage
+
 _LARGE_DROP_SHARE = 0.2
 
 
@@ -37,9 +39,9 @@ def row_change(rows: int, previous: int | None) -> RowChange:
     if difference == 0:
         return RowChange("no change", "same")
     sign = "+" if difference > 0 else "\N{MINUS SIGN}"
-    percentage = f" ({sign}{abs(difference) / previous:.1%})".replace("%", " %") if previous else ""
+    percentage = f" ({sign}{format_percentage(abs(difference), previous)})" if previous else ""
     return RowChange(
-        f"{sign}{abs(difference):,}{percentage}",
+        f"{sign}{format_number(abs(difference))}{percentage}",
         "up" if difference > 0 else "down",
         is_large_drop=-difference > _LARGE_DROP_SHARE * previous,
     )
@@ -56,5 +58,6 @@ def sparkline(values: Sequence[int]) -> Sparkline | None:
     step = 100 / (len(values) - 1)
     points = [(index * step, 29 - 27 * value / max(high, 1)) for index, value in enumerate(values)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    label = f"Rows over {len(values)} snapshots: from {values[0]:,} to {values[-1]:,}, lowest {low:,}, highest {high:,}"
+    first, last, lowest, highest = map(format_number, (values[0], values[-1], low, high))
+    label = f"Rows over {len(values)} snapshots: from {first} to {last}, lowest {lowest}, highest {highest}"
     return Sparkline(line, f"0,30 {line} 100,30", label)

@@ -17,7 +17,7 @@ from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
 from daybreak.web.dashboard.files.source_rows import verify_command
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.files.workbooks import MAXIMUM_SHEET_ROWS, fits_in_a_sheet, fits_in_a_workbook
-from daybreak.web.dashboard.formatting import format_changes, format_datetime
+from daybreak.web.dashboard.formatting import format_changes, format_datetime, format_number
 from daybreak.web.dashboard.page_request import PageRequest
 
 _DELTA_DESCRIPTION = "Rows that changed since the snapshot before, with their values now. Removed rows have only a key."
@@ -54,7 +54,7 @@ def excel_download(page: PageRequest, resource: Resource, entry: ManifestEntry, 
     if "csv" not in entry.formats:
         return ExcelDownload()
     if not fits_in_a_sheet(entry.rows):
-        return ExcelDownload(refusal=f"Too long for Excel, which shows {MAXIMUM_SHEET_ROWS:,} rows.")
+        return ExcelDownload(refusal=f"Too long for Excel, which shows {format_number(MAXIMUM_SHEET_ROWS)} rows.")
     if fits_in_a_workbook(resource, entry.rows):
         return ExcelDownload(page.url(f"files/{resource.name}/workbook.xlsx") + query, "XLSX")
     return ExcelDownload(page.url(f"files/{resource.name}/spreadsheet-safe.csv") + query, "CSV")
@@ -147,7 +147,7 @@ def changes_context(page: PageRequest, found: RequestedDelta, rows: list[Changed
 def _caption(entry: ManifestEntry, snapshot: Snapshot, rows: list[list[str | None]]) -> str:
     if not rows:
         return "No rows"
-    return f"First {len(rows)} of {entry.rows:,} rows, as of {format_datetime(snapshot.as_of)}"
+    return f"First {len(rows)} of {format_number(entry.rows)} rows, as of {format_datetime(snapshot.as_of)}"
 
 
 def curl_command(page: PageRequest, resource: Resource, file_format: Format) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from daybreak.domain.display import local
 from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot
 from daybreak.web.dashboard.formatting import (
     format_age,
@@ -142,4 +143,5 @@ def _lateness(fresh: Freshness, now: datetime) -> str:
 
 
 def _day_of(as_of: datetime, now: datetime) -> str:
-    return f"{as_of:%A}'s data" if now - as_of < _WEEKDAYS_KNOWN_FOR else f"the data of {format_date(as_of)}"
+    day = local(as_of)
+    return f"{day:%A}'s data" if now - as_of < _WEEKDAYS_KNOWN_FOR else f"the data of {format_date(day)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from daybreak.domain.display import localized
 from daybreak.insight.periods import Bucket
 from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
@@ -84,4 +85,4 @@ def _csv_row(row: Row) -> list[str]:
 def _csv_cell(cell: Cell) -> str:
     if cell is None:
         return ""
-    return f"{cell:.6f}" if isinstance(cell, float) else str(cell)
+    return localized(f"{cell:.6f}") if isinstance(cell, float) else str(cell)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from daybreak.insight.figures import Campaign, CampaignDay, CampaignFigures, LinkFigures
 from daybreak.insight.periods import Period
+from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
 from daybreak.web.dashboard.insight.labels import campaign_label, channel_label, link_type_label
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
@@ -50,7 +51,7 @@ def campaigns_block(campaigns: Sequence[Campaign], count: int, url: Callable[[st
     return Block(
         name="campaigns",
         title="Campaigns",
-        note=f"Largest {len(shown):,} of {count:,}" if count > len(shown) else "Largest first",
+        note=f"Largest {len(shown)} of {format_number(count)}" if count > len(shown) else "Largest first",
         columns=(
             Column("Campaign", "text"), Column("Sent", "date"), Column("Channel", "text"), Column("Recipients"),
             Column("Reply rate", "share"), Column("Stop rate", "share"), Column("Clicks"), Column("Segments"),
@@ -82,7 +83,7 @@ def links_block(links: LinkFigures, *, limit: int) -> Block:
     if rest:
         other = links.other_clicks + sum(each.clicks for each in hidden)
         clicks += other
-        rows.append(Row(f"{rest:,} more links", ("", None, None, other, None)))
+        rows.append(Row(f"{format_number(rest)} more links", ("", None, None, other, None)))
     return Block(
         name="links",
         title="Links",

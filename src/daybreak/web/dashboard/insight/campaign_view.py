@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from daybreak.insight.campaign_list import PAGE_LENGTH, CampaignPage
 from daybreak.insight.figures import CampaignDay, CampaignDetails
+from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
 from daybreak.web.dashboard.insight.campaign_blocks import campaigns_block
 from daybreak.web.dashboard.insight.labels import campaign_label, channel_label, link_type_label
@@ -102,7 +103,7 @@ def campaign_links_block(details: CampaignDetails) -> Block:
     ]  # fmt: skip
     if hidden:
         other = campaign.clicks - shown
-        rows.append(Row(f"{hidden:,} more links", ("", other, share(other, campaign.clicks), None)))
+        rows.append(Row(f"{format_number(hidden)} more links", ("", other, share(other, campaign.clicks), None)))
     return Block(
         name="links",
         title="Links",

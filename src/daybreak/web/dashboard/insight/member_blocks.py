@@ -7,6 +7,7 @@ from datetime import date
 
 from daybreak.insight.figures import CommunityFigures, GrowthDay, GrowthFigures, MemberFigures
 from daybreak.insight.periods import Period
+from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
 from daybreak.web.dashboard.insight.labels import subscription_label
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
@@ -93,7 +94,7 @@ def homes_block(members: MemberFigures, *, limit: int) -> Block:
     named = [(home or _UNKNOWN, count) for home, count in members.by_home]
     rest = [("Other", members.other_homes)] if members.other_homes else []
     deleted = members.by_subscription.get("deleted", 0)
-    note = f"Without {deleted:,} deleted Members" if deleted else "All Members"
+    note = f"Without {format_number(deleted)} deleted Members" if deleted else "All Members"
     return _breakdown("homes", "Members by home state", "State", _folded(named, rest, limit), note)
 
 
@@ -106,11 +107,11 @@ def communities_block(communities: CommunityFigures, members: MemberFigures, *, 
     count = len(shown) + rest
     if rest:
         other = communities.other_members + sum(each.members for each in hidden)
-        rows.append(Row(f"{rest:,} more communities", (other, None)))
+        rows.append(Row(f"{format_number(rest)} more communities", (other, None)))
     return Block(
         name="communities",
         title="Communities",
-        note=f"{count:,} communities; a Member can be in several" if count > 1 else "",
+        note=f"{format_number(count)} communities; a Member can be in several" if count > 1 else "",
         columns=(Column("Community", "text"), Column("Members"), Column("Share of all", "share")),
         rows=tuple(rows),
         empty="No communities.",
@@ -121,7 +122,8 @@ def _growth_note(growth: GrowthFigures, members: MemberFigures) -> str:
     recorded = sum(change.net for change in growth.by_day.values())
     if recorded == members.live:
         return "From the history of subscription states"
-    return f"The history ends with {recorded:,} live Members, the member list has {members.live:,}"
+    known, listed = format_number(recorded), format_number(members.live)
+    return f"The history ends with {known} live Members, the member list has {listed}"
 
 
 def _folded(named: Sequence[tuple[str, int]], rest: Sequence[tuple[str, int]], limit: int) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from daybreak.domain.display import localized
 from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
 from daybreak.web.dashboard.insight.campaign_blocks import campaign_total
@@ -55,7 +56,7 @@ class Figure:
     def _format(self, value: float | None) -> str:
         if value is None or not self.is_share:
             return format_number(value)
-        return f"{100 * value:.1f} %"
+        return localized(f"{100 * value:.1f} %")
 
 
 def summary_figures(figures: AccountFigures, selection: Selection) -> list[Figure]:
@@ -103,4 +104,4 @@ def _signed(value: float, unit: str) -> str:
     text = f"{abs(value):,.1f}"
     if text == "0.0":
         return "no change"
-    return f"{_MINUS if value < 0 else '+'}{text} {unit}"
+    return f"{_MINUS if value < 0 else '+'}{localized(text)} {unit}"

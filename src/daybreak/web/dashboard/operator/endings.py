@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from daybreak.domain.identity import ApiToken, Device, Seat, Session
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.formatting import format_ago, format_name
+from daybreak.web.dashboard.formatting import format_ago, format_name, format_number
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.security.view import session_views
 from daybreak.web.dashboard.tokens.view import token_state
@@ -60,5 +60,5 @@ def _token_texts(token: ApiToken, page: PageRequest) -> tuple[str, str, str]:
 def _listed(heading: str, lines: Sequence[str]) -> Ending:
     """Return up to 20 lines. A heading without lines says that there are none."""
     more = len(lines) - _MAXIMUM_LINES
-    shown = [*lines[:_MAXIMUM_LINES], f"and {more:,} more"] if more > 0 else lines
+    shown = [*lines[:_MAXIMUM_LINES], f"and {format_number(more)} more"] if more > 0 else lines
     return heading, shown or ["none"]

@@ -11,7 +11,7 @@ from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.counts import format_count
 from daybreak.domain.identity import ApiToken
-from daybreak.web.dashboard.formatting import format_date, format_user_agent
+from daybreak.web.dashboard.formatting import format_date, format_number, format_user_agent
 from daybreak.web.dashboard.page_request import PageRequest
 
 ACTION = "file.fetched"
@@ -78,12 +78,12 @@ def trace_text(events: Sequence[AuditEvent]) -> str:
         return "It has fetched no files."
     titles = Counter(_title(event) for event in events)
     addresses = {event.address for event in events}
-    where = f"from {addresses.pop()}" if len(addresses) == 1 else f"from {len(addresses):,} addresses"
+    where = f"from {addresses.pop()}" if len(addresses) == 1 else f"from {format_number(len(addresses))} addresses"
     since = "at least since" if len(events) == _MAXIMUM_EVENTS else "since"
     source = f"{where} {since} {format_date(events[-1].at)}"
     (title, most), *others = titles.most_common()
     if not others:
-        return f"It has fetched {title} {'once' if most == 1 else f'{most:,} times'} {source}."
+        return f"It has fetched {title} {'once' if most == 1 else f'{format_number(most)} times'} {source}."
     favorite = f", most often {title}" if most > others[0][1] else ""
     return f"{format_count(len(events), 'download')} of {format_count(len(titles), 'file')} {source}{favorite}."
 

@@ -86,6 +86,8 @@
   const localTime = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
   const localDateTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
   function showLocalTimes() {
+    // Times are in the zone that the user has chosen.
+    if ("zoned" in document.body.dataset) return;
     for (const element of document.querySelectorAll("time[datetime]:not([data-shown])")) {
       const instant = new Date(element.dateTime);
       if (Number.isNaN(instant.getTime()) || instant.getTimezoneOffset() === 0) continue;

@@ -1,0 +1,93 @@
+"""Time zone and number format in which a seat reads pages and mails. Files and the API use UTC and `1,234.5`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, tzinfo
+from functools import cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from daybreak.domain.identity import Seat
+
+DEFAULT_ZONE = "UTC"
+_SEPARATORS: Mapping[str, tuple[str, str]] = {
+    "1,234.5": (",", "."),
+    "1.234,5": (".", ","),
+    "1 234,5": ("\N{NARROW NO-BREAK SPACE}", ","),
+    "1\N{RIGHT SINGLE QUOTATION MARK}234.5": ("\N{RIGHT SINGLE QUOTATION MARK}", "."),
+}
+"""Separators of thousands and of decimals by example."""
+NUMBER_FORMATS = tuple(_SEPARATORS)
+DEFAULT_NUMBER_FORMAT = NUMBER_FORMATS[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """Zone and number format of one reader."""
+
+    zone: tzinfo = UTC
+    number_format: str = DEFAULT_NUMBER_FORMAT
+
+
+_DISPLAY: ContextVar[Display] = ContextVar("display", default=Display())  # noqa: B039 - frozen
+
+
+@contextmanager
+def display_for(seat: Seat | None = None) -> Iterator[None]:
+    """Format times and numbers for a seat, or by default, in this block."""
+    token = _DISPLAY.set(Display() if seat is None else _display_of(seat))
+    try:
+        yield
+    finally:
+        _DISPLAY.reset(token)
+
+
+def set_display(seat: Seat) -> None:
+    """Format times and numbers for a seat in the rest of the block."""
+    _DISPLAY.set(_display_of(seat))
+
+
+def _display_of(seat: Seat) -> Display:
+    """Return the display of a seat. Values that this system does not know have the default."""
+    try:
+        zone: tzinfo = ZoneInfo(seat.time_zone) if seat.time_zone not in (None, DEFAULT_ZONE) else UTC
+    except (ZoneInfoNotFoundError, ValueError):
+        zone = UTC
+    known = seat.number_format in _SEPARATORS
+    return Display(zone, seat.number_format if known and seat.number_format else DEFAULT_NUMBER_FORMAT)
+
+
+@cache
+def time_zones() -> tuple[str, ...]:
+    """Return the names of the time zones that this system knows, UTC first."""
+    return (DEFAULT_ZONE, *sorted(name for name in available_timezones() if _is_offered(name)))
+
+
+def _is_offered(name: str) -> bool:
+    # The other names are aliases, offsets with inverted signs, or files of the system.
+    return "/" in name and not name.startswith(("Etc/", "SystemV/", "US/", "posix/", "right/"))
+
+
+def local(instant: datetime) -> datetime:
+    """Return an instant in the zone of the reader."""
+    return instant.astimezone(_DISPLAY.get().zone)
+
+
+def start_of(day: date) -> datetime:
+    """Return when a day of the reader begins, in UTC."""
+    return datetime.combine(day, time(0), _DISPLAY.get().zone).astimezone(UTC)
+
+
+def zone_name(instant: datetime) -> str:
+    """Return the abbreviation of the reader's zone at an instant, such as `CET` or `UTC+3`."""
+    name = f"{local(instant):%Z}"
+    return f"UTC{name}" if name[:1] in "+-" else name
+
+
+def localized(number: str) -> str:
+    """Return a number that is written as `1,234.5` in the format of the reader."""
+    thousands, decimal = _SEPARATORS[_DISPLAY.get().number_format]
+    return number.translate({ord(","): thousands, ord("."): decimal})

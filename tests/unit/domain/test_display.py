@@ -1,0 +1,45 @@
+"""Times and numbers in the zone and format of a seat."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from daybreak.domain.counts import format_count
+from daybreak.domain.display import NUMBER_FORMATS, display_for, local, localized, start_of, time_zones, zone_name
+from daybreak.domain.identity import Seat
+
+WINTER = datetime(2026, 11, 27, 23, 30, tzinfo=UTC)
+
+
+def seat(time_zone: str | None = None, number_format: str | None = None) -> Seat:
+    return Seat("seat", "a@example.org", time_zone=time_zone, number_format=number_format)
+
+
+@pytest.mark.parametrize(
+    ("zone", "name", "day"),
+    [("Europe/Berlin", "CET", 28), ("Asia/Dubai", "UTC+04", 28), ("America/New_York", "EST", 27), (None, "UTC", 27)],
+)
+def test_instants_have_the_zone_of_the_seat(zone: str | None, name: str, day: int) -> None:
+    with display_for(seat(zone)):
+        assert (local(WINTER).day, zone_name(WINTER)) == (day, name)
+        assert local(start_of(date(2026, 7, 1))).hour == 0
+    assert zone_name(WINTER) == "UTC"
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "/etc/passwd"])
+def test_unknown_zone_is_utc(zone: str) -> None:
+    with display_for(seat(zone, "no format")):
+        assert (zone_name(WINTER), localized("1,234.5")) == ("UTC", "1,234.5")
+
+
+@pytest.mark.parametrize("number_format", NUMBER_FORMATS)
+def test_numbers_have_the_format_of_the_seat(number_format: str) -> None:
+    with display_for(seat(None, number_format)):
+        assert localized("1,234.5").replace("\N{NARROW NO-BREAK SPACE}", " ") == number_format
+        assert format_count(1234, "row").endswith("234 rows")
+
+
+def test_zones_of_this_system_are_offered() -> None:
+    assert time_zones()[0] == "UTC"
+    assert {"Europe/Berlin", "America/New_York"} <= set(time_zones())
+    assert not [name for name in time_zones() if name.startswith("Etc/")]
