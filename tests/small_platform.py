@@ -28,7 +28,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import Packing
 from daybreak.settings import Settings
 from daybreak.snapshots.run_context import RunContext
-from daybreak.snapshots.timings import RunTimings
+from daybreak.snapshots.schedule import RunTimings
 from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import RowSource
 from daybreak.state.database import open_state

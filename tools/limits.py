@@ -33,8 +33,7 @@ def limits() -> str:
 
 def _publication() -> list[Row]:
     from daybreak.snapshots.freshness import GRACE
-    from daybreak.snapshots.schedule import MAX_LEAD
-    from daybreak.snapshots.timings import RunTimings
+    from daybreak.snapshots.schedule import MAX_LEAD, RunTimings
 
     timings = RunTimings()
     return [

@@ -25,9 +25,7 @@ CHECKED = (
     "tools",
 )
 SUFFIXES = {".py", ".md", ".html", ".js", ".c", ".sql"}
-EXEMPT = re.compile(
-    r"(^|/)(vendor(ed)?|common_passwords|migrations)/|/demo/words\.py$|^tools/prose\.py$|^docs/changelog\.md$"
-)
+EXEMPT = re.compile(r"(^|/)(vendor(ed)?|common_passwords|migrations)/|^tools/prose\.py$|^docs/changelog\.md$")
 REPLACEMENTS: Mapping[str, str] = {
     r"hang(s|ing)? on": "depend on",
     r"(no|some|every)body": "the actor: no client, another process, every reader",

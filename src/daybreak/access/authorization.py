@@ -1,6 +1,7 @@
 """Authorization of actions on an account: one table of requirements for every kind of credential.
 
-Session tokens, API tokens and links are checked here on each request, against rows read by one statement.
+Session tokens, API tokens and links are checked here on each request, against rows read by one statement. An
+API token may name the networks that its requests must come from.
 """
 
 from __future__ import annotations

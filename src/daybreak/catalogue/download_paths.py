@@ -1,4 +1,4 @@
-"""Paths and names under which files are requested."""
+"""Paths and names under which files are requested, and names under which browsers save them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of `daybreakd doctor --deep`, which take seconds: a large file, the other nodes, and hosts of webhooks."""
+"""Checks of `daybreakd doctor` that take seconds: a large file, the other nodes, hosts of webhooks, the S3 endpoint."""
 
 import hashlib
 import secrets

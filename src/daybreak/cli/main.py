@@ -22,6 +22,13 @@ from daybreak.domain.errors import DaybreakError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from daybreak.cli.output import print_text
+
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 STANDARD_OUTPUT = "standard output"
 # Most objects of a command live until it ends. Python's default of 700 objects between collections takes 5 % of the
@@ -51,7 +58,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("audit", "daybreak.cli.audit:audit", "Print the audit trail."),
     ("state", "daybreak.cli.state:app", "The state database: copy."),
     ("files", "daybreak.cli.files:app", "The file store: copy."),
-    ("completion", "daybreak.cli.completion:completion", "Print a script for shell completion."),
+    ("completion", "daybreak.cli.main:completion", "Print a script for shell completion."),
 )
 
 
@@ -167,3 +174,10 @@ def _report(text: str, code: int) -> int:
 
 if __name__ == "__main__":
     main()
+
+
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Shell to complete in.")]) -> None:
+    """Print a shell script that completes commands and options."""
+    from daybreak.cli.main import make_app
+
+    print_text(make_app().generate_completion(shell=shell))

@@ -1,4 +1,4 @@
-"""Output of the commands: plain lines in a pipe, tables and colors on a terminal."""
+"""Output of the commands: plain lines in a pipe, tables and colors on a terminal, and errors for operators."""
 
 import os
 import re

@@ -1,7 +1,8 @@
 """Creation of the deliveries of an event: one for each webhook and each seat that receives it.
 
 Recipients are added in small transactions. An interrupted expansion continues at its cursor, and the id of a delivery
-depends on its event and recipient only, so that no recipient is left out or added twice.
+depends on its event and recipient only, so that no recipient is left out or added twice. Messages to webhooks follow
+Standard Webhooks 1.0.
 """
 
 from __future__ import annotations

@@ -14,25 +14,10 @@ import duckdb
 import nanoarrow
 from nanoarrow.c_array import CArray
 
-from daybreak.catalogue.columns import ColumnType
-
 VECTOR_ROWS = 2048
 """Rows that the engine processes at a time, and the smallest batch of its Arrow stream."""
 
 # ---------------------------------------------------------------- sort keys
-
-CELL_MARK_BYTES = 1
-"""Bytes of every cell in a packed row: 1 for NULL, 2 for a value."""
-
-CELL_VALUE_BYTES = {
-    ColumnType.TEXT: 1,
-    ColumnType.UUID: 16,
-    ColumnType.BIGINT: 8,
-    ColumnType.BOOLEAN: 1,
-    ColumnType.DATE: 4,
-    ColumnType.TIMESTAMP: 8,
-}
-"""Bytes of a non-NULL cell after its mark. For a text: the size of its terminator, in addition to its own bytes."""
 
 _SORT_KEY_ORDER = "'ASC NULLS FIRST'"
 

@@ -2,6 +2,10 @@
 
 Each data file has a manifest, with the publication that added it. Versions with the same file share it. The names of
 the files contain all that their bytes depend on, so engines may cache them.
+
+They are Avro object container files of one block, without compression
+(https://avro.apache.org/docs/1.12.0/specification/). The libraries that write Iceberg's Avro files take a second to
+import, and fifty times as long per table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The provider of single sign-on, with its metadata and keys in memory."""
+"""The provider of single sign-on, with its metadata and keys in memory, and the secret of this client."""
 
 from __future__ import annotations
 

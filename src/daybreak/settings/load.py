@@ -17,7 +17,6 @@ from daybreak.settings.reference import as_toml, bounds_of, known_settings, nota
 from daybreak.settings.text_forms import InvalidValue
 from daybreak.settings.tree import ENVIRONMENT_PREFIX, SECTIONS, Settings
 
-CONFIG_VARIABLE = "DAYBREAK_CONFIG"
 # Variables of the client, which may run in the same environment, and of this program.
 _OTHER_VARIABLES = frozenset({"CONFIG", "SERVICE", "TOKEN", "TOKEN_FILE", "ACCOUNT", "PROFILE", "PLAIN_HTTP"})
 # Kubernetes adds these to every container when a service is named daybreak or daybreak-...

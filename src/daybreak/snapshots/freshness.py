@@ -14,6 +14,7 @@ from msgspec import UNSET
 from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot, SnapshotState
 from daybreak.snapshots.report import format_share
 from daybreak.snapshots.schedule import (
+    RunTimings,
     expected_duration,
     is_satisfied,
     last_due,
@@ -22,7 +23,6 @@ from daybreak.snapshots.schedule import (
     publication_of,
     run_of,
 )
-from daybreak.snapshots.timings import RunTimings
 from daybreak.state.snapshots import SnapshotStore
 
 # A publication is not instantaneous.

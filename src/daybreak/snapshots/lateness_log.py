@@ -1,4 +1,4 @@
-"""Logs and records that files are or will be late, even while the builder is busy with the late run."""
+"""Logs and records that files are, will be or are no longer late, even while the builder is busy with the late run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from daybreak.domain.snapshot import Freshness
 from daybreak.snapshots.events import late_event, recovered_event
 from daybreak.snapshots.freshness import freshness, is_on_schedule
 from daybreak.snapshots.run_context import RunContext
-from daybreak.snapshots.schedule import last_due, next_attempt
-from daybreak.snapshots.timings import RunTimings
+from daybreak.snapshots.schedule import RunTimings, last_due, next_attempt
 from daybreak.state.stores import State, Stores
 from daybreak.state.supervision import Supervisor
 

@@ -11,7 +11,7 @@ from daybreak.domain.run_report import RunProgress
 from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
 from daybreak.snapshots.disk_space import SpillFolder
-from daybreak.snapshots.timings import RunTimings
+from daybreak.snapshots.schedule import RunTimings
 from daybreak.sources.reading import RowSource
 from daybreak.state.stores import State
 

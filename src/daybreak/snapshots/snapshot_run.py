@@ -1,4 +1,4 @@
-"""The steps of one run, in order."""
+"""The steps of one run, in order, and the search for lost files, which the run writes again."""
 
 from __future__ import annotations
 

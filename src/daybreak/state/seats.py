@@ -1,4 +1,4 @@
-"""Repository of seats, their passwords and their second factors."""
+"""Repositories of seats, their passwords and second factors, and of the users of single sign-on providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sending a stored file: from the disk, through nginx, or from the object store."""
+"""Sending a stored file: from the disk, through nginx, or from the object store.
+
+The parts of a file count as one download while they are not longer than the file.
+"""
 
 from __future__ import annotations
 

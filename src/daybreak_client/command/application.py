@@ -12,13 +12,11 @@ from daybreak_client.command.fetch import fetch
 from daybreak_client.command.files import files, link
 from daybreak_client.command.help_text import epilogue
 from daybreak_client.command.login import login, logout
+from daybreak_client.command.other_tools import s3_credentials, share_profile
 from daybreak_client.command.output import print_note
 from daybreak_client.command.receipts import receipts
-from daybreak_client.command.s3_credentials import s3_credentials
-from daybreak_client.command.schema import schema
-from daybreak_client.command.share_profile import share_profile
+from daybreak_client.command.schema import schema, types
 from daybreak_client.command.sync import sync
-from daybreak_client.command.types import types
 from daybreak_client.command.verify import verify
 from daybreak_client.errors import ClientError
 

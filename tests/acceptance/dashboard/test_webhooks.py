@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from standardwebhooks.webhooks import Webhook as Verifier
 
-from daybreak.access.webhook_owners import stop_ownerless_webhooks
+from daybreak.access.end_credentials import stop_ownerless_webhooks
 from daybreak.domain.events import EventType
 from daybreak.domain.identity import Seat
 from tests.acceptance.dashboard.axe import axe_violations

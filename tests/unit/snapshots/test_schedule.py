@@ -16,6 +16,7 @@ from daybreak.snapshots.schedule import (
     Build,
     Decision,
     Publish,
+    RunTimings,
     Wait,
     decide,
     expected_duration,
@@ -24,7 +25,6 @@ from daybreak.snapshots.schedule import (
     planned_start,
     publication_of,
 )
-from daybreak.snapshots.timings import RunTimings
 from tests.configured import DEFAULTS
 
 SNAPSHOT = DEFAULTS.snapshot

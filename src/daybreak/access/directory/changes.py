@@ -14,8 +14,7 @@ from datetime import datetime
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from daybreak.access.end_credentials import EndReason, end_credentials
-from daybreak.access.webhook_owners import stop_ownerless_webhooks
+from daybreak.access.end_credentials import EndReason, end_credentials, stop_ownerless_webhooks
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError

@@ -1,4 +1,4 @@
-"""Responses to requests for stored files: status, headers and parts of the file."""
+"""Responses to requests for stored files: status, headers and parts of the file, and conditions (RFC 9110 §13)."""
 
 from __future__ import annotations
 
