@@ -36,8 +36,30 @@ _DELTA_TEXT = sa.type_coerce(snapshot_deltas.c.delta, sa.Text)
 _INSERT = BulkInsert(snapshot_deltas)
 _PUBLICATION = (snapshots.c.snapshot_id, snapshots.c.version, snapshots.c.as_of, snapshots.c.published_at)
 _PUBLICATIONS = PreparedRead(snapshots, _PUBLICATION, IS_SERVED, order_by=[snapshots.c.version.desc()])
-_CURRENT = sa.select(*_PUBLICATION, snapshots.c.chain_id).join(
-    current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
+_CURRENT = PreparedRead(
+    snapshots.join(current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id),
+    (*_PUBLICATION, snapshots.c.chain_id),
+)
+_SERVICE_CHAIN = snapshots.c.chain_id == sa.bindparam("service_chain_id")
+_LINKS = PreparedRead(
+    snapshots, _PUBLICATION, _SERVICE_CHAIN, snapshots.c.deltas_kept.is_(True), order_by=[snapshots.c.version.desc()]
+)
+_DELTAS = snapshot_deltas.join(snapshots, snapshots.c.fence == snapshot_deltas.c.fence)
+_OF_ACCOUNT = _SERVICE_CHAIN, snapshot_deltas.c.client_id == sa.bindparam("client_id")
+_RESOURCES = PreparedRead(_DELTAS, (snapshots.c.snapshot_id, snapshot_deltas.c.resource, _DELTA_TEXT), *_OF_ACCOUNT)
+_ADDED = PreparedRead(
+    _DELTAS, (snapshots.c.version,), *_OF_ACCOUNT, snapshot_deltas.c.resource == sa.literal_column(f"'{_NEW_LEADER}'")
+)
+_CLOSED = PreparedRead(
+    account_chains,
+    (account_chains.c.chain_id, account_chains.c.from_version, account_chains.c.reason),
+    account_chains.c.client_id == sa.bindparam("client_id"),
+    account_chains.c.service_chain_id == sa.bindparam("service_chain_id"),
+)
+_FIRST = PreparedRead(
+    snapshots,
+    (snapshots.c.version, snapshots.c.chain_reason),
+    snapshots.c.snapshot_id == sa.bindparam("service_chain_id"),
 )
 
 
@@ -109,10 +131,10 @@ class DeltaStore(Store):
         """Return the chain of an account up to the published snapshot. Return None when there is none, or when it does
         not have the Leader.
         """
-        row = self._execute(_CURRENT).first()
-        if row is None or row.chain_id is None:
+        row = _CURRENT.first(self._connection)
+        if row is None or row[-1] is None:
             return None
-        current, service_chain_id = _publication_of(row), row.chain_id
+        current, service_chain_id = _publication_of(row), row[-1]
         if not self._runs.leader_known(current.snapshot_id, client_id):
             return None
         # Requests read without a transaction. In this order, deltas that are being deleted are never taken for
@@ -132,8 +154,8 @@ class DeltaStore(Store):
         """Return one delta file of csv or json, None if it is not in the account's chain. `publication` is the id of a
         snapshot or a version.
         """
-        current = self._execute(_CURRENT).first()
-        if current is None or not self._runs.leader_known(current.snapshot_id, client_id):
+        current = _CURRENT.first(self._connection)
+        if current is None or not self._runs.leader_known(current[0], client_id):
             return None
         row = self._execute(
             sa.select(*_PUBLICATION, snapshots.c.chain_id, _DELTA_TEXT.label("delta"))
@@ -142,7 +164,7 @@ class DeltaStore(Store):
                 (snapshots.c.version if isinstance(publication, int) else snapshots.c.snapshot_id) == publication,
                 snapshots.c.state.in_(_PUBLISHED),
                 snapshots.c.deltas_kept.is_(True),
-                snapshots.c.chain_id == current.chain_id,
+                snapshots.c.chain_id == current[-1],
                 snapshot_deltas.c.client_id == client_id,
                 snapshot_deltas.c.resource == resource,
             )
@@ -166,10 +188,7 @@ class DeltaStore(Store):
 
     def publications(self) -> list[Publication]:
         """Return the published snapshot and those before it that have files, newest first."""
-        return [
-            Publication(snapshot_id, version, instant_of(as_of), instant_of(published_at))
-            for snapshot_id, version, as_of, published_at in _PUBLICATIONS.all(self._connection)
-        ]
+        return list(map(_publication_of, _PUBLICATIONS.all(self._connection)))
 
     def version_after(self, instant: datetime) -> int | None:
         """Return the version of the first publication at or after an instant, kept or not."""
@@ -295,55 +314,32 @@ class DeltaStore(Store):
     def _beginning(self, client_id: str, service_chain_id: str) -> _Beginning:
         """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""
         beginning = self._closed(client_id, service_chain_id)
-        added: int | None = self._execute(
-            sa.select(sa.func.max(snapshots.c.version))
-            .join(snapshot_deltas, snapshots.c.fence == snapshot_deltas.c.fence)
-            .where(
-                snapshots.c.chain_id == service_chain_id,
-                snapshot_deltas.c.client_id == client_id,
-                snapshot_deltas.c.resource == _NEW_LEADER,
-            )
-        ).scalar()
-        if added is None or added <= beginning.version:
+        values = {"client_id": client_id, "service_chain_id": service_chain_id}
+        added = max((version for (version,) in _ADDED.all(self._connection, **values)), default=0)
+        if added <= beginning.version:
             return beginning
         return _Beginning(beginning.chain_id, added, ACCOUNT_ADDED)
 
     def _closed(self, client_id: str, service_chain_id: str) -> _Beginning:
         """Return where the account's chain was closed, else the beginning of the service's chain."""
-        own = self._execute(
-            sa.select(account_chains.c.chain_id, account_chains.c.from_version, account_chains.c.reason).where(
-                account_chains.c.client_id == client_id, account_chains.c.service_chain_id == service_chain_id
-            )
-        ).first()
+        values = {"client_id": client_id, "service_chain_id": service_chain_id}
+        own = _CLOSED.first(self._connection, **values)
         if own is not None:
-            return _Beginning(own.chain_id, own.from_version, own.reason)
-        first = self._execute(
-            sa.select(snapshots.c.version, snapshots.c.chain_reason).where(snapshots.c.snapshot_id == service_chain_id)
-        ).one()
-        return _Beginning(service_chain_id, first.version, first.chain_reason or "")
+            return _Beginning(*own)
+        first = _FIRST.first(self._connection, service_chain_id=service_chain_id)
+        assert first is not None  # the snapshot of a chain is kept
+        return _Beginning(service_chain_id, first[0], first[1] or "")
 
     def _links(self, service_chain_id: str, after: int, last: int) -> Iterator[Publication]:
         """Yield the publications of the chain whose deltas are kept, newest first."""
-        rows = self._execute(
-            sa.select(*_PUBLICATION)
-            .where(
-                snapshots.c.chain_id == service_chain_id,
-                snapshots.c.version > after,
-                snapshots.c.version <= last,
-                snapshots.c.deltas_kept.is_(True),
-            )
-            .order_by(snapshots.c.version.desc())
-        )
-        return map(_publication_of, rows.all())
+        kept = map(_publication_of, _LINKS.all(self._connection, service_chain_id=service_chain_id))
+        return (each for each in kept if after < each.version <= last)
 
     def _resources(self, client_id: str, service_chain_id: str) -> dict[str, dict[str, ResourceDelta]]:
         """Return the account's deltas by snapshot and resource."""
         found: dict[str, dict[str, ResourceDelta]] = {}
-        rows = self._execute(
-            sa.select(snapshots.c.snapshot_id, snapshot_deltas.c.resource, _DELTA_TEXT)
-            .join(snapshots, snapshots.c.fence == snapshot_deltas.c.fence)
-            .where(snapshots.c.chain_id == service_chain_id, snapshot_deltas.c.client_id == client_id)
-        )
+        values = {"client_id": client_id, "service_chain_id": service_chain_id}
+        rows = _RESOURCES.all(self._connection, **values)
         for snapshot_id, resource, delta in rows:
             found.setdefault(snapshot_id, {})[resource] = _DELTA.decode(delta)
         return found
@@ -358,6 +354,7 @@ class _Beginning:
     reason: str
 
 
-def _publication_of(row: Any) -> Publication:
-    """Return the publication of a row of _PUBLICATION."""
-    return Publication(row.snapshot_id, row.version, row.as_of, row.published_at)
+def _publication_of(row: Sequence[Any]) -> Publication:
+    """Return the publication of a row that begins with _PUBLICATION."""
+    snapshot_id, version, as_of, published_at, *_ = row
+    return Publication(snapshot_id, version, instant_of(as_of), instant_of(published_at))

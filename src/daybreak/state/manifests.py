@@ -90,6 +90,12 @@ _FIRST_FILE = _numbered(sa.func.min(snapshots.c.version), snapshots.c.published_
 
 _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
+_LEADER = PreparedRead(
+    snapshot_leaders.join(snapshots, snapshots.c.fence == snapshot_leaders.c.fence),
+    (snapshot_leaders.c.client_id,),
+    snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
+    snapshot_leaders.c.client_id == sa.bindparam("client_id"),
+)
 
 
 class ManifestStore(Store):
@@ -212,12 +218,7 @@ class ManifestStore(Store):
 
     def leader_known(self, snapshot_id: str, client_id: str) -> bool:
         """Return whether the snapshot has the Leader."""
-        found = self._connection.execute(
-            sa.select(snapshot_leaders.c.client_id)
-            .join(snapshots, snapshots.c.fence == snapshot_leaders.c.fence)
-            .where(snapshots.c.snapshot_id == snapshot_id, snapshot_leaders.c.client_id == client_id)
-        ).first()
-        return found is not None
+        return _LEADER.first(self._connection, snapshot_id=snapshot_id, client_id=client_id) is not None
 
     def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
         """Return the entries of one Leader by resource, header-only ones included. Empty for an unknown Leader."""
