@@ -90,7 +90,7 @@ def _tables() -> dict[str, list[dict[str, Any]]]:
         add("campaign_links", link_id=_id(4, number), campaign_id=campaign, link_type=text, link_url=other)
         add(
             "outbound_messages", message_id=_id(5, number), leader_id=LEADER, member_id=member, campaign_id=campaign,
-            outbound_message_type=text, usage_channel=other, segment_count=number, unit_count=2**40, sent_at=BEFORE,
+            outbound_message_type=text, usage_channel=other, segment_count=number, unit_count=10**9, sent_at=BEFORE,
         )  # fmt: skip
         add(
             "terms", term_id=_id(6, number), term_language=text, custom_signup_language=other,

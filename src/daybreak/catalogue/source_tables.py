@@ -1,6 +1,6 @@
 """The thirteen tables of the operator's messaging platform that the models read.
 
-Identifiers are UUID (native or text), times are UTC instants, counts are BIGINT.
+Identifiers are UUID (native or text), times are UTC instants, counts are BIGINT from 0 to MAX_COUNT.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daybreak.catalogue.columns import Column, ColumnType
+
+MAX_COUNT = 1_000_000_000
+"""Maximum of every integer column. The sum over nine billion rows is still a BIGINT."""
 
 
 @dataclass(frozen=True, slots=True)

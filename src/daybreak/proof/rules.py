@@ -9,7 +9,7 @@ from daybreak.catalogue.written_sums import KEYS, ROWS
 from daybreak.domain.run_report import Status, TableAccount
 
 RULES: Mapping[str, str] = {
-    "malformed": "a value cannot be converted to the type of its column",
+    "malformed": "a value cannot be converted to the type of its column, or a count is out of range",
     "merged": "part of another row of the file",
     "left": "the Member has left the community",
     "no_instant": "the time is NULL",

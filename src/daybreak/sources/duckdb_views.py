@@ -17,12 +17,11 @@ from daybreak.export.duckdb_internals import is_file_locked, is_table_missing
 from daybreak.export.engine import ENGINE_TYPES, engine_faults
 from daybreak.export.sql import identifier, literal
 from daybreak.sources.contract import Columns
-from daybreak.sources.malformed import MalformedRows, find_malformed
+from daybreak.sources.malformed import MalformedRows, count_conditions, find_malformed
 from daybreak.sources.parquet_folder import TableFiles
 
 _UNSAFE_KINDS = {
     ColumnType.UUID: ("VARCHAR",),
-    ColumnType.BIGINT: ("HUGEINT", "UBIGINT", "DECIMAL"),
     ColumnType.TIMESTAMP: ("TIMESTAMP_S", "TIMESTAMP_MS"),
 }
 """Accepted types with values that cannot be converted, by the type of the catalogue."""
@@ -103,7 +102,7 @@ def create_typed_views(
 def refuse_malformed(
     connection: duckdb.DuckDBPyConnection, tables: Collection[SourceTable], columns_of: Mapping[str, Columns]
 ) -> list[MalformedRows]:
-    """Count the rows that the typed views cannot convert, and exclude them from the views."""
+    """Count the malformed rows, and exclude them from the typed views."""
     malformed = []
     for table in tables:
         kinds = dict(columns_of[table.name])
@@ -111,7 +110,7 @@ def refuse_malformed(
             column.name: f"{column.name} IS NOT NULL AND TRY_CAST({column.name} AS {ENGINE_TYPES[column.type]}) IS NULL"
             for column in table.columns
             if kinds[column.name].startswith(_UNSAFE_KINDS.get(column.type, ()))
-        }
+        } | count_conditions(table)
         with engine_faults(f"Table {table.name}"):
             found = find_malformed(
                 table, conditions, f"source.{table.name}", lambda sql: connection.execute(sql).fetchall()

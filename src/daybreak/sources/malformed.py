@@ -1,4 +1,5 @@
-"""Malformed rows of a source: a value that the type of its column cannot hold, such as a text that is not a UUID.
+"""Malformed rows of a source: a value that the type of its column cannot hold, such as a text that is not a UUID, or
+a count that is out of range.
 
 They are in no file. Without a count of them the engine would stop at the first one, and delay all accounts.
 """
@@ -9,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from daybreak.catalogue.source_tables import SourceTable
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.source_tables import MAX_COUNT, SourceTable
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import SourceError
 
@@ -30,6 +32,17 @@ class MalformedRows:
     def text(self) -> str:
         """The rows as a sentence without its end."""
         return f"{self.table}: {self.column} is malformed in {format_count(self.rows, 'row')}, such as {self.key}"
+
+
+def count_conditions(table: SourceTable) -> dict[str, str]:
+    """Return the condition of each integer column, in the SQL of every engine, that its value is out of range. NULL is
+    in range. A fraction is rounded before it is compared, as it is before it is summed.
+    """
+    return {
+        column.name: f"coalesce(round({column.name}) NOT BETWEEN 0 AND {MAX_COUNT}, FALSE)"
+        for column in table.columns
+        if column.type is ColumnType.BIGINT
+    }
 
 
 def find_malformed(

@@ -141,13 +141,13 @@ def test_fractional_counts_are_rounded_before_summing(database: str, tmp_path: P
     messages = (
         f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{number}', '{LEADER}', '{MEMBER}', '{CAMPAIGN}', "
         f"'campaign', 'sms', {segments}, {units}, '2026-11-01')"
-        for number, (segments, units) in enumerate(((1.5, -1.5), (1.5, -1.5), (2.4, 2.6)))
+        for number, (segments, units) in enumerate(((1.5, 1.5), (1.5, -0.4), (2.4, 2.6)))
     )
     counts = ("segment_count", "unit_count")
     wider = (f"ALTER TABLE outbound_messages ALTER {name} TYPE numeric(9,2)" for name in counts)
     statements = (*wider, LEADERS_ROW, MEMBERS_ROW.format("NULL", "NULL", "NULL"), CAMPAIGNS_ROW, *messages)
     found = files_of_both(database, tmp_path, *statements)
-    assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",-1,6,")
+    assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",5,6,")
 
 
 def test_duplicate_link_counts_once(database: str, tmp_path: Path) -> None:
@@ -303,15 +303,15 @@ def test_invalid_url_is_not_in_the_error(location: str, tmp_path: Path) -> None:
 
 
 def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> None:
-    """A text that is not a UUID, and a count beyond 64 bits, do not delay other rows."""
+    """A text that is not a UUID, and a count that is negative or too large, do not delay other rows."""
     wider = (
         "ALTER TABLE members ALTER member_id TYPE {text}",
         "ALTER TABLE members ALTER leader_id TYPE {text}",
         "ALTER TABLE outbound_messages ALTER unit_count TYPE numeric(30)",
     )
     message = (
-        f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{{}}', '{LEADER}', '{MEMBER}', NULL, 'dm', 'sms', 1, "
-        "{}, '2026-11-01')"
+        f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{{}}', '{LEADER}', '{MEMBER}', NULL, 'dm', 'sms', "
+        "{}, {}, '2026-11-01')"
     )
     valid = MEMBERS_ROW.format("'Ana'", "NULL", "NULL")
     rows = (
@@ -319,8 +319,13 @@ def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> 
         valid,
         valid.replace(MEMBER, "oops"),
         valid.replace(MEMBER, f"{MEMBER[:-1]}7").replace(LEADER, "nobody"),
-        message.format(1, 5),
-        message.format(2, 2**70),
+        message.format(1, 1, 5),
+        message.format(2, 1, 2**70),
+        message.format(3, 1, "-0.5"),
+        message.format(4, -1, 5),
+        message.format(5, 2**63 - 1, 5),
+        message.format(6, 2**63 - 1, 5),
+        message.format(7, "NULL", 10**9),
     )
     make_tables(database, *(each.format(text="text") for each in wider), *rows)
     platform = make_platform(tmp_path / "platform.duckdb")
@@ -333,7 +338,7 @@ def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> 
             reading.check()
             found = files_of(reading)
         assert len(found[f"{LEADER}/members.csv"].splitlines()) == 2
-        assert found[f"{LEADER}/outbound_message_type_usage.csv"].splitlines()[1].endswith('"sms","dm",1,1,5')
+        assert found[f"{LEADER}/outbound_message_type_usage.csv"].splitlines()[1].endswith('"sms","dm",2,1,1000000005')
         with source.open(AS_OF) as reading:
             reading.check()
             reports[engine] = accounting(reading, engine, AS_OF)
@@ -346,7 +351,7 @@ def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> 
     assert set(reports["duckdb"].status.values()) == {"proved"}
     excluded = {(t.resource, t.table): dict(t.excluded) for t in reports["duckdb"].tables if t.excluded}
     assert excluded["members", "members"] == {"malformed": 2}
-    assert excluded["outbound_message_type_usage", "outbound_messages"] == {"malformed": 1}
+    assert excluded["outbound_message_type_usage", "outbound_messages"] == {"malformed": 5}
     assert "members: member_id is malformed in 1 row, such as member_id 'oops'. The rows are in no file." in list(
         accounting_warnings(reports["duckdb"])
     )

@@ -303,7 +303,7 @@ def test_unusual_values_are_read_as_in_duckdb(parquet: Path, tmp_path: Path) -> 
         "campaign_links": "(FROM rows) UNION ALL (FROM rows)",
         "outbound_messages": (
             "SELECT * REPLACE ('{' || campaign_id || '}' AS campaign_id, upper(leader_id) AS leader_id, "
-            "CAST(segment_count + 0.5 AS DECIMAL(9, 2)) AS segment_count, CAST(-0.7 AS DECIMAL(9, 2)) AS unit_count) "
+            "CAST(segment_count + 0.5 AS DECIMAL(9, 2)) AS segment_count, CAST(1.7 AS DECIMAL(9, 2)) AS unit_count) "
             "FROM rows"
         ),
     }
@@ -322,13 +322,20 @@ def test_unusual_values_are_read_as_in_duckdb(parquet: Path, tmp_path: Path) -> 
 
 
 def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str) -> Path:
-    """Copy the platform, with one identifier of a table that is not a UUID."""
+    """Copy the platform, with one identifier of a table that is not a UUID, and two counts that are out of range."""
     linked(parquet, folder)
     (folder / f"{table}.parquet").unlink()
     rows = f"read_parquet('{parquet}/{table}.parquet')"
     replaced = f"CASE WHEN {column} = (SELECT max({column}) FROM {rows}) THEN 'acme' ELSE {column} END AS {column}"
     with closing(duckdb.connect()) as engine:
         engine.execute(f"COPY (SELECT * REPLACE ({replaced}) FROM {rows}) TO '{folder}/{table}.parquet'")
+        messages = f"read_parquet('{parquet}/outbound_messages.parquet')"
+        (folder / "outbound_messages.parquet").unlink()
+        engine.execute(
+            f"COPY (SELECT * REPLACE (CASE WHEN message_id = (SELECT max(message_id) FROM {messages}) THEN {2**63 - 1} "
+            f"WHEN message_id = (SELECT min(message_id) FROM {messages}) THEN -1 ELSE segment_count END "
+            f"AS segment_count) FROM {messages}) TO '{folder}/outbound_messages.parquet'"
+        )
     return folder
 
 
@@ -347,7 +354,8 @@ def test_malformed_rows_are_refused_as_in_duckdb(parquet: Path, tmp_path: Path, 
         assert (spark.malformed, spark.leaders()) == (malformed, leaders)
         found = ExportResults()
         spark.export(export_job("members", ("csv",)), LocalDisk(tmp_path / "spark").stage(SNAPSHOT), found)
-    assert [(rows.table, rows.column, rows.rows) for rows in malformed] == [(table, column, 1)]
+    counts = ("outbound_messages", "segment_count", 2)
+    assert [(rows.table, rows.column, rows.rows) for rows in malformed] == [(table, column, 1), counts]
     assert sorted(found.entries, key=_leader) == sorted(results.entries, key=_leader)
 
 

@@ -10,7 +10,7 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.export.sql import identifier
 from daybreak.sources.contract import Columns
-from daybreak.sources.malformed import MalformedRows, find_malformed
+from daybreak.sources.malformed import MalformedRows, count_conditions, find_malformed
 from daybreak.sources.postgresql.server_snapshot import Connection, server_faults
 
 # Tables are found by the role's search_path, which skips schemas that the role may not use. Row-level security that
@@ -102,15 +102,15 @@ class ServerTables:
         return int(found[0]) if found else 0
 
     def refuse_malformed(self, usable: Iterable[SourceTable]) -> list[MalformedRows]:
-        """Count the rows that `with_typed_tables` cannot convert, and exclude them from then on."""
+        """Count the malformed rows, and exclude them from what `with_typed_tables` returns from then on."""
         malformed = []
         for table in usable:
             types = {column.name: column.type for column in table.columns}
             conditions = {
-                name: condition
+                name: f"CAST({name} AS text) !~* '{_UUID}'"
                 for name, kind in self.columns()[table.name]
-                if (condition := _malformed(name, kind, types.get(name)))
-            }
+                if types.get(name) is ColumnType.UUID and kind != "uuid"
+            } | count_conditions(table)
             found = find_malformed(
                 table, conditions, table.name, lambda sql: self._connection.execute(sql.encode()).fetchall()
             )
@@ -120,7 +120,8 @@ class ServerTables:
         return malformed
 
     def with_typed_tables(self, usable: Iterable[SourceTable]) -> str:
-        """Return a WITH clause, or "", that replaces `usable` tables whose column types differ from the catalogue's.
+        """Return a WITH clause, or "", that replaces `usable` tables with malformed rows, or with column types that
+        differ from the catalogue's.
 
         The server cannot compare a text with a UUID, compares an enum only with its own values, and ignores case in a
         citext. A count is rounded to an integer before it is summed. Instants have no time zone, as in other sources.
@@ -131,7 +132,7 @@ class ServerTables:
             types = {column.name: column.type for column in table.columns}
             casts = [_cast(name, kind, types.get(name)) for name, kind in columns]
             refused = self._refused.get(table.name, {})
-            if any(casts):
+            if refused or any(casts):
                 values = ((cast or name, name) for cast, (name, _) in zip(casts, columns, strict=True))
                 # The server may evaluate a cast before the condition that excludes the row.
                 names = ", ".join(
@@ -161,13 +162,4 @@ def _cast(name: str, kind: str, column_type: ColumnType | None) -> str:
         # An offset of zero keeps UTC. A cast, or a comparison with the models' literals, would apply the rules of the
         # session's time zone to every row, which takes a sixth of the time of the nine models.
         return f"{name} AT TIME ZONE INTERVAL '0'"
-    return ""
-
-
-def _malformed(name: str, kind: str, column_type: ColumnType | None) -> str:
-    """Return the condition that a value cannot be cast, "" if every value can."""
-    if column_type is ColumnType.UUID and kind != "uuid":
-        return f"CAST({name} AS text) !~* '{_UUID}'"
-    if column_type is ColumnType.BIGINT and kind == "numeric":
-        return f"round({name}) NOT BETWEEN -9223372036854775808 AND 9223372036854775807"
     return ""

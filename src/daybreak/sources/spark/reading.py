@@ -37,7 +37,7 @@ from daybreak.sources.contract import (
     usable_tables,
 )
 from daybreak.sources.dialects import spark_sql
-from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy, find_malformed
+from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy, count_conditions, find_malformed
 from daybreak.sources.spark.errors import error_message, spark_faults
 from daybreak.sources.spark.placement import repartition_by_leader
 from daybreak.sources.spark.range_rows import RANGE_ORDER, RANGE_SCHEMA
@@ -129,13 +129,12 @@ class SparkReading:
         )
 
     def _refuse_malformed(self, table: SourceTable) -> list[MalformedRows]:
-        """Count the rows that the tasks cannot convert, and exclude them from the view."""
-        kinds = dict(self._tables[table.name])
+        """Count the malformed rows, and exclude them from the view."""
         conditions = {
-            column.name: f"({column.name} IS NOT NULL AND {test})"
+            column.name: f"({column.name} IS NOT NULL AND NOT ({_typed(column)}) RLIKE {literal(_UUID)})"
             for column in table.columns
-            if (test := _is_malformed(column, kinds[column.name]))
-        }
+            if column.type is ColumnType.UUID
+        } | count_conditions(table)
 
         def rows_of(sql: str) -> list[Row]:
             return self._session.sql(sql.replace("AS VARCHAR)", "AS STRING)")).collect()
@@ -323,12 +322,3 @@ def _typed(column: Column) -> str:
     # Other engines, including those of the tasks, accept braces and missing dashes.
     dashed = f"regexp_replace({text}, {literal(_UNDASHED_UUID)}, '$1-$2-$3-$4-$5')"
     return f"CASE WHEN length({text}) = {_UUID_LENGTH} THEN {text} ELSE {dashed} END"
-
-
-def _is_malformed(column: Column, kind: str) -> str:
-    """Return SQL for whether a value of that type cannot be converted, "" if every value can."""
-    if column.type is ColumnType.UUID:
-        return f"NOT ({_typed(column)}) RLIKE {literal(_UUID)}"
-    if column.type is ColumnType.BIGINT and kind.startswith("decimal"):
-        return f"try_cast(round({column.name}) AS bigint) IS NULL"
-    return ""
