@@ -28,6 +28,7 @@ _TYPES: Mapping[str, tuple[str, str]] = {
 _ROW_NUMBER: Mapping[str, str] = {"spark": "monotonically_increasing_id()"}
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MAX_DECLARED_RULES = 100
+_MAX_RULE_NAME = 300
 _SHIPPED: Mapping[tuple[str, str], Identity] = {(each.resource, each.table): each for each in IDENTITIES}
 
 
@@ -76,8 +77,13 @@ def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules
     identity = sql.identity(resource, main if reads_main else resource, "declared")
     found = reading.source_rows(account.origin, sql.declared(identity, account))
     rows = tuple(figures_of(found))
-    if len({rule for _, _, _, rule, _ in rows}) > _MAX_DECLARED_RULES:
+    rules_found = {rule for _, _, _, rule, _ in rows}
+    if len(rules_found) > _MAX_DECLARED_RULES:
         raise SourceError(f"{account.origin} has more than {_MAX_DECLARED_RULES} rules.")
+    if max(map(len, rules_found), default=0) > _MAX_RULE_NAME:
+        raise SourceError(f"{account.origin} has a rule whose name has more than {_MAX_RULE_NAME} characters.")
+    if any(figures[0] < 0 for *_, figures in rows):
+        raise SourceError(f"{account.origin} has a negative number of rows.")
     return OwnModel(resource, rules.rules, identity, rows)
 
 

@@ -90,7 +90,7 @@ def check_files(
             continue
         if signed is not None and path.is_file():
             yield from _check_content(path, signed, statement, recorded)
-        elif signed is None and not _is_signed_delta(path, statement):
+        elif not _is_signed_delta(path, statement):
             yield Fault(path.name, "extra", f"not in the statement of {statement.edition}. Remove it.")
 
 

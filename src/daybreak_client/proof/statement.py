@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -213,13 +214,20 @@ def _table(value: Mapping[str, Any]) -> TableAccount:
         source=wire.count(value["source"]),
         exported=wire.count(value["exported"]),
         excluded=_counts(value.get("excluded") or {}),
-        sums=_counts(value.get("sums") or {}),
+        sums={wire.text(name): wire.integer(each) for name, each in _limited(value.get("sums") or {}).items()},
     )
 
 
 def _counts(value: object) -> dict[str, int]:
-    """Return counts by rule or column. The name of a rule may be an SQL condition."""
+    """Return counts by rule. The name of a rule may be an SQL condition; names may be equal as text for people."""
+    counts: Counter[str] = Counter()
+    for name, count in _limited(value).items():
+        counts[wire.text(name)] += wire.count(count)
+    return dict(counts)
+
+
+def _limited(value: object) -> Mapping[str, Any]:
     found = wire.mapping(value)
     if len(found) > _MAX_RULES:
         raise wire.InvalidValue("a list is too long")
-    return {wire.text(name): wire.count(count) for name, count in found.items()}
+    return found

@@ -312,6 +312,15 @@ def test_additional_file_is_refused(consumer: Consumer, capsys: pytest.CaptureFi
     assert "members2.CSV.GZ: not in the statement of version 48." in capsys.readouterr().err
 
 
+def test_folder_with_the_name_of_a_file_is_refused(consumer: Consumer) -> None:
+    consumer.files["members.parquet"] = consumer.files["members.csv.gz"]
+    consumer.publish()
+    (consumer.folder / "members.parquet").unlink()
+    assert consumer.daybreak("--format", "csv") == PROVED
+    (consumer.folder / "members.parquet").mkdir()
+    assert consumer.daybreak("--format", "csv") == WRONG
+
+
 def test_file_of_another_version_is_named(consumer: Consumer, capsys: pytest.CaptureFixture[str]) -> None:
     replace_by_other_version(consumer)
     digest = hashlib.sha256((consumer.folder / "members.csv.gz").read_bytes()).hexdigest()
@@ -457,6 +466,25 @@ def changed_account(*path: str, value: object) -> dict[str, Any]:
         place = place[name]
     place[path[-1]] = value
     return found
+
+
+def test_rules_that_read_alike_are_added(consumer: Consumer) -> None:
+    account = {"source": 6, "exported": 3, "excluded": {"WHERE a <> 'b  c'": 1, "WHERE a <> 'b c'": 2}}
+    consumer.publish(statement(consumer.files, completeness=changed_account("members", "members", value=account)))
+    assert consumer.daybreak("--complete") == PROVED
+
+
+@pytest.mark.parametrize(("units", "code"), [(-7, PROVED), (-8, WRONG), (2**64 - 7, WRONG)])
+def test_negative_sums_are_compared(tmp_path: Path, units: int, code: int) -> None:
+    content = CONTENTS["campaigns"]
+    header, *lines = list(csv.reader(content.decode().splitlines()))
+    place = header.index("UNIT_COUNT")
+    lines[0][place] = str(-7 - sum(int(line[place] or 0) for line in lines[1:]))
+    text = "".join(",".join(line) + "\n" for line in (header, *lines))
+    consumer = Consumer(tmp_path / "negative", files=csv_files({**CONTENTS, "campaigns": text.encode()}))
+    found = changed_account("campaigns", "outbound_messages", "sums", "UNIT_COUNT", value=units)
+    consumer.publish(statement(consumer.files, completeness=found))
+    assert consumer.daybreak("--complete") == code
 
 
 @pytest.mark.parametrize(

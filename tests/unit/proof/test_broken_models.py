@@ -12,6 +12,7 @@ from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.errors import SourceError
 from daybreak.domain.run_report import Accounting, OwnRules
 from daybreak.proof.model_rules import rules_of
 from daybreak.proof.own_models import read_own_models
@@ -149,6 +150,18 @@ def test_rows_that_cannot_be_counted_are_unaccounted(platform: Path, tmp_path: P
     assert (own.identity, own.rows) == (None, ())
     assert "Could not convert" in own.fault
     assert "WHERE CAST(email AS INT) > 0" in own.rules
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [("'old' AS rule, -1 AS rows", "a negative number of rows"), ("repeat('a', 301) AS rule, 1 AS rows", "300 char")],
+)
+def test_invalid_own_accounting_is_refused(platform: Path, tmp_path: Path, columns: str, message: str) -> None:
+    account = Model("members", f"SELECT leader_id, {columns} FROM members", "members.account.sql")
+    members = Model("members", load_models()["members"].sql, "members.sql", account=account)
+    source = DuckdbSource(platform, {"members": members}, memory_bytes=300_000_000, threads=1, temp_dir=tmp_path)
+    with source.open(AS_OF) as reading, pytest.raises(SourceError, match=f"^members.account.sql has .*{message}"):
+        list(read_own_models(reading, "duckdb", AS_OF, {}, lambda: None))
 
 
 def test_approved_rules_replace_those_of_the_last_publication() -> None:
