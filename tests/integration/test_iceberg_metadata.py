@@ -16,7 +16,7 @@ from daybreak.catalogue.columns import field_id
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.delta import Publication
 from daybreak.domain.snapshot import StoredFormat
-from daybreak.iceberg import manifests
+from daybreak.export.thrift import integer
 from daybreak.iceberg.manifests import DataFile
 from daybreak.iceberg.metadata import KeptVersion, Table
 
@@ -106,4 +106,4 @@ def test_earlier_metadata_does_not_change() -> None:
 def test_numbers_are_encoded_as_other_libraries_do(value: int) -> None:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, "long", value)
-    assert manifests.number(value) == out.getvalue()
+    assert integer(value) == out.getvalue()

@@ -83,7 +83,7 @@ def encode(fields: Struct) -> bytes:
     last = 0
     for number, (kind, value) in sorted(fields.items()):
         step = number - last
-        out += bytes([step << 4 | kind]) if 0 < step < _LONG else bytes([kind]) + _integer(number)
+        out += bytes([step << 4 | kind]) if 0 < step < _LONG else bytes([kind]) + integer(number)
         out += b"" if kind in (_TRUE, _FALSE) else _encoded(kind, value)
         last = number
     out.append(0)
@@ -94,7 +94,7 @@ def _encoded(kind: int, value: Any) -> bytes:
     if kind in (_TRUE, _FALSE, _BYTE):
         return bytes([value])
     if kind <= _I64:
-        return _integer(value)
+        return integer(value)
     if kind in (_DOUBLE, _BINARY):
         return (b"" if kind == _DOUBLE else _varint(len(value))) + bytes(value)
     if kind == _STRUCT:
@@ -117,5 +117,6 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _integer(value: int) -> bytes:
+def integer(value: int) -> bytes:
+    """Return an integer: zigzag, then seven bits per byte, as Avro has it too."""
     return _varint((value << 1) ^ (value >> 63))

@@ -21,6 +21,7 @@ import msgspec
 
 from daybreak.catalogue.columns import Column, ColumnType, field_id
 from daybreak.domain.snapshot import StoredFormat, StoredPart
+from daybreak.export.thrift import integer
 
 TYPES: dict[ColumnType, str] = {
     ColumnType.UUID: "string",
@@ -37,39 +38,28 @@ def container(schema: Any, records: Sequence[bytes], metadata: Mapping[str, str]
     """Return a file with encoded records. The same arguments produce the same bytes."""
     entries = {"avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "null", **metadata}
     pairs = b"".join(text(name) + text(value) for name, value in entries.items())
-    head = b"Obj\x01" + number(len(entries)) + pairs + number(0)
+    head = b"Obj\x01" + integer(len(entries)) + pairs + integer(0)
     body = b"".join(records)
     # Any 16 bytes separate the blocks.
     sync = hashlib.sha256(head + body).digest()[:16]
-    block = number(len(records)) + number(len(body)) + body + sync if records else b""
+    block = integer(len(records)) + integer(len(body)) + body + sync if records else b""
     return head + sync + block
-
-
-def number(value: int) -> bytes:
-    """Return an int or long: zigzag, then seven bits per byte."""
-    rest = (value << 1) ^ (value >> 63)
-    found = bytearray()
-    while rest > 0x7F:
-        found.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    found.append(rest)
-    return bytes(found)
 
 
 def text(value: str) -> bytes:
     """Return a string."""
     content = value.encode()
-    return number(len(content)) + content
+    return integer(len(content)) + content
 
 
 def optional(value: bytes | None) -> bytes:
     """Return a value of the union of null and a type."""
-    return number(0) if value is None else number(1) + value
+    return integer(0) if value is None else integer(1) + value
 
 
 def array(items: Sequence[bytes]) -> bytes:
     """Return an array of encoded items."""
-    return number(len(items)) + b"".join(items) + number(0) if items else number(0)
+    return integer(len(items)) + b"".join(items) + integer(0) if items else integer(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +107,15 @@ def manifest(location: str, file: DataFile) -> bytes:
     schema = schema_of(file.columns, described=False)
     nulls = zip(file.columns, file.null_counts, strict=True)
     data = (
-        number(0)
+        integer(0)
         + text(f"{location}/{file.name}")
         + text("PARQUET")
-        + number(file.rows)
-        + number(file.content.bytes)
-        + optional(array([number(field_id(column.name)) + number(file.rows) for column in file.columns]))
-        + optional(array([number(field_id(column.name)) + number(count) for column, count in nulls]))
+        + integer(file.rows)
+        + integer(file.content.bytes)
+        + optional(array([integer(field_id(column.name)) + integer(file.rows) for column in file.columns]))
+        + optional(array([integer(field_id(column.name)) + integer(count) for column, count in nulls]))
     )
-    since = optional(number(file.since))
+    since = optional(integer(file.since))
     metadata = {
         "schema": msgspec.json.encode(schema).decode(),
         "schema-id": str(schema["schema-id"]),
@@ -134,7 +124,7 @@ def manifest(location: str, file: DataFile) -> bytes:
         "format-version": "2",
         "content": "data",
     }
-    return container(_MANIFEST_ENTRY, [number(_ADDED) + since + since + since + data], metadata)
+    return container(_MANIFEST_ENTRY, [integer(_ADDED) + since + since + since + data], metadata)
 
 
 def manifest_list_name(version: int, files: Sequence[DataFile]) -> str:
@@ -153,16 +143,16 @@ def manifest_list(location: str, version: int, files: Sequence[DataFile]) -> byt
 def _manifest_file(location: str, file: DataFile) -> bytes:
     return (
         text(f"{location}/{file.manifest_name}")
-        + number(len(manifest(location, file)))
+        + integer(len(manifest(location, file)))
         # Partition spec, content, sequence numbers and snapshot.
-        + number(0)
-        + number(0)
-        + number(file.since) * 3
+        + integer(0)
+        + integer(0)
+        + integer(file.since) * 3
         # Added, existing and deleted: files, then rows.
-        + number(1)
-        + number(0) * 2
-        + number(file.rows)
-        + number(0) * 2
+        + integer(1)
+        + integer(0) * 2
+        + integer(file.rows)
+        + integer(0) * 2
     )
 
 
