@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from benchmarks.source import AS_OF, Shape, make_shape
 
 _DAY = timedelta(days=1)
 _FULL, _SAME, _TENTH = "first day", "the same rows again", "rows of a tenth of the Leaders changed"
+_PART = "rows of a hundredth of the Leaders changed"
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +31,12 @@ def _add_many_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--many", type=int, default=100_000, help="Leaders of the larger platform")
 
 
-def _source(options: argparse.Namespace, leaders: int, *, changed: bool = False) -> Path:
-    town = "CASE WHEN leader % 10 = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END" if changed else None
+def _source(options: argparse.Namespace, leaders: int, *, changed: int = 0) -> Path:
+    """Return a platform, in which the rows of every `changed`-th Leader are changed."""
+    town = f"CASE WHEN leader % {changed} = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END" if changed else None
+    name = f"days-{options.rows}-{leaders}" + (f"-changed-{changed}" if changed else "")
     shape = Shape(
-        f"days-{options.rows}-{leaders}{'-changed' * changed}", f"{options.rows:,} Members of {leaders:,} Leaders",
+        name, f"{options.rows:,} Members of {leaders:,} Leaders",
         leaders, f"SELECT n, hash(n) % {leaders} AS leader FROM range({options.rows}) AS t(n)", town,
     )  # fmt: skip
     return make_shape(options.folder, shape)
@@ -77,24 +81,60 @@ def _usage(runs: list[Run], base: list[Run]) -> Iterator[str]:
 
 def _run_quiet(options: argparse.Namespace) -> Section:
     leaders = options.leaders
-    same, changed = _source(options, leaders), _source(options, leaders, changed=True)
+    same, changed = _source(options, leaders), _source(options, leaders, changed=10)
     runs = _measured(options, {leaders: {_FULL: same, _SAME: same, _TENTH: changed}})
     table = _table(runs, dict.fromkeys((_FULL, _SAME, _TENTH), (leaders, _FULL)))
     return Section(f"{_QUIET.format(rows=options.rows)}\n{table}", packages=("duckdb", "isal", "wasmtime"))
 
 
 def _run_many(options: argparse.Namespace) -> Section:
-    sources = {leaders: _source(options, leaders) for leaders in (options.leaders, options.many)}
-    runs = _measured(options, {leaders: {_FULL: source, _SAME: source} for leaders, source in sources.items()})
-    table = _table(runs, {name: (options.leaders, name) for name in (_FULL, _SAME)})
+    lines = ["| Leaders | Packs | Day | Files and packs | Time, s | CPU, s | Time, ratio | CPU, ratio | MB |"]
+    lines.append("|--:|---|---" + "|--:" * 6 + "|")
+    base: dict[str, list[Run]] = {}
+    for leaders in (options.leaders, options.many):
+        same, changed = _source(options, leaders), _source(options, leaders, changed=100)
+        for packs, setting in {"no": "0B", "yes": "64KB"}.items():
+            for day, found in _packed_days(options, leaders, setting, {_FULL: same, _SAME: same, _PART: changed}):
+                runs = [run for run, _ in found]
+                cells = [f"{leaders:,}", packs, day, f"{found[0][1]:,}", *_usage(runs, base.setdefault(day, runs))]
+                lines.append(f"| {' | '.join(cells)} |")
+    table = "\n".join(lines)
     return Section(f"{_MANY.format(rows=options.rows)}\n{table}", packages=("duckdb", "isal", "wasmtime"))
+
+
+def _packed_days(
+    options: argparse.Namespace, leaders: int, pack_below: str, days: dict[str, Path]
+) -> Iterator[tuple[str, list[tuple[Run, int]]]]:
+    """Yield the runs of each day, each with the number of inodes of files that the disk has after it."""
+    found: dict[str, list[tuple[Run, int]]] = defaultdict(list)
+    for number in range(options.rounds):
+        config = make_service(options.folder / "out" / f"{number}-{leaders}-{pack_below}")
+        before = 0
+        for day, (name, source) in enumerate(days.items()):
+            run = snapshot_run(config, source, AS_OF + day * _DAY, {"SNAPSHOT__PACK_BELOW": pack_below})
+            inodes = len({one.inode() for one in _entries(config.parent)})
+            found[name].append((run, inodes - before))
+            before = inodes
+            print(f"{leaders:,} Leaders, {pack_below}, {name}: {run.usage.cpu_seconds:.1f} CPU s", flush=True)
+    shutil.rmtree(options.folder / "out")
+    yield from found.items()
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for one in entries:
+            if one.is_dir(follow_symlinks=False):
+                yield from _entries(Path(one.path))
+            else:
+                yield one
 
 
 _QUIET = """Whole runs (`daybreakd snapshot run`) of {rows:,} Members on three days. Ratios compare with the first day.
 Runs of later days also make deltas, and sign the statements of all accounts again. Other resources have no rows.
 """
 
-_MANY = """The same {rows:,} Members in few and in many Leaders. Ratios compare the same day.
+_MANY = """The same {rows:,} Members in few and in many Leaders, without and with packs. *Files and packs* are new ones
+on the local disk, with those of the state database. Ratios compare with the first row of the same day.
 """
 
 QUIET_DAYS = Job(

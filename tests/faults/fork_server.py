@@ -4,7 +4,7 @@ It reads one JSON command per line and answers each with one JSON line. It answe
 count `write` calls but not `sendto` calls.
 
     {"start": "run" | "publish" | "claim" | "erase" | "build" | "workload", "folder": ..., "formats": [...],
-     "full": bool, "day": ..., "barrier": ..., "initial_calls": {...}, "log_file": ...}
+     "pack_below": ..., "full": bool, "day": ..., "barrier": ..., "initial_calls": {...}, "log_file": ...}
         -> {"pid": ...}
     {"wait": pid} -> {"status": exit status, or minus the signal that ended it}
 
@@ -109,7 +109,8 @@ def run_child(command: dict[str, Any]) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     source = SmallSource(folder / "platform.json", pause_seconds=float(command.get("pause", 0)))
-    settings = configured(snapshot={"formats": tuple(command.get("formats", DEFAULTS.snapshot.formats))})
+    own = {"formats": tuple(command.get("formats", DEFAULTS.snapshot.formats))}
+    settings = configured(snapshot=own | {"pack_below": command.get("pack_below", 0)})
     timings = replace(
         QUICK,
         attempts=1,

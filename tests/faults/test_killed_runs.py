@@ -24,6 +24,7 @@ from tests.small_platform import QUICK, Platform, context_in, leader_ids, now, p
 SMALL = configured(snapshot={"formats": ("csv",)})
 EXPECTED_CALLS = {
     "run": Counter(write=10, linkat=1, mkdir=2, syncfs=1, rename=1, fsync=2, pwrite64=10, fdatasync=6),
+    "packed run": Counter(mkdir=2, syncfs=1, rename=1, fsync=2, pwrite64=20, fdatasync=6),
     "publish": Counter(unlink=10, rmdir=2, pwrite64=10, fdatasync=3),
 }
 
@@ -93,7 +94,7 @@ def check_recovery(folder: Path, served: Snapshot) -> None:
         context.state.close()
 
 
-def publish_minimal(folder: Path, *, waiting: bool) -> Snapshot:
+def publish_minimal(folder: Path, *, waiting: bool, pack_below: int = 0) -> Snapshot:
     """Publish a minimal snapshot and return it. Few files keep the number of system calls to test small.
 
     The next run writes, reuses and deletes files. With `waiting` that run is complete and waits for its publication
@@ -102,7 +103,7 @@ def publish_minimal(folder: Path, *, waiting: bool) -> Snapshot:
     first, last = leader_ids(2)
     platform: Platform = {first: {"members": ["a"]}, last: {"members": ["b"]}}
     write_platform(folder / "platform.json", platform)
-    context = context_in(folder, settings=SMALL)
+    context = context_in(folder, settings=configured(SMALL, snapshot={"pack_below": pack_below}))
     try:
         served = run_manually(context)
         platform[first]["members"] = ["changed"]
@@ -115,7 +116,7 @@ def publish_minimal(folder: Path, *, waiting: bool) -> Snapshot:
 
 
 @pytest.mark.parametrize("kills_per_call", [1, pytest.param(EVERY_CALL, marks=pytest.mark.release)])
-@pytest.mark.parametrize("what", ["run", "publish"])
+@pytest.mark.parametrize("what", ["run", "packed run", "publish"])
 def test_kill_before_any_system_call_keeps_served_files(
     what: str, kills_per_call: int, folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]
 ) -> None:
@@ -123,12 +124,13 @@ def test_kill_before_any_system_call_keeps_served_files(
 
     The process is killed before calls that change files.
     """
-    served = publish_minimal(folder, waiting=what == "publish")
+    pack_below = 65_536 if what == "packed run" else 0
+    served = publish_minimal(folder, waiting=what == "publish", pack_below=pack_below)
     fork_server, log = killing_server
     # The heartbeat is longer than the run, because renewing the lease would make further calls.
-    start_options = {"formats": list(SMALL.snapshot.formats), "heartbeat": 600}
+    start_options = {"formats": list(SMALL.snapshot.formats), "heartbeat": 600, "pack_below": pack_below}
     complete_run = copy_folder(folder, tmp_path / "complete")
-    pid = fork_server.start(what, complete_run, **start_options)
+    pid = fork_server.start(what.removeprefix("packed "), complete_run, **start_options)
     assert fork_server.wait(pid) == 0, (complete_run / "child.log").read_text()
     counts = Counter(call for call, _ in calls_of(log, pid))
     assert max(counts.values()) <= FAULT_AT_CALL
@@ -137,7 +139,9 @@ def test_kill_before_any_system_call_keeps_served_files(
     chosen = chosen_calls(counts, kills_per_call)
     for call, number in chosen:
         copy = copy_folder(folder, tmp_path / f"{call}-{number}")
-        pid = fork_server.start(what, copy, initial_calls={call: FAULT_AT_CALL - number}, **start_options)
+        pid = fork_server.start(
+            what.removeprefix("packed "), copy, initial_calls={call: FAULT_AT_CALL - number}, **start_options
+        )
         status = fork_server.wait(pid)
         # Random ids change the number of database pages written, so a process may end before its last calls.
         assert status in {-signal.SIGKILL, 0}, (call, number, (copy / "child.log").read_text())

@@ -61,9 +61,21 @@ def by_pack(keys: Iterable[str]) -> dict[str, list[FileSlice]]:
     """Return the slices among the keys, by the key of their pack. Raises FileStoreError."""
     found: dict[str, list[FileSlice]] = {}
     for key in keys:
-        part = slice_of(key)
-        if part.length is not None:
+        # Most keys may be of other files, and parsing them takes longer.
+        if "@" in key:
+            part = slice_of(key)
             found.setdefault(part.key, []).append(part)
+    return found
+
+
+def sparse_packs(keys: Iterable[str]) -> list[str]:
+    """Return the packs of which less than half is in use, as far as these keys show."""
+    found = []
+    for pack, slices in by_pack(keys).items():
+        used = sum(each.length or 0 for each in slices)
+        end = max(each.offset + (each.length or 0) for each in slices)
+        if 2 * used < end - min(each.offset for each in slices):
+            found.append(pack)
     return found
 
 

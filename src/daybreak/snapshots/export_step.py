@@ -12,7 +12,9 @@ from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.run_report import ResourceFigures
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
 from daybreak.export.job import ExportJob
+from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileSink
+from daybreak.filestore.packs import sparse_packs
 from daybreak.proof.accounting import WrittenFigures
 from daybreak.snapshots.deltas import RunDeltas
 from daybreak.snapshots.lease import Lease
@@ -25,6 +27,8 @@ from daybreak.state.stores import Stores
 CODECS: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
 """The codec of each value of `snapshot.compression`."""
 _WATCH_INTERVAL_SECONDS = 0.5
+_MOVED_PACKS = 4
+"""Packs with little in use whose files each export moves to new packs, so that their number stays bounded."""
 
 
 class ExportStep:
@@ -151,13 +155,33 @@ class ExportStep:
         entries = self._context.state.read(read)
         if len(entries) != len(leaders):
             raise ReuseFailed(f"Snapshot {previous_id} lacks Leaders whose rows of {resource} are unchanged.")
+        keys = (stored.key for entry in entries for stored in entry.formats.values())
+        try:
+            moved = {pack: b"".join(sink.read(pack)) for pack in sparse_packs(keys)[:_MOVED_PACKS]}
+        except FileStoreError as error:
+            raise ReuseFailed(error.message) from error
         size_bytes = 0
         for entry in entries:
-            formats = {name: self._reuse_file(stored, sink) for name, stored in entry.formats.items()}
+            formats = {}
+            for name, stored in entry.formats.items():
+                part = slice_of(stored.key) if moved else None
+                if part is None or part.key not in moved:
+                    formats[name] = self._reuse_file(stored, sink)
+                else:
+                    formats[name] = self._move_file(entry, name, moved[part.key][part.offset :][: part.length], sink)
             size_bytes += sum(stored.bytes for stored in formats.values())
             self.reused_files += len(formats)
             self._add_entries([ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats)])
         return size_bytes
+
+    def _move_file(self, entry: ManifestEntry, format_name: str, content: bytes, sink: FileSink) -> StoredFormat:
+        """Write an unchanged file again, so that the pack that contains it can be deleted."""
+        stored = entry.formats[format_name]
+        written = sink.write(entry.client_id, entry.resource, format_name, [content])
+        if written.sha256 != stored.sha256:
+            raise ReuseFailed(f"The file {stored.key} is damaged: its SHA-256 does not match.")
+        self._progress.add_reused_file()
+        return structs.replace(stored, key=written.key)
 
     def _reuse_file(self, stored: StoredFormat, sink: FileSink) -> StoredFormat:
         self._lease.check()

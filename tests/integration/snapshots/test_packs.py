@@ -127,6 +127,19 @@ def test_upload_of_another_process_is_trimmed_again(
         assert not b"".join(context.store.read(old[leader_ids(LEADERS)[number]])).strip(b"\0")
 
 
+def test_files_of_packs_with_little_in_use_are_moved(context: RunContext, folder: Path, clock: list[datetime]) -> None:
+    first = publish(context, folder)
+    clock[0] += timedelta(days=1)
+    changed = [number for number in range(LEADERS) if number % 5]
+    publish(context, folder, *changed)
+    clock[0] += timedelta(days=1)
+    third = publish(context, folder, *changed)
+    assert third.report.files_carried == LEADERS * 8 - 8
+    packs = {slice_of(key).key for key in keys_of(context, third).values()}
+    assert not any(first.snapshot_id in pack for pack in packs if pack.endswith(".pack"))
+    assert is_intact(context, third)
+
+
 def test_packs_are_copied_once(context: RunContext, folder: Path, tmp_path: Path) -> None:
     snapshot = publish(context, folder)
     changed = publish(context, folder, 5)
