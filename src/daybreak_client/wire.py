@@ -164,13 +164,6 @@ def count(value: object) -> int:
     return value
 
 
-def integer(value: object) -> int:
-    """Return a sum of a column, which may be negative."""
-    if isinstance(value, bool) or not isinstance(value, int) or not -_MAX_INTEGER <= value <= _MAX_INTEGER:
-        raise InvalidValue("a number is not an integer of 64 bits")
-    return value
-
-
 def size_bytes(value: object) -> int:
     """Return the size of a file, which is never empty."""
     found = count(value)

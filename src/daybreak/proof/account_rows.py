@@ -42,7 +42,7 @@ class _Table:
                 source += rows
                 excluded.append(f"{rule}:{rows}")
         if self.sums:
-            sums = ',"sums":{' + ",".join([f"{figure}:{_signed(values[place])}" for figure, values in self.sums]) + "}"
+            sums = ',"sums":{' + ",".join([f"{figure}:{values[place]}" for figure, values in self.sums]) + "}"
         return f'{{"excluded":{{{",".join(excluded)}}},"exported":{self.exported[place]},"source":{source}{sums}}}'
 
 
@@ -131,11 +131,6 @@ class AccountRows:
         if values is None:
             values = arrays[key] = array("Q", bytes(8 * len(self._written.places)))
         values[place] = (values[place] + value) % _MODULUS
-
-
-def _signed(value: int) -> int:
-    """Return a sum modulo 2^64, which may be negative, as its file has it."""
-    return value - _MODULUS if value >> 63 else value
 
 
 def _json(text: str) -> str:

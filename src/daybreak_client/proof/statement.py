@@ -214,20 +214,15 @@ def _table(value: Mapping[str, Any]) -> TableAccount:
         source=wire.count(value["source"]),
         exported=wire.count(value["exported"]),
         excluded=_counts(value.get("excluded") or {}),
-        sums={wire.text(name): wire.integer(each) for name, each in _limited(value.get("sums") or {}).items()},
+        sums=_counts(value.get("sums") or {}),
     )
 
 
 def _counts(value: object) -> dict[str, int]:
-    """Return counts by rule. The name of a rule may be an SQL condition; names may be equal as text for people."""
-    counts: Counter[str] = Counter()
-    for name, count in _limited(value).items():
-        counts[wire.text(name)] += wire.count(count)
-    return dict(counts)
-
-
-def _limited(value: object) -> Mapping[str, Any]:
-    found = wire.mapping(value)
+    """Return counts by rule or column. SQL conditions may become equal as text for people: their counts are added."""
+    found, counts = wire.mapping(value), Counter[str]()
     if len(found) > _MAX_RULES:
         raise wire.InvalidValue("a list is too long")
-    return found
+    for name, count in found.items():
+        counts[wire.text(name)] += wire.count(count)
+    return dict(counts)

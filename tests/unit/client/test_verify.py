@@ -474,19 +474,6 @@ def test_rules_that_read_alike_are_added(consumer: Consumer) -> None:
     assert consumer.daybreak("--complete") == PROVED
 
 
-@pytest.mark.parametrize(("units", "code"), [(-7, PROVED), (-8, WRONG), (2**64 - 7, WRONG)])
-def test_negative_sums_are_compared(tmp_path: Path, units: int, code: int) -> None:
-    content = CONTENTS["campaigns"]
-    header, *lines = list(csv.reader(content.decode().splitlines()))
-    place = header.index("UNIT_COUNT")
-    lines[0][place] = str(-7 - sum(int(line[place] or 0) for line in lines[1:]))
-    text = "".join(",".join(line) + "\n" for line in (header, *lines))
-    consumer = Consumer(tmp_path / "negative", files=csv_files({**CONTENTS, "campaigns": text.encode()}))
-    found = changed_account("campaigns", "outbound_messages", "sums", "UNIT_COUNT", value=units)
-    consumer.publish(statement(consumer.files, completeness=found))
-    assert consumer.daybreak("--complete") == code
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -15,9 +15,9 @@ ACCOUNT, OTHER = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d3
 RULE = "WHERE name LIKE '100%' AND \"a\""
 
 
-def test_account_has_its_own_rows_and_signed_sums() -> None:
+def test_account_has_its_own_rows_and_sums() -> None:
     written = WrittenFigures([ACCOUNT, OTHER])
-    sums = {client_id: [-5 if name == "SEGMENT_COUNT" else 0 for name in figure_names("campaigns")]
+    sums = {client_id: [5 if name == "SEGMENT_COUNT" else 0 for name in figure_names("campaigns")]
             for client_id in (ACCOUNT, OTHER)}  # fmt: skip
     written.add("campaigns", [(ACCOUNT, 1), (OTHER, 1)], sums)
     rows = AccountRows(written, [each for each in IDENTITIES if each.resource == "campaigns"])
@@ -26,9 +26,9 @@ def test_account_has_its_own_rows_and_signed_sums() -> None:
             [
                 ("campaigns", "campaigns", ACCOUNT, "", (1, 0, 0, 0)),
                 ("campaigns", "campaigns", OTHER, "", (2, 0, 0, 0)),
-                ("campaigns", "outbound_messages", ACCOUNT, "", (3, 0, -5, 0)),
+                ("campaigns", "outbound_messages", ACCOUNT, "", (3, 0, 5, 0)),
                 ("campaigns", "outbound_messages", ACCOUNT, RULE, (4, 0, 9, 9)),
-                ("campaigns", "outbound_messages", OTHER, "", (9, 0, -5, 0)),
+                ("campaigns", "outbound_messages", OTHER, "", (9, 0, 5, 0)),
                 ("campaigns", "outbound_messages", None, "unknown_leader", (6, 0, 0, 0)),
             ]
         )
@@ -46,7 +46,7 @@ def test_account_has_its_own_rows_and_signed_sums() -> None:
             "campaigns": {"excluded": {}, "exported": 1, "source": 1},
             "inbound_messages": {"excluded": {}, "exported": 0, "source": 0},
             "outbound_messages": {
-                "excluded": {RULE: 4}, "exported": 3, "source": 7, "sums": {"SEGMENT_COUNT": -5, "UNIT_COUNT": 0},
+                "excluded": {RULE: 4}, "exported": 3, "source": 7, "sums": {"SEGMENT_COUNT": 5, "UNIT_COUNT": 0},
             },
         },
     }  # fmt: skip
