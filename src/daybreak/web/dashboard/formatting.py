@@ -181,6 +181,7 @@ TEMPLATE_FILTERS: Mapping[str, Callable[..., str]] = {
     "date": format_date,
     "day": format_day,
     "duration": format_duration,
+    "localized": localized,
     "ago": format_ago,
     "percentage": format_percentage,
     "bar_width": format_bar_width,

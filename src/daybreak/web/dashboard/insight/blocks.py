@@ -52,7 +52,6 @@ class Block:
     below: frozenset[int] = frozenset()
     previous: tuple[float, ...] = ()
     legend: str = "Whole period"
-    empty: str = "No data in this period."
 
     @property
     def by_period(self) -> bool:

@@ -41,7 +41,6 @@ def rates_block(figures: CampaignFigures, selection: Selection) -> Block:
         series=(3, 5),
         line=True,
         legend="Period average",
-        empty="No campaigns in this period.",
     )  # fmt: skip
 
 
@@ -64,7 +63,6 @@ def campaigns_block(campaigns: Sequence[Campaign], count: int, url: Callable[[st
             ), url(each.campaign_id))
             for each in shown
         ),
-        empty="No campaigns in this period.",
     )  # fmt: skip
 
 
@@ -94,7 +92,6 @@ def links_block(links: LinkFigures, *, limit: int) -> Block:
         ),
         rows=tuple(rows),
         total=("", None, None, clicks, None) if rows else None,
-        empty="No links in this period.",
     )  # fmt: skip
 
 

@@ -114,7 +114,6 @@ def campaign_links_block(details: CampaignDetails) -> Block:
         ),
         rows=tuple(rows),
         total=("", campaign.clicks, share(campaign.clicks, campaign.clicks), None) if rows else None,
-        empty="This campaign has no links.",
     )  # fmt: skip
 
 

@@ -10,11 +10,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from daybreak.domain.display import localized
 from daybreak.insight.periods import Bucket
 from daybreak.web.dashboard.insight.blocks import Block
 
 _BOX = 1000
 _BAR_SHARE = 0.72
+# Bars of the period before, which are behind the others.
+_GHOST_SHARE = 0.94
+_LOSS_NUMBERS = (4, 6, 5)
 _TICKS = 4
 _LABELS = 5
 _MAXIMUM_DAYS_BY_DAY = 92
@@ -23,12 +27,13 @@ _COMPACT_UNITS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series: its name and path. `number` selects the color."""
+    """One series: its name and path. `number` selects the color. `dots` are the values of a line between gaps."""
 
     name: str
     number: int
     path: str
     is_line: bool = False
+    dots: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Chart:
 def draw_chart(block: Block) -> Chart | None:
     """Draw the series of a block whose rows are buckets. Return None if there is nothing to draw.
 
-    Bars are stacked, negative values below zero. Lines leave out cells without a value.
+    Bars are stacked, negative values below zero. Lines have gaps at cells without a value.
     """
     buckets = [row.name for row in block.rows if isinstance(row.name, Bucket)]
     values = [
@@ -69,10 +74,13 @@ def draw_chart(block: Block) -> Chart | None:
     names = [block.columns[index + 1].label for index in block.series]
     paths = [_line(cells, scale) for cells in values] if block.line else _stacked_bars(values, scale)
     percent = block.columns[block.series[0] + 1].kind == "share"
-    numbered = enumerate(zip(names, paths, strict=True), start=1)
+    numbers = _series_numbers(block)
     return Chart(
-        series=tuple(Series(name, number, path, block.line) for number, (name, path) in numbered),
-        previous=_line(list(block.previous), scale) if block.previous else "",
+        series=tuple(
+            Series(name, number, path, block.line, _dots(cells, scale) if block.line else "")
+            for name, number, path, cells in zip(names, numbers, paths, values, strict=True)
+        ),
+        previous=_stacked_bars([block.previous], scale, _GHOST_SHARE)[0] if block.previous else "",
         ticks=tuple(AxisLabel(_percentage(scale.y(tick)), _tick_text(tick, percent=percent)) for tick in ticks),
         labels=_bucket_labels(buckets),
         zero=_percentage(scale.y(0)),
@@ -118,18 +126,26 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _tick_text(value: float, *, percent: bool) -> str:
     if percent:
-        return f"{100 * value:.4g} %"
+        return localized(f"{100 * value:.4g} %")
     sign, size = ("\N{MINUS SIGN}" if value < 0 else ""), abs(value)
     for unit, name in _COMPACT_UNITS:
         if size >= unit:
-            return f"{sign}{size / unit:.3g}{name}"
-    return f"{sign}{size:.3g}"
+            return localized(f"{sign}{size / unit:.3g}{name}")
+    return localized(f"{sign}{size:.3g}")
 
 
-def _stacked_bars(values: Sequence[Sequence[float | None]], scale: _Scale) -> list[str]:
+def _series_numbers(block: Block) -> list[int]:
+    """Return a color for each series. Losses, which are below zero, have no color of a gain."""
+    losses = iter(_LOSS_NUMBERS)
+    return [next(losses) if index in block.below else at for at, index in enumerate(block.series, start=1)]
+
+
+def _stacked_bars(
+    values: Sequence[Sequence[float | None]], scale: _Scale, width_share: float = _BAR_SHARE
+) -> list[str]:
     count = len(values[0])
     slot = _BOX / count
-    width = slot * _BAR_SHARE
+    width = slot * width_share
     above, below = [0.0] * count, [0.0] * count
     paths = []
     for cells in values:
@@ -148,11 +164,27 @@ def _stacked_bars(values: Sequence[Sequence[float | None]], scale: _Scale) -> li
 
 
 def _line(cells: Sequence[float | None], scale: _Scale) -> str:
-    slot = _BOX / max(len(cells), 1)
-    points = [f"{slot * (at + 0.5):.5g} {scale.y(cell):.5g}" for at, cell in enumerate(cells) if cell is not None]
-    if len(points) == 1:
-        return f"M{points[0]}h0.1"
-    return "M" + "L".join(points) if points else ""
+    """Return a path with a gap where cells have no value."""
+    path, before = "", None
+    for at, cell in enumerate(cells):
+        if cell is not None:
+            path += f"{'M' if before is None else 'L'}{_point(at, cell, len(cells), scale)}"
+        before = cell
+    return path
+
+
+def _dots(cells: Sequence[float | None], scale: _Scale) -> str:
+    """Return a dot for each value between gaps, which a line would not show."""
+    around = zip([None, *cells], cells, [*cells[1:], None], strict=False)
+    return "".join(
+        f"M{_point(at, cell, len(cells), scale)}h0.1"
+        for at, (before, cell, after) in enumerate(around)
+        if cell is not None and before is None and after is None
+    )
+
+
+def _point(at: int, value: float, count: int, scale: _Scale) -> str:
+    return f"{_BOX / count * (at + 0.5):.5g} {scale.y(value):.5g}"
 
 
 def _bucket_labels(buckets: Sequence[Bucket]) -> tuple[AxisLabel, ...]:

@@ -52,7 +52,6 @@ def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selec
         total=(*totals, sum(GrowthDay(**counts).net for counts in sums), live),
         series=tuple(range(len(names))),
         below=frozenset(range(len(_GAINS), len(names))),
-        empty="No changes of subscription states yet.",
     )
 
 
@@ -68,7 +67,6 @@ def live_block(growth: Block) -> Block:
         series=(0,),
         line=True,
         legend="At the end",
-        empty=growth.empty,
     )
 
 
@@ -114,7 +112,6 @@ def communities_block(communities: CommunityFigures, members: MemberFigures, *, 
         note=f"{format_number(count)} communities; a Member can be in several" if count > 1 else "",
         columns=(Column("Community", "text"), Column("Members"), Column("Share of all", "share")),
         rows=tuple(rows),
-        empty="No communities.",
     )
 
 
@@ -142,5 +139,4 @@ def _breakdown(name: str, title: str, column: str, named: Sequence[tuple[str, in
         columns=(Column(column, "text"), Column("Members"), Column("Share", "share")),
         rows=tuple(Row(label, (count, share(count, total))) for label, count in named),
         total=(total, share(total, total)) if named else None,
-        empty="No Members.",
     )

@@ -43,12 +43,12 @@ class Figure:
 
     @property
     def change(self) -> str:
-        """Change since the period before: `+12.3 %`, or `+0.4 points` of a share. "" without comparison."""
+        """Change since the period before: `+12.3 %`, or `+0.4 percentage points` of a share. "" without comparison."""
         if self.value is None or self.previous is None:
             return ""
         difference = 100 * (self.value - self.previous)
         if self.is_share:
-            return _signed(difference, "points")
+            return _signed(difference, "percentage points")
         if not self.previous:
             return "none before" if self.value else "no change"
         return _signed(difference / self.previous, "%")

@@ -59,6 +59,7 @@ def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> d
                 "rows": _total_rows(run),
                 "published_at": run.published_at,
                 "builder": run.builder or EN_DASH,
+                "reason": _reason(run, now),
             }
             for run in runs
         ],
@@ -171,6 +172,17 @@ def _failure(run: Snapshot, now: datetime) -> str | None:
     return (
         f"Last heartbeat of {run.builder}: {format_datetime(run.heartbeat_at)}. The next run starts from the beginning."
     )
+
+
+def _reason(run: Snapshot, now: datetime) -> str:
+    """Return why a run did not publish files, in one line: its failure and phase, or the first failed check."""
+    if run.state is SnapshotState.HELD:
+        return summary(run)
+    failure = _failure(run, now)
+    if not failure:
+        return ""
+    phase = f" While {run.progress.phase}." if run.state is SnapshotState.FAILED and run.progress.phase else ""
+    return failure.splitlines()[0] + phase
 
 
 def _accounts(run: Snapshot) -> list[dict[str, object]]:

@@ -119,7 +119,7 @@
     cursor.setAttribute("x", shown ? (1000 / rows.length) * index : 0);
     chart.dataset.index = index ?? "";
   }
-  document.addEventListener("pointermove", (event) => {
+  function followPointer(event) {
     const chart = event.target.closest?.(".chart[data-table]");
     for (const other of document.querySelectorAll(".chart[data-index]:not([data-index=''])")) {
       if (other !== chart && other !== document.activeElement) showBucket(other, null);
@@ -128,7 +128,9 @@
     const box = chart.querySelector(".chart-values").getBoundingClientRect();
     const share = (event.clientX - box.left) / box.width;
     showBucket(chart, share < 0 || share >= 1 ? null : Math.floor(share * chart.dataset.buckets));
-  });
+  }
+  // A tap sends no pointermove.
+  for (const type of ["pointermove", "pointerdown"]) document.addEventListener(type, followPointer);
   document.addEventListener("keydown", (event) => {
     const chart = event.target;
     if (!chart.matches?.(".chart[data-table]")) return;

@@ -186,6 +186,18 @@ def test_charts_have_a_bar_per_bucket(range_name: str) -> None:
     assert growth.ticks[0].text.startswith("\N{MINUS SIGN}")
 
 
+def test_lines_have_gaps_and_losses_no_color_of_gains() -> None:
+    view = _view(range="30d")
+    rates = draw_chart(view.blocks["rates"])
+    assert rates is not None
+    cells = [row.cells[view.blocks["rates"].series[0]] for row in view.blocks["rates"].rows]
+    runs = sum(1 for before, cell in zip([None, *cells], cells, strict=False) if before is None and cell is not None)
+    assert rates.series[0].path.count("M") == runs
+    growth = draw_chart(view.blocks["growth"])
+    assert growth is not None
+    assert [series.number for series in growth.series] == [1, 2, 4, 6, 5]
+
+
 def test_empty_account_has_no_charts() -> None:
     empty = AccountFigures(
         UsageFigures({}), MemberFigures({}, (), 0), GrowthFigures({}), CommunityFigures((), 0, 0), CampaignFigures({})
