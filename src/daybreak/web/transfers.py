@@ -6,12 +6,12 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from daybreak.domain.errors import FileDamaged, Unavailable
 from daybreak.filestore.file_store import FileStore
@@ -22,6 +22,10 @@ PIECE_BYTES = 256 * 1024
 # Object stores limit the duration of a request, so a file for a slow client is read in several requests.
 _STORE_REQUEST_BYTES = 4 * 1024 * 1024
 _RETRY_AFTER_SECONDS = 5
+# A client that reads almost nothing would occupy a transfer for days. A mobile connection of the second generation
+# reaches this rate.
+_GRACE_SECONDS = 60.0
+_MINIMUM_BYTES_PER_SECOND = 4096
 
 
 class TransferLimit:
@@ -58,7 +62,7 @@ class TransferLimit:
 
 
 class FileTransfer(StreamingResponse):
-    """Sends a body in pieces, until the client disconnects."""
+    """Sends a body in pieces, until the client disconnects or has read less than the minimum rate."""
 
     def __init__(self, answer: FileAnswer, pieces: AsyncIterator[bytes], resources: ExitStack) -> None:
         """Create the response.
@@ -72,8 +76,29 @@ class FileTransfer(StreamingResponse):
         self._resources = resources
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._resources:
-            await super().__call__(scope, receive, send)
+        """Send the response. Below the minimum rate, end it early, which closes the connection."""
+        clock = asyncio.get_running_loop().time
+        # Seconds that the client may still take. Generating a body does not count. What fits into the buffers of the
+        # connection is sent immediately, and must not count for later.
+        credit = _GRACE_SECONDS
+
+        async def send_in_time(message: Message) -> None:
+            nonlocal credit
+            start = clock()
+            try:
+                async with asyncio.timeout(credit):
+                    await send(message)
+            except TimeoutError:
+                raise _SlowReader from None
+            read_seconds = len(message.get("body", b"")) / _MINIMUM_BYTES_PER_SECOND
+            credit = min(_GRACE_SECONDS, credit - (clock() - start) + read_seconds)
+
+        with self._resources, suppress(_SlowReader):
+            await super().__call__(scope, receive, send_in_time)
+
+
+class _SlowReader(Exception):
+    """The client reads less than the minimum rate."""
 
 
 def read_segments(file: FileIO, segments: tuple[Segment, ...]) -> bytes:

@@ -12,6 +12,7 @@ from starlette.types import Message
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.web import transfers
 from daybreak.web.http.files import FileAnswer, Segment
 from daybreak.web.transfers import (
     PIECE_BYTES,
@@ -81,6 +82,27 @@ def test_transfer_ends_when_the_client_disconnects(path: Path) -> None:
 
     asyncio.run(response(http_scope(), receive, send))
     assert sent < len(CONTENT)
+    assert file.closed
+
+
+def test_transfer_ends_below_the_minimum_rate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that reads a piece now and then does not occupy a transfer for days."""
+    monkeypatch.setattr(transfers, "_GRACE_SECONDS", 0.01)
+    response, file = transfer(path, Segment(b"", 0, len(CONTENT)))
+    sent = 0
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        nonlocal sent
+        sent += len(message.get("body", b""))
+        if sent:
+            await asyncio.Event().wait()
+
+    asyncio.run(asyncio.wait_for(response(http_scope(), receive, send), 60))
+    assert sent == PIECE_BYTES
     assert file.closed
 
 

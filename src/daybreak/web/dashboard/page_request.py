@@ -6,9 +6,10 @@ the next click. The account is part of the URL: two browser tabs can show two ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -38,6 +39,8 @@ from daybreak.web.dashboard.forms import read_verified_form
 from daybreak.web.dashboard.policy import Policy
 from daybreak.web.dashboard.rendering import local_path, redirect
 from daybreak.web.request_state import caller_of, record_subject
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,13 @@ class PageRequest:
     def principal(self) -> Principal:
         """Principal for the account in the path. Raises Forbidden if the session may not open it."""
         return principal_of(self.active_session, self.dashboard.second_factor_policy)
+
+    async def run_task(self, task: Callable[[], T]) -> T:
+        """Run a task that takes long in a thread, in the queue of the account, or of the seat on operator pages.
+
+        Raises Unavailable(busy).
+        """
+        return await self.dashboard.run_task(self.client_id or self.seat.seat_id, task)
 
     async def record(self, action: str, details: Mapping[str, object]) -> None:
         """Record that data of the account is sent. It counts as a download. Raises RateLimited."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from starlette.routing import Route
 
+from daybreak.web import dashboard
 from daybreak.web.dashboard import outcome
 from daybreak.web.dashboard.page_handlers import NOT_KEPT
 from daybreak.web.dashboard.page_routes import PageRoute
@@ -77,3 +78,11 @@ def test_no_secret_is_kept_in_a_url(project_folder: Path) -> None:
     secret = {name for text in templates for name in re.findall(r'field\("(\w+)"[^)]*kind="password"', text)}
     assert {"password", "current", "new", "repeated"} <= secret
     assert secret | {"csrf", "code", "response"} <= NOT_KEPT
+
+
+def test_pages_have_one_bounded_queue_of_threads() -> None:
+    """A page that started threads directly would wait in the unbounded queue of the event loop."""
+    folder = Path(dashboard.__file__).parent
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if "to_thread" in path.read_text()}
+    # Runs in a slot of the bounded queue of Insight.
+    assert found == {"insight/cache.py"}

@@ -56,7 +56,7 @@ async def show_activity(page: PageRequest) -> Response:
 
     # In a thread: counting the events of a large account takes up to a second.
     state = page.dashboard.services.state
-    found = await page.dashboard.run_task(page.client_id, lambda: state.read(read))
+    found = await page.run_task(lambda: state.read(read))
     files_query = f"?{urlencode(activity.query)}" if activity.query else ""
     context: dict[str, object] = {
         "days": days_of(found.rows),

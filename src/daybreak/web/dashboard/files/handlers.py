@@ -122,7 +122,7 @@ async def preview_file(page: PageRequest) -> Response:
     """Show the first 50 rows and the columns, as a page or in a drawer, and record it in the audit trail."""
     found, files = await load_requested_entry(page), page.dashboard.services.files
     try:
-        rows = await page.dashboard.run_task(page.client_id, lambda: first_rows(files, found.resource, found.entry))
+        rows = await page.run_task(lambda: first_rows(files, found.resource, found.entry))
     except FileStoreError:
         raise files_unavailable() from None
     if page.request.method == "GET":
@@ -142,7 +142,7 @@ async def preview_changes(page: PageRequest) -> Response:
         return list(islice(changes, PREVIEW_ROWS + 1))
 
     try:
-        rows = await page.dashboard.run_task(page.client_id, read)
+        rows = await page.run_task(read)
     except FileStoreError:
         raise files_unavailable() from None
     if page.request.method == "GET":

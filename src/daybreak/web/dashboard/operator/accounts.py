@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from starlette.responses import Response
@@ -167,7 +166,7 @@ async def _set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
 
 
 async def _change(page: PageRequest, account: Account, work: Callable[[Stores], None], done: str) -> Response:
-    await asyncio.to_thread(page.dashboard.services.state.write, work)
+    await page.run_task(lambda: page.dashboard.services.state.write(work))
     return page.redirect(f"accounts/{account.client_id}", done=done)
 
 

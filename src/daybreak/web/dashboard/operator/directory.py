@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
@@ -26,7 +25,7 @@ async def list_accounts(page: PageRequest) -> Response:
     query = _query(page)
     # Run in threads: there may be 100,000 accounts.
     directory = await load_directory(page)
-    context = await asyncio.to_thread(_accounts_context, page, directory, query) | await _sync_context(page)
+    context = await page.run_task(lambda: _accounts_context(page, directory, query)) | await _sync_context(page)
     return render_page(page, "operator/accounts.html", {"query": query, **context})
 
 
@@ -34,13 +33,13 @@ async def list_seats(page: PageRequest) -> Response:
     """List the seats that match the search."""
     query = _query(page)
     directory = await load_directory(page)
-    context = await asyncio.to_thread(_seats_context, page, directory, query) | await _sync_context(page)
+    context = await page.run_task(lambda: _seats_context(page, directory, query)) | await _sync_context(page)
     return render_page(page, "operator/seats.html", {"query": query, **context})
 
 
 async def load_directory(page: PageRequest) -> Directory:
     """Read all accounts, seats and grants."""
-    return await asyncio.to_thread(page.dashboard.services.state.read, lambda stores: stores.directory.load())
+    return await page.run_task(lambda: page.dashboard.services.state.read(lambda stores: stores.directory.load()))
 
 
 async def _sync_context(page: PageRequest) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from daybreak.domain.identity import ApiToken, Device, Seat, Session
@@ -36,7 +35,7 @@ async def ending_tokens(page: PageRequest, *, seat: Seat | None = None, client_i
         accounts = stores.seats.granted_accounts(seat_id) if seat_id is not None and client_id is None else []
         return tokens, {each.account.client_id: format_name(each.account.name) for each in accounts}
 
-    tokens, names = await asyncio.to_thread(page.dashboard.services.state.read, read)
+    tokens, names = await page.run_task(lambda: page.dashboard.services.state.read(read))
     lines = [
         " · ".join(part for part in (*_token_texts(token, page), names.get(token.client_id)) if part)
         for token in tokens

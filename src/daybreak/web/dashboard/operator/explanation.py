@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -128,7 +127,7 @@ async def _load(page: PageRequest) -> _Losses:
         return _Losses(run, previous, resource, shown, len(lost), sum(each.rows for each in lost), names)
 
     # Run in a thread: 100,000 accounts may have lost rows.
-    return await asyncio.to_thread(page.dashboard.services.state.read, read)
+    return await page.run_task(lambda: page.dashboard.services.state.read(read))
 
 
 def _requested_resource(page: PageRequest, run: Snapshot) -> Resource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -75,7 +74,7 @@ async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respons
         return published_before(stores, run), names
 
     # Run in a thread: there may be 100,000 accounts.
-    previous, names = await asyncio.to_thread(services.state.read, read)
+    previous, names = await page.run_task(lambda: services.state.read(read))
     context = run_context(run, previous, names, services.settings, page.now)
     return render_page(page, "operator/run.html", context, outcome)
 
@@ -142,7 +141,7 @@ async def request_new_run(page: PageRequest) -> Response | PageOutcome:
     except ValueError:
         raise InvalidRequest("Invalid day in the form.") from None
     try:
-        await asyncio.to_thread(request_run, services.state, page.now, request_id=request_id, actor=actor, day=day)
+        await page.run_task(lambda: request_run(services.state, page.now, request_id=request_id, actor=actor, day=day))
     except OperatorError as error:
         return PageOutcome(409, flash=Flash("warn", error.message))
     return page.redirect("runs", done="run-requested")
@@ -155,7 +154,7 @@ async def _decide(page: PageRequest, run: Snapshot, done: str, decide: Decision)
     if run.state not in _UNDECIDED:
         return _redirect(page, run, "decided")
     try:
-        await asyncio.to_thread(decide, reason, page.now, actor=page.seat.email)
+        await page.run_task(lambda: decide(reason, page.now, actor=page.seat.email))
     except OperatorError as error:
         return PageOutcome(409, flash=Flash("bad", error.message))
     return _redirect(page, run, done)

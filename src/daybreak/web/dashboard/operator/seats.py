@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 
 from starlette.responses import Response
@@ -30,7 +29,7 @@ async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respon
         return stores.seats.granted_accounts(seat.seat_id), stores.sessions.list_open(seat.seat_id, page.now)
 
     # Run in a thread: a seat may have thousands of accounts.
-    granted, sessions = await asyncio.to_thread(page.dashboard.services.state.read, read)
+    granted, sessions = await page.run_task(lambda: page.dashboard.services.state.read(read))
     context: dict[str, object] = {
         "item": seat,
         "own": seat.seat_id == page.seat.seat_id,

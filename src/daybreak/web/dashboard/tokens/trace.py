@@ -56,7 +56,7 @@ async def load_trace(page: PageRequest, token: ApiToken) -> TokenTrace:
     )
     state = page.dashboard.services.state
     # In a thread: an account may have millions of events.
-    events = await page.dashboard.run_task(page.client_id, lambda: state.read(lambda stores: stores.audit.read(query)))
+    events = await page.run_task(lambda: state.read(lambda stores: stores.audit.read(query)))
     return trace_of(events, is_live=page.now < token.created_at + _LIVE_FOR)
 
 
