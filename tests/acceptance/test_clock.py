@@ -116,6 +116,7 @@ def test_dashboard_session_ends_after_eight_hours_without_activity(moved: tuple[
     clock.move("+0")
 
 
+@pytest.mark.release  # a unit test moves its clock over the same hours
 def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(moved: tuple[Service, MovedClock]) -> None:
     service, clock = moved
 

@@ -62,7 +62,7 @@ def test_key_rotation_does_not_fail_requests(installation: Installation) -> None
                 statuses.append(service.get(link).status_code)
                 statuses.append(service.get(links[number % 2]).status_code)
 
-        threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+        threads = [threading.Thread(target=use, args=(number,)) for number in range(2)]
         for thread in threads:
             thread.start()
         try:

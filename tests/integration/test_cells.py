@@ -71,7 +71,7 @@ def source_at(location: Path, folder: Path) -> DuckdbSource:
     return DuckdbSource(location, load_models(), memory_bytes=500_000_000, threads=2, temp_dir=folder / "spill")
 
 
-@settings(max_examples=12, phases=PHASES)
+@settings(max_examples=6, phases=PHASES)
 @given(platforms())
 def test_cells_from_parquet_equal_the_reference(drawn: tuple[dict[str, Table], datetime]) -> None:
     tables, as_of = drawn

@@ -16,12 +16,13 @@ WIDE: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
-def axe_violations(page: Page, where: str) -> list[str]:
-    """Return axe violations: all rules on a wide light page, the visual ones on a dark phone."""
+def axe_violations(page: Page, where: str, *, dark: bool = True) -> list[str]:
+    """Return axe violations: all rules on a wide light page, the visual ones on a dark phone unless `dark` is false."""
     found = _axe(page, f"{where}, light", "{resultTypes: ['violations']}")
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size(PHONE)
-    found += _axe(page, f"{where}, dark phone", f"{{resultTypes: ['violations'], runOnly: {list(VISUAL_RULES)}}}")
+    if dark:
+        found += _axe(page, f"{where}, dark phone", f"{{resultTypes: ['violations'], runOnly: {list(VISUAL_RULES)}}}")
     overflow = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
     assert overflow <= 0, f"{where} overflows a phone by {overflow} px"
     page.emulate_media(color_scheme="light")

@@ -30,6 +30,8 @@ OPERATOR_PAGES = (
     "runs", "freshness", "people", "seats", "seats/new", "nodes",
     f"accounts/{directory.NORTHLIGHT}", f"seats/{directory.id_of(directory.OWNER)}",
 )  # fmt: skip
+# Pages with the colors of every state and chart.
+DARK_PAGES = ("/files", "members/preview", "/insight", "/runs", "/docs")
 
 
 @pytest.fixture
@@ -47,8 +49,9 @@ def held_run(service: Service) -> Iterator[str]:
     service.state.write(lambda stores: stores.snapshots.discard(held, now, "ended"))
 
 
+@pytest.mark.parametrize("dark", [DARK_PAGES, pytest.param(None, id="all", marks=pytest.mark.release)])
 def test_pages_are_accessible_and_load_nothing_external(
-    open_with_axe: Callable[[], Page], service: Service, held_run: str
+    open_with_axe: Callable[[], Page], service: Service, held_run: str, dark: tuple[str, ...] | None
 ) -> None:
     page = open_with_axe()
     page.add_init_script(
@@ -78,7 +81,7 @@ def test_pages_are_accessible_and_load_nothing_external(
         page.evaluate(
             "() => document.querySelectorAll('.switcher, .docs details').forEach(part => { part.open = true; })"
         )
-        violations += axe_violations(page, address)
+        violations += axe_violations(page, address, dark=dark is None or address.endswith(dark))
         weight = sum(_response_bytes(response) for response in loaded)
         assert weight < MAXIMUM_BYTES, f"{address}: {weight} bytes"
         assert {re.sub(r"(//[^/]+).*", r"\1", response.url) for response in loaded} == {service.base}

@@ -93,7 +93,7 @@ def _expect_state(page: Page, service: Service, tag: str, headline: str, text: s
         backgrounds.add(shown.evaluate("shown => getComputedStyle(shown).backgroundImage"))
         if path == "files":
             expect(shown.locator(".freshness-state")).to_have_text(tag)
-        assert axe_violations(page, f"{tag}, {path}") == []
+            assert axe_violations(page, f"{tag}, {path}") == []
     assert len(backgrounds) == 1
     return str(backgrounds.pop())
 

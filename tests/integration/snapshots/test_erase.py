@@ -197,7 +197,7 @@ def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
     migrate(postgresql_url)
     settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
     store = ObjectStore(settings, packing=packing)
-    person = make_person(tmp_path / "later")
+    person = make_person(tmp_path / "later", leaders=2, members=30)
     shutil.copytree(tmp_path / "later", tmp_path / "platform")
     delete_person(tmp_path / "platform", person)
     context = platform_context(tmp_path, state=open_state(postgresql_url), store=store)

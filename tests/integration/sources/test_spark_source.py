@@ -177,6 +177,7 @@ def test_unchanged_leaders_are_reused_and_rewrites_are_equal(parquet: Path, tmp_
         assert report.reused_leaders == len(previous)
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_leader_split_over_tasks_has_the_same_files(parquet: Path, tmp_path: Path) -> None:
     platform = with_one_huge_leader(parquet, tmp_path / "platform")
@@ -269,6 +270,7 @@ def linked(parquet: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_ambiguous_tables_are_rejected(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
@@ -293,6 +295,7 @@ def test_ambiguous_tables_are_rejected(parquet: Path, tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_unusual_values_are_read_as_in_duckdb(parquet: Path, tmp_path: Path) -> None:
     """Fractional counts, other notations of identifiers, and rows that occur twice."""
@@ -340,7 +343,9 @@ def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str
 
 
 @pytest.mark.usefixtures("session")
-@pytest.mark.parametrize(("table", "column"), [("leaders", "leader_id"), ("members", "member_id")])
+@pytest.mark.parametrize(
+    ("table", "column"), [("leaders", "leader_id"), pytest.param("members", "member_id", marks=pytest.mark.release)]
+)
 def test_malformed_rows_are_refused_as_in_duckdb(parquet: Path, tmp_path: Path, table: str, column: str) -> None:
     folder = with_invalid_identifier(parquet, tmp_path / "platform", table, column)
     source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
