@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from daybreak.state.database import Database
     from daybreak.state.nodes import Node
     from daybreak.state.stores import State, Stores
+    from daybreak.telemetry import Tracing
 
 
 def now_utc() -> datetime:
@@ -135,6 +136,15 @@ def open_source(settings: Settings) -> "PlatformSource":
     )
 
 
+def open_tracing(settings: Settings, process: str) -> "Tracing | None":
+    """Return the tracing of this process, `web` or `builder`, if it is configured. It starts a thread."""
+    if not settings.telemetry.url:
+        return None
+    from daybreak.telemetry import Tracing
+
+    return Tracing(settings, process)
+
+
 def directory_sync(settings: Settings, state: "State") -> "DirectorySync":
     """Return the synchronization of the directory with the platform."""
     from daybreak.access.directory.sync import DirectorySync
@@ -143,7 +153,10 @@ def directory_sync(settings: Settings, state: "State") -> "DirectorySync":
 
 
 def run_context(
-    settings: Settings, state: "State", watch: "Callable[[RunProgress], None] | None" = None
+    settings: Settings,
+    state: "State",
+    watch: "Callable[[RunProgress], None] | None" = None,
+    tracing: "Tracing | None" = None,
 ) -> "RunContext":
     """Return the context of snapshot runs. `watch` receives their progress."""
     from daybreak.access.cleanup import delete_expired
@@ -165,10 +178,11 @@ def run_context(
         spill=None if settings.source.engine == "spark" else SpillFolder(settings.spill_folder, settings.files.folder),
         watch=watch or ignore_progress,
         housekeeping=lambda now: delete_expired(state, now, settings.audit.keep),
+        tracing=tracing,
     )
 
 
-def delivery_context(settings: Settings, stop: threading.Event) -> "DeliveryContext":
+def delivery_context(settings: Settings, stop: threading.Event, tracing: "Tracing | None" = None) -> "DeliveryContext":
     """Return the context of the deliverer of events, which closes its state. `stop` ends it."""
     from daybreak.events.context import DeliveryContext
 
@@ -181,6 +195,7 @@ def delivery_context(settings: Settings, stop: threading.Event) -> "DeliveryCont
         ticks=time.monotonic,
         random=os.urandom,
         stop=stop,
+        tracing=tracing,
     )
 
 
@@ -200,12 +215,15 @@ class WebProcess:
     settings: Settings
     state: "Database"
     services: "Services"
+    tracing: "Tracing | None"
 
     async def aclose(self) -> None:
         """Write pending audit events and close the state database."""
         self.services.hashing.close()
         await self.services.audit_buffer.aclose()
         await self.state.aclose()
+        if self.tracing is not None:
+            self.tracing.close()
 
 
 def build(settings: Settings) -> WebProcess:
@@ -228,7 +246,7 @@ def build(settings: Settings) -> WebProcess:
         random=os.urandom,
         provider=open_provider(settings),
     )
-    return WebProcess(settings, state, services)
+    return WebProcess(settings, state, services, open_tracing(settings, "web"))
 
 
 def this_node(role: str, settings: Settings) -> Callable[[datetime], "Node"]:

@@ -29,7 +29,7 @@ def builder(
     current file. With `snapshot.schedule = false`, only events are delivered.
     """
     settings = settings_of(config)
-    configure_logging(settings)
+    configure_logging(settings, sent_by="builder")
     if not settings.needs_builder:
         raise OperatorError(
             "snapshot.schedule and events.webhooks are false and mail.url is empty: there is nothing to do. Set one of "
@@ -40,13 +40,14 @@ def builder(
 
 
 def _run(settings: "Settings", parent: int | None) -> None:
-    from daybreak.bootstrap import delivery_context, run_context, this_node
+    from daybreak.bootstrap import delivery_context, open_tracing, run_context, this_node
     from daybreak.snapshots.builder import run_builder
 
     with state_of(settings) as state:
-        context = run_context(settings, state)
+        tracing = open_tracing(settings, "builder")
+        context = run_context(settings, state, tracing=tracing)
         deliverer = threading.Thread(
-            target=_deliver, args=(delivery_context(settings, context.stop),), name="deliverer"
+            target=_deliver, args=(delivery_context(settings, context.stop, tracing),), name="deliverer"
         )
         deliverer.start()
         if parent is not None:
@@ -56,6 +57,8 @@ def _run(settings: "Settings", parent: int | None) -> None:
         finally:
             context.stop.set()
             deliverer.join()
+            if tracing is not None:
+                tracing.close()
 
 
 def _deliver(context: "DeliveryContext") -> None:

@@ -37,10 +37,11 @@ class _Lines:
     debug = info = warning = warn = error = exception = critical = fatal = failure = err = log = msg
 
 
-def configure_logging(settings: "Settings", file: Path | None = None) -> None:
+def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by: str | None = None) -> None:
     """Configure structlog for this process and its forks.
 
-    Lines go to standard error, or are appended to a file with mode 0600.
+    Lines go to standard error, or are appended to a file with mode 0600. `sent_by` is the name of a process that also
+    sends JSON lines to the collector, if there is one. Such a process has a thread more.
     """
     import structlog
 
@@ -60,6 +61,8 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
         ]
         logger: type[Any] = structlog.make_filtering_bound_logger(level)
     else:
+        if sent_by is not None and settings.telemetry.url:
+            write = _sending(write, settings, sent_by)
         processors, logger = [], _json_logger(write, level)
     structlog.configure(
         processors=processors,
@@ -122,6 +125,18 @@ def _to_standard_error(line: str) -> None:
 def _to_file(file: Path) -> Write:
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     return lambda line: os.write(handle, line.encode("utf-8", "backslashreplace"))
+
+
+def _sending(write: Write, settings: "Settings", process: str) -> Write:
+    from daybreak.telemetry import LogSender
+
+    sender = LogSender(settings, process)
+
+    def write_and_send(line: str) -> None:
+        write(line)
+        sender.send(line)
+
+    return write_and_send
 
 
 def _redact_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

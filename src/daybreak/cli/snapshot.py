@@ -78,21 +78,24 @@ def run_once(
     settings: "Settings", *, as_of: "datetime | None" = None, full: bool = False, logged: bool = False
 ) -> "Snapshot":
     """Run once, show progress as `run_progress` does, and return the snapshot. Logging must be configured before."""
-    from daybreak.bootstrap import run_context
+    from daybreak.bootstrap import open_tracing, run_context
     from daybreak.cli.progress import run_progress
     from daybreak.snapshots.builder import stop_on_signals
     from daybreak.snapshots.run import run_manually
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    tracing = open_tracing(settings, "builder")
     try:
         with state_of(settings) as state, run_progress(logged=logged) as watch:
-            context = run_context(settings, state, watch)
+            context = run_context(settings, state, watch, tracing)
             # Ctrl-C stops the run after its current file and deletes its files. A second Ctrl-C ends the process.
             stop_on_signals(context.stop)
             return run_manually(context, as_of=as_of, full=full)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        if tracing is not None:
+            tracing.close()
 
 
 @app.command(name="list")

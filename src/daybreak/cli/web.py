@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from daybreak.state.nodes import Node
     from daybreak.web.app import Application
     from daybreak.web.listener import ListenAddress
+    from daybreak.web.metrics_server import Send
     from daybreak.web.metrics_state import ServiceState
     from daybreak.web.server import ServerHooks
 
@@ -76,9 +77,10 @@ def _load_app(
     from daybreak.web.app import create_app
 
     # A worker is a forked process, or a new one where the platform does not fork.
-    configure_logging(settings)
+    configure_logging(settings, sent_by="web")
     wired = build(settings)
-    app = create_app(wired.services, partial(_background, wired, address, main_pid, node))
+    background = partial(_background, wired, address, main_pid, node)
+    app = create_app(wired.services, background, wired.tracing)
     gc.collect()
     # Objects loaded so far live as long as the worker. Later collections skip them.
     gc.freeze()
@@ -104,7 +106,7 @@ async def _background(
 @contextmanager
 def _metrics_folder(settings: "Settings") -> Iterator[Path | None]:
     """Create the folder where workers write their metrics, in memory if the system has /dev/shm."""
-    if not settings.metrics.listen:
+    if not settings.counts_requests:
         yield None
         return
     memory = Path("/dev/shm")  # noqa: S108 - a private folder is created in it
@@ -122,9 +124,16 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
     from daybreak.web.listener import claim_port
     from daybreak.web.metrics_server import serve_metrics
 
-    address = claim_port(settings.metrics.listen, "metrics.listen")
-    arguments = (address, folder, partial(_read_state, settings), os.getpid())
+    address = claim_port(settings.metrics.listen, "metrics.listen") if settings.metrics.listen else None
+    open_sender = partial(_metrics_sender, settings) if settings.telemetry.url else None
+    arguments = (address, folder, partial(_read_state, settings), os.getpid(), open_sender)
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
+
+
+def _metrics_sender(settings: "Settings") -> "Send":
+    from daybreak.web.otlp_metrics import MetricsSender
+
+    return MetricsSender(settings).send
 
 
 def _read_state(settings: "Settings") -> "ServiceState":

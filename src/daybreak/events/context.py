@@ -6,11 +6,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.events.webhook_client import TIMEOUT_SECONDS, Resolve
 from daybreak.settings import Settings
 from daybreak.state.stores import State
+
+if TYPE_CHECKING:
+    from daybreak.telemetry import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,4 @@ class DeliveryContext:
     timings: DeliveryTimings = field(default_factory=DeliveryTimings)
     resolve: Resolve | None = None
     stop: threading.Event = field(default_factory=threading.Event)
+    tracing: Tracing | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -93,7 +94,13 @@ class WebhookDelivery:
         headers = signed_headers(delivery, webhook, self._context.keyring.current(), now)
         if headers is None:
             return Outcome(None, "The secret cannot be decrypted. Rotate it.")
-        return await self._client.send(WebhookRequest(webhook.url, headers, delivery.body.encode()))
+        request = WebhookRequest(webhook.url, headers, delivery.body.encode())
+        if self._context.tracing is None:
+            return await self._client.send(request)
+        with self._context.tracing.delivery(delivery) as attempt:
+            outcome = await self._client.send(replace(request, headers=headers | attempt.headers))
+            attempt.status = outcome.status
+            return outcome
 
     def _record(self, stores: Stores, delivery: Delivery, webhook: Webhook, attempt: Attempt, outcome: Outcome) -> None:
         """Record an attempt, and the state of delivery and endpoint that follows from it."""

@@ -21,6 +21,7 @@ from daybreak.settings.types import (
     FormatNames,
     OptionalListen,
     OptionalPath,
+    OptionalUrl,
     RateLimit,
     RateLimits,
     Share,
@@ -371,6 +372,20 @@ class MetricsSettings(Section):
     listen: OptionalListen = Field(
         default="",
         description="Host and port on which `/metrics` is served, to every client that can connect; empty: off.",
+    )
+
+
+class TelemetrySettings(Section):
+    """Traces, metrics and logs for OpenTelemetry."""
+
+    url: OptionalUrl = Field(
+        default="",
+        description="URL of a collector that takes OTLP over HTTP, such as `http://collector:4318`; empty: off. "
+        "OTEL_EXPORTER_OTLP_HEADERS may contain headers for it.",
+    )
+    request_share: Share = Field(
+        default=1.0,
+        description="Share of requests and webhooks that are traced, unless a trusted proxy decides. Runs always are.",
     )
 
 

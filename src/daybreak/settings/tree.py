@@ -27,6 +27,7 @@ from daybreak.settings.sections import (
     SigningSettings,
     SnapshotSettings,
     StateSettings,
+    TelemetrySettings,
 )
 from daybreak.settings.source import SourceSettings
 from daybreak.settings.text_forms import LOOPBACK_HOSTS, InvalidValue
@@ -128,6 +129,7 @@ class Settings(BaseSettings):
     directory: DirectorySettings
     audit: AuditSettings
     metrics: MetricsSettings
+    telemetry: TelemetrySettings
     events: EventsSettings
     mail: MailSettings
 
@@ -208,6 +210,11 @@ class Settings(BaseSettings):
     def base_path(self) -> str:
         """The path of `base_url` without a final slash; usually empty."""
         return urlsplit(self.base_url).path.rstrip("/")
+
+    @property
+    def counts_requests(self) -> bool:
+        """Whether somebody reads the metrics."""
+        return bool(self.metrics.listen or self.telemetry.url)
 
     @property
     def needs_builder(self) -> bool:

@@ -145,6 +145,7 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool, is_last: bo
         else:
             done = end()
     _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report.seconds, rows=report.rows)
+    _trace(context, done, report)
     return done
 
 
@@ -204,3 +205,9 @@ def _fail(
 
     with contextlib.suppress(Unavailable, RunFenced):
         context.state.write(write)
+    _trace(context, replace(snapshot, state=SnapshotState.FAILED), report)
+
+
+def _trace(context: RunContext, run: Snapshot, report: RunReport) -> None:
+    if context.tracing is not None:
+        context.tracing.add_run(run, report, context.clock())

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from daybreak.domain.run_report import RunProgress
 from daybreak.filestore.file_store import FileStore
@@ -14,6 +15,9 @@ from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.schedule import RunTimings
 from daybreak.sources.reading import RowSource
 from daybreak.state.stores import State
+
+if TYPE_CHECKING:
+    from daybreak.telemetry import Tracing
 
 
 def ignore_progress(_progress: RunProgress) -> None:
@@ -47,3 +51,4 @@ class RunContext:
     stop: threading.Event = field(default_factory=threading.Event)
     watch: Callable[[RunProgress], None] = ignore_progress
     housekeeping: Callable[[datetime], object] = _no_housekeeping
+    tracing: Tracing | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -43,6 +44,9 @@ from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.streams import Streams
 from daybreak.web.theme.assets import load_assets
 
+if TYPE_CHECKING:
+    from daybreak.telemetry import Tracing
+
 BODY_LIMIT_BYTES = 16 * 1024
 QUERY_LIMIT_BYTES = 1024 * 1024
 BODY_DEADLINE_SECONDS = 15.0
@@ -50,7 +54,7 @@ Application = Starlette
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
 
-def create_app(services: Services, background: Background) -> Application:
+def create_app(services: Services, background: Background, tracing: Tracing | None = None) -> Application:
     """Create the application of one worker. The context `background` is open while the worker runs."""
     guard, probe = DigestGuard(), ReadinessProbe(services)
     sender = FileSender(services, guard)
@@ -87,7 +91,7 @@ def create_app(services: Services, background: Background) -> Application:
             *description_routes(services.settings, assets, api),
             *dashboard_routes(dashboard),
         ],
-        middleware=middleware(services.settings),
+        middleware=middleware(services.settings, tracing),
         exception_handlers=exception_handlers(dashboard),
         lifespan=lifespan,
     )
@@ -98,7 +102,7 @@ def create_app(services: Services, background: Background) -> Application:
     return app
 
 
-def middleware(settings: Settings) -> Sequence[Middleware]:
+def middleware(settings: Settings, tracing: Tracing | None) -> Sequence[Middleware]:
     """Return the middleware around every route, outermost first.
 
     Middleware that records requests comes first, then middleware that adds headers, then middleware that refuses
@@ -113,8 +117,13 @@ def middleware(settings: Settings) -> Sequence[Middleware]:
     if settings.base_path:
         stack.append(Middleware(BasePathMiddleware, base_path=settings.base_path))
     stack.append(Middleware(AccessLogMiddleware))
-    if settings.metrics.listen:
+    if settings.counts_requests:
         stack.append(Middleware(MetricsMiddleware))
+    if tracing is not None:
+        # The module needs packages that only telemetry needs.
+        from daybreak.web.middleware.tracing import TracingMiddleware
+
+        stack.append(Middleware(TracingMiddleware, tracing=tracing))
     stack += [
         Middleware(SecurityHeadersMiddleware, hsts=settings.secure),
         Middleware(

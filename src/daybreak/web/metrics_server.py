@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
@@ -16,16 +17,25 @@ from daybreak.web.listener import TcpAddress
 from daybreak.web.metrics_state import ReadState, StateMetrics
 
 _PARENT_POLL_SECONDS = 1.0
+Send = Callable[[Iterable[Metric]], None]
 
 
-def serve_metrics(address: TcpAddress, folder: Path, read_state: ReadState, main_pid: int) -> None:
-    """Serve metrics until SIGTERM, or until the main process has ended. Runs in a separate process.
+def serve_metrics(
+    address: TcpAddress | None,
+    folder: Path,
+    read_state: ReadState,
+    main_pid: int,
+    open_sender: Callable[[], Send] | None,
+) -> None:
+    """Serve and send metrics until SIGTERM, or until the main process has ended. Runs in a separate process.
 
     Args:
-        address: Where to listen.
+        address: Where to listen, None to serve no metrics.
         folder: Where the workers write their metrics (PROMETHEUS_MULTIPROC_DIR).
         read_state: Reads what the state database knows.
         main_pid: The process id of the main process.
+        open_sender: Returns a function that sends metrics, which is called once a minute, or as
+            OTEL_METRIC_EXPORT_INTERVAL says.
     """
     # Ctrl-C reaches every process; the main process then sends SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -33,10 +43,17 @@ def serve_metrics(address: TcpAddress, folder: Path, read_state: ReadState, main
     registry = CollectorRegistry()
     registry.register(WorkerMetrics(folder))
     registry.register(StateMetrics(read_state))
-    start_http_server(address.port, address.host, registry)
-    pause = threading.Event()
+    if address is not None:
+        start_http_server(address.port, address.host, registry)
+    send = open_sender() if open_sender is not None else None
+    # The variable of the SDK, in milliseconds.
+    interval = int(os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "60000")) / 1000
+    pause, due = threading.Event(), time.monotonic() + interval
     while os.getppid() == main_pid:
         pause.wait(_PARENT_POLL_SECONDS)
+        if send is not None and time.monotonic() >= due:
+            send(registry.collect())
+            due = time.monotonic() + interval
 
 
 class WorkerMetrics(Collector):

@@ -186,7 +186,7 @@ def test_snapshot_before_many_failed_runs_is_searched(context: RunContext, perso
     assert complete.snapshot_id in found
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("packing", [pytest.param(PACKINGS[0], marks=pytest.mark.release), PACKINGS[1]])
 def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
     s3_bucket: S3Bucket, postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str], packing: Packing,

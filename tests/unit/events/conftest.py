@@ -25,6 +25,7 @@ from daybreak.settings import Settings
 from daybreak.snapshots.events import published_event
 from daybreak.state.deliveries import DeliveryFilter
 from daybreak.state.stores import Stores
+from daybreak.telemetry import Tracing
 from tests.configured import configured
 from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import ALPHA, ROSA, Instance, open_instance
@@ -42,6 +43,7 @@ class Events:
     timings: DeliveryTimings
     secrets: dict[str, str]
     resolve: Any = None
+    tracing: Tracing | None = None
 
     @property
     def context(self) -> DeliveryContext:
@@ -56,6 +58,7 @@ class Events:
             random=secrets.token_bytes,
             timings=self.timings,
             resolve=self.resolve,
+            tracing=self.tracing,
         )
 
     def change(self, **changes: object) -> None:

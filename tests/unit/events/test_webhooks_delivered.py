@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from standardwebhooks.webhooks import Webhook as Verifier
 from standardwebhooks.webhooks import WebhookVerificationError
 
@@ -16,6 +17,8 @@ from daybreak.domain.events import DeliveryState, EventType, new_event
 from daybreak.events.context import DeliveryTimings
 from daybreak.events.deliverer import Deliverer
 from daybreak.state.stores import Stores
+from daybreak.telemetry import Tracing
+from tests.configured import configured
 from tests.parts.webhook_receiver import Answer, Received, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, CLOSED
 from tests.unit.events.conftest import Events
@@ -263,3 +266,21 @@ def test_database_contains_no_secret_in_clear(events: Events, receive: Receive) 
     assert secret.removeprefix("whsec_").encode() not in content
     assert webhook.url.encode() in content
     json.loads(events.deliveries()[0].body)
+
+
+def test_webhook_passes_its_trace_on(events: Events, receive: Receive) -> None:
+    """The span of the attempt links to the run that the message is about."""
+    receiver = receive()
+    run = "00000000-0000-4000-8000-00000000000a"
+    tracing = Tracing(configured(telemetry={"url": receiver.url("")}), "builder")
+    events.tracing = tracing
+    events.add_webhook(receiver.url())
+    events.emit(data={"snapshot_id": run})
+    events.deliver()
+    tracing.close()
+    (delivered,), (sent,) = receiver.of("/hook"), receiver.of("/v1/traces")
+    (resource,) = ExportTraceServiceRequest.FromString(sent.body).resource_spans
+    (span,) = [span for scope in resource.scope_spans for span in scope.spans]
+    assert delivered.headers["traceparent"].startswith(f"00-{span.trace_id.hex()}-{span.span_id.hex()}-")
+    assert span.name == "webhook snapshot.late"
+    assert [link.trace_id.hex() for link in span.links] == [run.replace("-", "")]

@@ -12,7 +12,7 @@ from daybreak.web.metrics import OPEN_REQUESTS, REFUSALS, REQUEST_SECONDS, REQUE
 from daybreak.web.middleware.access_log import ResponseHead
 from daybreak.web.request_state import state_of
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 # What clients use, by the start of the route's path, and the name of what is left.
 _DOORS = {
     "/download/v1/links/": "links",
@@ -42,8 +42,8 @@ class MetricsMiddleware:
             await self._app(scope, receive, head.send)
         finally:
             OPEN_REQUESTS.dec()
-            route = _path_pattern(scope)
-            method = scope["method"] if scope["method"] in _METHODS else "other"
+            route = path_pattern(scope)
+            method = scope["method"] if scope["method"] in METHODS else "other"
             door = _door(route)
             REQUESTS.labels(door, route, method, str(head.status)).inc()
             REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
@@ -53,7 +53,7 @@ class MetricsMiddleware:
                 REFUSALS.labels(code).inc()
 
 
-def _path_pattern(scope: Scope) -> str:
+def path_pattern(scope: Scope) -> str:
     """Return the pattern of the matched route, which contains no text that a client sent."""
     route: BaseRoute | None = scope.get("route")
     return route.path if isinstance(route, Route) else "unmatched"
