@@ -113,7 +113,7 @@ def test_every_request_passes_the_named_middleware(sections: dict[str, str], tmp
         named = re.findall(
             rf"^\| `(middleware/\w+\.py)` .*{re.escape(suffix)}$", sections["Every request"], re.MULTILINE
         )
-        modules = [entry.cls.__module__ for entry in middleware(configured)]
+        modules = [entry.cls.__module__ for entry in middleware(configured, None)]
         assert modules == [f"daybreak.web.{name.removesuffix('.py').replace('/', '.')}" for name in named]
 
 

@@ -213,7 +213,7 @@ class Settings(BaseSettings):
 
     @property
     def counts_requests(self) -> bool:
-        """Whether somebody reads the metrics."""
+        """Whether metrics are served or sent."""
         return bool(self.metrics.listen or self.telemetry.url)
 
     @property
