@@ -8,9 +8,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, tzinfo
 from functools import cache
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from daybreak.domain.identity import Seat
+if TYPE_CHECKING:
+    from daybreak.domain.identity import Seat
 
 DEFAULT_ZONE = "UTC"
 _SEPARATORS: Mapping[str, tuple[str, str]] = {
