@@ -5,6 +5,8 @@ that cannot run has a comment before it: `<!-- not run: REASON -->`. Addresses a
 by those of the demo.
 """
 
+import csv
+import gzip
 import json
 import os
 import re
@@ -12,7 +14,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +26,7 @@ import pytest
 from daybreak.settings.reference import setting_rows
 from tests.acceptance.recorded_arguments import record_arguments
 from tests.parts.ports import free_port
-from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.presence import absent
 from tests.parts.processes import running
 
@@ -53,6 +57,8 @@ PRINTED = {
 }
 # `make test` runs the pages that a new reader opens first. `make test-release` runs all.
 FIRST_PAGES = ("README.md", "docs/tutorial/first-files.md", "docs/how-to/fetch-with-curl.md")
+# It runs in a test of its own, with an empty database and without a demo.
+OWN_PLATFORM = ROOT / "docs/tutorial/own-platform.md"
 # Pages that load files. Their blocks run twice, as on two days.
 DAILY = {"docs/how-to/load-into-duckdb.md"}
 
@@ -144,7 +150,7 @@ def _case(page: Path) -> Any:
     return pytest.param(page, id=name, marks=[] if name in FIRST_PAGES else [pytest.mark.release])
 
 
-@pytest.mark.parametrize("page", [_case(page) for page in pages() if runs(page)])
+@pytest.mark.parametrize("page", [_case(page) for page in pages() if runs(page) and page != OWN_PLATFORM])
 def test_documented_examples_run(
     page: Path, demo: Demo, token: str, postgresql_server: PostgreSQLServer, tmp_path: Path
 ) -> None:
@@ -189,6 +195,42 @@ def test_documented_examples_run(
         r"service_api_\w+|eyJ[\w.-]+|Bearer .*|\w+-\w+-\w+-\d{4}\b|totp.*", recorded.read_text("utf-8")
     )
     assert secrets == [], "users of the machine can list the arguments of a process"
+
+
+def test_tutorial_for_operators_runs(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_postgresql(SERVER_SETTINGS, extension="uuid-ossp"))
+        except LookupError:
+            absent("PostgreSQL with its extensions", "apt-get install postgresql")
+        path = os.pathsep.join([str(Path(sys.executable).parent), str(server.binaries), os.environ["PATH"]])
+        environment = {
+            "PATH": path,
+            "HOME": str(tmp_path),
+            "LC_ALL": "C.UTF-8",
+            "DATABASE_URL": server.url(server.fresh_database()),
+            "DAYBREAK_LISTEN": address,
+            "DAYBREAK_BASE_URL": f"http://{address}",
+        }
+        script = script_of(OWN_PLATFORM).replace("127.0.0.1:8400", address)
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-4000:]
+    with gzip.open(tmp_path / "exports/members.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        members = list(csv.DictReader(file))
+    states = Counter(member["SUBSCRIPTION_STATE"] for member in members)
+    assert states == {"live": 200, "opted_out": 40, "deleted": 10}
+    assert {member["EMAIL"] for member in members if member["SUBSCRIPTION_STATE"] == "deleted"} == {""}
+    assert "Fan2@Example.org" in {member["EMAIL"] for member in members}
+    assert "erased" in done.stdout.lower()
 
 
 def test_every_block_names_its_language() -> None:
