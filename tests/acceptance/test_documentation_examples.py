@@ -57,7 +57,7 @@ PRINTED = {
 }
 # `make test` runs the pages that a new reader opens first. `make test-release` runs all.
 FIRST_PAGES = ("README.md", "docs/tutorial/first-files.md", "docs/how-to/fetch-with-curl.md")
-# It runs in a test of its own, with an empty database and without a demo.
+# It runs in a separate test, with an empty database and without a demo.
 OWN_PLATFORM = ROOT / "docs/tutorial/own-platform.md"
 # Pages that load files. Their blocks run twice, as on two days.
 DAILY = {"docs/how-to/load-into-duckdb.md"}
