@@ -107,13 +107,16 @@ def test_request_runs_the_named_modules_in_order(
 def test_every_request_passes_the_named_middleware(sections: dict[str, str], tmp_path: Path) -> None:
     text = (
         'source.location = "platform"\nbase_url = "https://a.example/base"\nrequire_https = true\n'
-        'metrics.listen = "127.0.0.1:9400"'
+        'metrics.listen = "127.0.0.1:9400"\ntelemetry.url = "http://127.0.0.1:9"'
     )
     for configured, suffix in ((settings_in(tmp_path), "|  |"), (settings_in(tmp_path, text), "|")):
         named = re.findall(
             rf"^\| `(middleware/\w+\.py)` .*{re.escape(suffix)}$", sections["Every request"], re.MULTILINE
         )
-        modules = [entry.cls.__module__ for entry in middleware(configured, None)]
+        tracing = bootstrap.open_tracing(configured, "web")
+        modules = [entry.cls.__module__ for entry in middleware(configured, tracing)]
+        if tracing is not None:
+            tracing.close()
         assert modules == [f"daybreak.web.{name.removesuffix('.py').replace('/', '.')}" for name in named]
 
 
