@@ -7,7 +7,6 @@ no path, address, name or row. The SDK reads its own variables too, such as OTEL
 from __future__ import annotations
 
 import os
-import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 _SPAN_BITS = (1 << 64) - 1
 _NANOSECONDS = 1_000_000_000
 _FIRST_CLIENT_ERROR, _FIRST_SERVER_ERROR = 400, 500
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _PROPAGATOR = TraceContextTextMapPropagator()
 _SEVERITIES = {
     "debug": SeverityNumber.DEBUG,
@@ -117,9 +115,8 @@ class Tracing:
 
     def begin_request(self, method: str, request_id: str, traceparent: str | None) -> Span:
         """Begin the span of a request, for `end_request`. `traceparent` is the header that a trusted proxy sent."""
-        context = None
-        if traceparent is not None and _TRACEPARENT.fullmatch(traceparent):
-            context = _PROPAGATOR.extract({"traceparent": traceparent})
+        # The SDK ignores a malformed header.
+        context = _PROPAGATOR.extract({} if traceparent is None else {"traceparent": traceparent})
         attributes = {"http.request.method": method, "daybreak.request_id": request_id}
         span: Span = self._tracer.start_span(method, context, SpanKind.SERVER, attributes)
         return span
@@ -202,7 +199,7 @@ def _nanoseconds(instant: datetime) -> int:
 
 
 class LogSender:
-    """Sends the lines of the log, which are JSON and contain no secret, in batches."""
+    """Sends the events of the log, which contain no secret, in batches."""
 
     def __init__(self, settings: Settings, process: str) -> None:
         provider = LoggerProvider(resource_of(process), shutdown_on_exit=True)
@@ -210,21 +207,19 @@ class LogSender:
         provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
         self._logger = provider.get_logger("daybreak", daybreak.__version__)
 
-    def send(self, line: str) -> None:
-        """Send a line."""
-        fields: Mapping[str, Any] = msgspec.json.decode(line)
+    def send(self, at: datetime, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        """Send an event. Fields have the values that they have in JSON."""
         attributes = {
             name: value if isinstance(value, str | bool | int | float) else str(value)
-            for name, value in fields.items()
-            if value is not None and name not in {"event", "level", "timestamp"}
+            for name, value in msgspec.to_builtins(fields, enc_hook=repr).items()
+            if value is not None
         }
-        level = str(fields["level"])
         self._logger.emit(
             LogRecord(
-                timestamp=_nanoseconds(datetime.fromisoformat(fields["timestamp"])),
+                timestamp=_nanoseconds(at),
                 severity_text=level,
                 severity_number=_SEVERITIES[level],
-                body=str(fields["event"]),
+                body=event,
                 attributes=attributes,
             )
         )

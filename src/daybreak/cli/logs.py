@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import structlog
 
     from daybreak.settings import Settings
+    from daybreak.telemetry import LogSender
 
 Write = Callable[[str], object]
 _ENCODER = msgspec.json.Encoder(enc_hook=repr)
@@ -41,7 +42,7 @@ def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by
     """Configure structlog for this process and its forks.
 
     Lines go to standard error, or are appended to a file with mode 0600. `sent_by` is the name of a process that also
-    sends JSON lines to the collector, if there is one. Such a process has a thread more.
+    sends the events of JSON lines to the collector, if there is one. Such a process has one more thread.
     """
     import structlog
 
@@ -61,9 +62,8 @@ def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by
         ]
         logger: type[Any] = structlog.make_filtering_bound_logger(level)
     else:
-        if sent_by is not None and settings.telemetry.url:
-            write = _sending(write, settings, sent_by)
-        processors, logger = [], _json_logger(write, level)
+        sender = None if sent_by is None else _log_sender(settings, sent_by)
+        processors, logger = [], _json_logger(write, level, sender)
     structlog.configure(
         processors=processors,
         wrapper_class=logger,
@@ -87,7 +87,7 @@ class _RedactingFormatter(logging.Formatter):
         return self._redact(super().format(record))
 
 
-def _json_logger(write: Write, min_level: int) -> type["structlog.BoundLoggerBase"]:
+def _json_logger(write: Write, min_level: int, sender: "LogSender | None" = None) -> type["structlog.BoundLoggerBase"]:
     """Return a logger class that formats an event in one step, because every request logs an event."""
     import structlog
 
@@ -96,7 +96,10 @@ def _json_logger(write: Write, min_level: int) -> type["structlog.BoundLoggerBas
     def method(level: str) -> Callable[..., None]:
         def logged(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None:
             fields = redact_values({**self._context, **fields})
-            fields["event"], fields["level"], fields["timestamp"] = event, level, datetime.now(UTC)
+            now = datetime.now(UTC)
+            if sender is not None:
+                sender.send(now, level, event, fields)
+            fields["event"], fields["level"], fields["timestamp"] = event, level, now
             write(_json_line(fields))
 
         def ignored(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None: ...
@@ -127,16 +130,12 @@ def _to_file(file: Path) -> Write:
     return lambda line: os.write(handle, line.encode("utf-8", "backslashreplace"))
 
 
-def _sending(write: Write, settings: "Settings", process: str) -> Write:
+def _log_sender(settings: "Settings", process: str) -> "LogSender | None":
+    if not settings.telemetry.url:
+        return None
     from daybreak.telemetry import LogSender
 
-    sender = LogSender(settings, process)
-
-    def write_and_send(line: str) -> None:
-        write(line)
-        sender.send(line)
-
-    return write_and_send
+    return LogSender(settings, process)
 
 
 def _redact_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

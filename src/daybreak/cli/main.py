@@ -178,6 +178,4 @@ if __name__ == "__main__":
 
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Shell to complete in.")]) -> None:
     """Print a shell script that completes commands and options."""
-    from daybreak.cli.main import make_app
-
     print_text(make_app().generate_completion(shell=shell))

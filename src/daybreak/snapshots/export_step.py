@@ -164,30 +164,30 @@ class ExportStep:
         for entry in entries:
             formats = {}
             for name, stored in entry.formats.items():
+                self._lease.check()
                 part = slice_of(stored.key) if moved else None
                 if part is None or part.key not in moved:
-                    formats[name] = self._reuse_file(stored, sink)
+                    key = self._reused_key(stored, sink)
                 else:
-                    formats[name] = self._move_file(entry, name, moved[part.key][part.offset :][: part.length], sink)
+                    key = self._moved_key(entry, name, moved[part.key][part.offset :][: part.length], sink)
+                formats[name] = structs.replace(stored, key=key)
+                self._progress.add_reused_file()
             size_bytes += sum(stored.bytes for stored in formats.values())
             self.reused_files += len(formats)
             self._add_entries([ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats)])
         return size_bytes
 
-    def _move_file(self, entry: ManifestEntry, format_name: str, content: bytes, sink: FileSink) -> StoredFormat:
-        """Write an unchanged file again, so that the pack that contains it can be deleted."""
+    def _moved_key(self, entry: ManifestEntry, format_name: str, content: bytes, sink: FileSink) -> str:
+        """Write an unchanged file again, so that the pack that contains it can be deleted. Return its key."""
         stored = entry.formats[format_name]
         written = sink.write(entry.client_id, entry.resource, format_name, [content])
         if written.sha256 != stored.sha256:
             raise ReuseFailed(f"The file {stored.key} is damaged: its SHA-256 does not match.")
-        self._progress.add_reused_file()
-        return structs.replace(stored, key=written.key)
+        return written.key
 
-    def _reuse_file(self, stored: StoredFormat, sink: FileSink) -> StoredFormat:
-        self._lease.check()
+    def _reused_key(self, stored: StoredFormat, sink: FileSink) -> str:
+        """Add an unchanged file of the previous snapshot. Return its key."""
         try:
-            key = sink.reuse(stored.key, stored.bytes)
+            return sink.reuse(stored.key, stored.bytes)
         except FileStoreError as error:
             raise ReuseFailed(error.message) from error
-        self._progress.add_reused_file()
-        return structs.replace(stored, key=key)

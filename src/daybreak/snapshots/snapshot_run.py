@@ -52,8 +52,6 @@ _MAX_FINDINGS = 100
 _RUNS_FOR_DISK_SPACE = 20
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 
-_log = structlog.get_logger("daybreak.snapshots")
-
 
 class SnapshotRun:
     """One run. `published` is the published snapshot, whose unchanged files are reused unless `full` is set."""

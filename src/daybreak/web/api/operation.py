@@ -288,12 +288,9 @@ async def token_principal(request: Request, services: Services) -> Principal:
     Raises:
         Unauthenticated, Forbidden: see `api_tokens.authenticate`.
     """
-    credential = bearer(request)
-    if not credential.startswith(PREFIX):
+    if not bearer(request).startswith(PREFIX):
         raise Unauthenticated("Send an API token of Daybreak. Session tokens are not accepted here.")
-    principal = await api_tokens.authenticate(services, credential, caller_of(request))
-    record_subject(request, principal.subject, principal.account.client_id)
-    return principal
+    return await principal_of(request, services)
 
 
 async def session_of(request: Request, services: Services) -> ActiveSession:
