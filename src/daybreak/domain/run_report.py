@@ -176,6 +176,12 @@ class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.resources or {}
 
     @property
+    def last_phase(self) -> str:
+        """The phase that began last, which of an export is the resource. "" if no phase began."""
+        phases = self.phases or {}
+        return max(phases, key=lambda name: phases[name], default="")
+
+    @property
     def incomplete_resources(self) -> frozenset[str]:
         """The resources that lack rows, because the source has malformed ones."""
         tables = () if self.accounting is None else self.accounting.tables

@@ -36,6 +36,9 @@ from daybreak.web.dashboard.operator.comparison import (
     title_of,
 )
 
+_PHASES = {each.name: f"writing {each.title}" for each in RESOURCES}
+"""The phases of the export in words. The names of the others are words."""
+
 
 def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> dict[str, object]:
     """Return the variables of the Runs page. `runs` are newest first."""
@@ -181,8 +184,9 @@ def _reason(run: Snapshot, now: datetime) -> str:
     failure = _failure(run, now)
     if not failure:
         return ""
-    phase = f" While {run.progress.phase}." if run.state is SnapshotState.FAILED and run.progress.phase else ""
-    return failure.splitlines()[0] + phase
+    # The progress is that of the last heartbeat, which may be of an earlier phase.
+    phase = run.report.last_phase if run.state is SnapshotState.FAILED else ""
+    return failure.splitlines()[0] + (f" Failed while {_PHASES.get(phase, phase)}." if phase else "")
 
 
 def _accounts(run: Snapshot) -> list[dict[str, object]]:
