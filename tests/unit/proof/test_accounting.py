@@ -44,6 +44,12 @@ def test_faulty_rows_are_counted_under_their_rules(parquet: Path, tmp_path: Path
     for table in after.tables:
         assert table.source == sizes[table.table], table
         assert table.source == table.exported + sum(table.excluded.values()), table
+    database = tmp_path / "platform.duckdb"
+    with closing(duckdb.connect(str(database))) as engine:
+        for path in parquet.glob("*.parquet"):
+            engine.execute(f"CREATE TABLE {path.stem} AS FROM '{path}'")
+    with source_on(database, tmp_path / "spill").open(AS_OF) as reading:
+        assert accounting(reading, "duckdb", AS_OF) == after
 
 
 def test_link_in_two_campaigns_is_unexplained(parquet: Path, tmp_path: Path) -> None:
