@@ -25,6 +25,15 @@ def test_assets_are_compressed_and_named_by_digest() -> None:
     assert sum(len(asset.compressed) for asset in assets.values()) < 40_000
 
 
+def test_stylesheet_contains_every_component(project_folder: Path) -> None:
+    sheet = load_assets("").by_name["daybreak.css"].content.decode()
+    components = sorted((project_folder / WEB / "theme" / "static" / "daybreak").glob("*.css"))
+    assert sum(path.stat().st_size for path in components) == len(sheet.encode())
+    for path in components:
+        assert path.read_text("utf-8") in sheet, path
+        assert all(len(line) <= 120 for line in path.read_text("utf-8").splitlines()), path
+
+
 @pytest.mark.parametrize(
     ("accepted", "compressed"), [("gzip, br", True), ("*;q=0, gzip", True), ("gzip;q=0", False), ("identity", False)]
 )

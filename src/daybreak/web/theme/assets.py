@@ -17,14 +17,16 @@ from starlette.responses import Response
 from daybreak.web.http.negotiation import accepts_gzip
 
 _FOLDER = Path(__file__).parent / "static"
-_FILES = {
-    "daybreak.css": ("daybreak.css", "text/css; charset=utf-8"),
-    "docs.css": ("docs.css", "text/css; charset=utf-8"),
-    "daybreak.js": ("daybreak.js", "text/javascript; charset=utf-8"),
-    "partials.js": ("partials.js", "text/javascript; charset=utf-8"),
-    "palette.js": ("palette.js", "text/javascript; charset=utf-8"),
-    "passkeys.js": ("passkeys.js", "text/javascript; charset=utf-8"),
-    "favicon.svg": ("favicon.svg", "image/svg+xml"),
+_STYLES = ("colors", "base", "controls", "frame", "files", "tables", "charts", "lists", "freshness", "standalone")
+"""Parts of daybreak.css in the order of the cascade: a component each, with its media queries."""
+
+_MEDIA_TYPES = {
+    "docs.css": "text/css; charset=utf-8",
+    "daybreak.js": "text/javascript; charset=utf-8",
+    "partials.js": "text/javascript; charset=utf-8",
+    "palette.js": "text/javascript; charset=utf-8",
+    "passkeys.js": "text/javascript; charset=utf-8",
+    "favicon.svg": "image/svg+xml",
 }
 
 _STATE_COLORS = {
@@ -77,9 +79,10 @@ class Assets:
 
 def load_assets(root: str) -> Assets:
     """Read every asset."""
-    assets = {}
-    for name, (path, media_type) in _FILES.items():
-        assets[name] = _asset(name, media_type, (_FOLDER / path).read_bytes())
+    styles = b"".join((_FOLDER / "daybreak" / f"{part}.css").read_bytes() for part in _STYLES)
+    assets = {"daybreak.css": _asset("daybreak.css", _MEDIA_TYPES["docs.css"], styles)}
+    for name, media_type in _MEDIA_TYPES.items():
+        assets[name] = _asset(name, media_type, (_FOLDER / name).read_bytes())
     for state, color in _STATE_COLORS.items():
         name = f"favicon-{state}.svg"
         assets[name] = _asset(name, "image/svg+xml", _state_icon(assets["favicon.svg"].content, color))
