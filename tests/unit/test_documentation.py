@@ -102,9 +102,15 @@ def test_every_page_is_in_the_navigation() -> None:
     assert [name_of(page) for page in PAGES if f'"{page.relative_to(DOCS).as_posix()}"' not in navigation] == []
 
 
+def test_every_page_is_linked_from_home_or_the_contributor_guides() -> None:
+    homes = [DOCS / "index.md", DOCS / "contributing" / "index.md"]
+    linked = {(home.parent / target).resolve() for home in homes for target in LINK.findall(home.read_text("utf-8"))}
+    assert {path for path in PAGES if path not in homes} <= linked
+
+
 def test_every_screenshot_is_on_the_page_of_screens() -> None:
     page = (DOCS / "reference" / "screens.md").read_text("utf-8")
-    shown = sorted(Path(target).name for target in LINK.findall(page) if target.endswith(".png"))
+    shown = sorted(Path(target).name for target in IMAGE.findall(page))
     assert shown == sorted(path.name for path in (DOCS / "images").glob("*.png"))
 
 
