@@ -186,7 +186,7 @@ def _names() -> list[Row]:
 def _dashboard() -> list[Row]:
     from daybreak.insight.campaigns import MAXIMUM_LINKS
     from daybreak.insight.published_tables import MEMORY_BYTES
-    from daybreak.web.dashboard.activity.export import BATCH_EVENTS, MAXIMUM_BATCHES
+    from daybreak.web.dashboard.activity.handlers import BATCH_EVENTS, MAXIMUM_BATCHES
     from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
     from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from urllib.parse import urlencode
 
 from starlette.background import BackgroundTask
@@ -15,12 +16,12 @@ from daybreak.access.session_activity import is_recorded, record_activity
 from daybreak.access.sessions import require_recent_password
 from daybreak.domain.display import display_for
 from daybreak.domain.errors import DaybreakError, Forbidden, RequestError
+from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import read_form
-from daybreak.web.dashboard.once import process_once
 from daybreak.web.dashboard.outcome import PageOutcome
 from daybreak.web.dashboard.page_request import (
     PageRequest,
@@ -43,6 +44,7 @@ NOT_KEPT = frozenset({csrf.FIELD, "username", "password", "current", "new", "rep
 """Fields of forms that are secret or belong to one page. No URL contains them."""
 
 _MAXIMUM_KEPT_LENGTH = 1000
+_LIFETIME_SECONDS = 86400
 
 
 def page_handler(dashboard: DashboardContext, handle: PageHandler, policy: Policy) -> Handler:
@@ -188,3 +190,25 @@ def _kept_fields(form: Mapping[str, str]) -> dict[str, str]:
         for name, value in form.items()
         if value and name not in NOT_KEPT
     }
+
+
+async def process_once(page: PageRequest, process: Callable[[PageRequest], Awaitable[Response]]) -> Response:
+    """Process a form, or redirect to the page `Policy.once` if it was processed before.
+
+    The form token, which differs on every page, identifies the form. The record is in the state database, so that two
+    clicks handled by two workers count as one. If the form is rejected, or after any error, the record is removed, so
+    that the form can be sent again.
+    """
+    rule = ThrottleRule(f"form:{page.session.sid}:{csrf.salt_of(page.form[csrf.FIELD])}", 1, _LIFETIME_SECONDS)
+    state = page.dashboard.services.state
+    if await state.awrite(lambda stores: stores.throttle.count([rule], page.now)) is not None:
+        path, _, done = page.policy.once.format(**page.request.path_params).partition("?done=")
+        return page.redirect(path, done=done)
+    is_processed = False
+    try:
+        response = await process(page)
+        is_processed = response.status_code < HTTPStatus.BAD_REQUEST
+        return response
+    finally:
+        if not is_processed:
+            await state.awrite(lambda stores: stores.throttle.clear(rule.key))

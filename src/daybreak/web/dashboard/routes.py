@@ -11,31 +11,20 @@ from starlette.routing import Route
 
 from daybreak.web.dashboard.accounts import handlers as accounts
 from daybreak.web.dashboard.activity import handlers as activity
-from daybreak.web.dashboard.connect import handlers as connect
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.display import handlers as display
 from daybreak.web.dashboard.files import handlers as files
 from daybreak.web.dashboard.insight import campaign_handlers as campaigns
 from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.cache import FigureCache
-from daybreak.web.dashboard.insight.empty_page import show_when_counted
+from daybreak.web.dashboard.insight.handlers import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import accounts as accounts_admin
-from daybreak.web.dashboard.operator import (
-    consumers,
-    directory,
-    explanation,
-    freshness,
-    nodes,
-    runs,
-    seat_actions,
-    seats,
-)
+from daybreak.web.dashboard.operator import consumers, directory, explanation, freshness, runs, seats
 from daybreak.web.dashboard.page_handlers import PageHandler
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.page_routes import PageRoute, PageRoutes
 from daybreak.web.dashboard.passkeys import handlers as passkeys
-from daybreak.web.dashboard.password_prompt import handlers as password_prompt
 from daybreak.web.dashboard.password_reset import handlers as password_reset
 from daybreak.web.dashboard.policy import Policy
 from daybreak.web.dashboard.second_factor import handlers as second_factor
@@ -44,7 +33,6 @@ from daybreak.web.dashboard.sign_in import handlers as sign_in
 from daybreak.web.dashboard.single_sign_on import handlers as single_sign_on
 from daybreak.web.dashboard.status import handlers as status
 from daybreak.web.dashboard.tokens import handlers as tokens
-from daybreak.web.dashboard.unsubscribe import handlers as unsubscribe
 from daybreak.web.dashboard.webhooks import handlers as webhooks
 
 _ACCOUNT = "/dashboard/{client_id}"
@@ -88,8 +76,8 @@ def _public_routes(page: PageRoutes) -> list[PageRoute]:
         page.public("/dashboard/forgot-password", password_reset.request_reset, "POST"),
         page.public("/dashboard/reset-password", password_reset.show_password_form),
         page.public("/dashboard/reset-password", password_reset.set_password, "POST"),
-        page.public(_UNSUBSCRIBE, unsubscribe.show_unsubscribe_form),
-        page.public(_UNSUBSCRIBE, unsubscribe.stop_mails, "POST"),
+        page.public(_UNSUBSCRIBE, notifications.show_unsubscribe_form),
+        page.public(_UNSUBSCRIBE, notifications.stop_mails, "POST"),
         page.public("/dashboard/second-factor", second_factor.show_code_form),
         page.public("/dashboard/second-factor", second_factor.check_code, "POST"),
         page.public("/dashboard/second-factor/passkey", second_factor.check_passkey, "POST"),
@@ -117,7 +105,7 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
         *page.confirmation(f"{run}/discard", runs.confirm_discard, runs.discard_run, change()),
         page.get(f"{_OPERATOR}/freshness", freshness.show_freshness, policy(section="freshness")),
         page.get(f"{_OPERATOR}/consumers", consumers.list_consumers, policy(section="consumers")),
-        page.get(f"{_OPERATOR}/nodes", nodes.list_nodes, policy(section="nodes")),
+        page.get(f"{_OPERATOR}/nodes", runs.list_nodes, policy(section="nodes")),
         *_password_prompt(page, _OPERATOR, policy(section="")),
     ]
 
@@ -151,24 +139,24 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
         *page.confirmation(f"{seat}/reset-password", seats.confirm_password_reset, seats.reset_password, change()),
         page.post(f"{seat}/sessions/{{reference}}/end", seats.end_session, on_seat),
         *(
-            page.post(f"{seat}/{action.name}", partial(seat_actions.perform_action, action), on_seat, seats.show_seat)
-            for action in seat_actions.HARMLESS_ACTIONS
+            page.post(f"{seat}/{action.name}", partial(seats.perform_action, action), on_seat, seats.show_seat)
+            for action in seats.HARMLESS_ACTIONS
         ),
         *chain.from_iterable(
             page.confirmation(
                 f"{seat}/{action.name}",
-                partial(seat_actions.confirm_action, action),
-                partial(seat_actions.perform_action, action),
+                partial(seats.confirm_action, action),
+                partial(seats.perform_action, action),
                 change(),
             )
-            for action in seat_actions.CONFIRMED_ACTIONS
+            for action in seats.CONFIRMED_ACTIONS
         ),
     ]
 
 
 def _password_prompt(page: PageRoutes, parent: str, policy: Policy) -> list[PageRoute]:
     return [
-        *page.form(f"{parent}/confirm", password_prompt.show_password_prompt, password_prompt.confirm_password, policy),
+        *page.form(f"{parent}/confirm", sign_in.show_password_prompt, sign_in.confirm_password, policy),
         page.get(f"{parent}/confirm/oidc", single_sign_on.start_reauthentication, policy),
     ]
 
@@ -259,7 +247,7 @@ def _account_routes(page: PageRoutes) -> list[PageRoute]:
     return [
         page.get(f"{_ACCOUNT}/accounts", accounts.list_accounts, Policy()),
         page.get(f"{_ACCOUNT}/commands.json", accounts.list_commands, Policy()),
-        page.get(f"{_ACCOUNT}/connect", connect.show_connect, Policy(section="connect", permission="see_files")),
+        page.get(f"{_ACCOUNT}/connect", tokens.show_connect, Policy(section="connect", permission="see_files")),
         *_insight_routes(page),
         *_activity_routes(page),
         *_file_routes(page),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from daybreak.access import throttle
 from daybreak.domain.errors import InvalidRequest, RateLimited, Unavailable
 from daybreak.web.dashboard import page_request
-from daybreak.web.dashboard.once import process_once
+from daybreak.web.dashboard.page_handlers import process_once
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
 from daybreak.web.dashboard.policy import Policy
 from tests.unit.access.conftest import instance

@@ -36,8 +36,7 @@ from daybreak.web.dashboard.files.view import (
     snapshot_options,
 )
 from daybreak.web.dashboard.files.workbooks import XLSX_MEDIA_TYPE, fits_in_a_workbook, workbook
-from daybreak.web.dashboard.freshness.queries import load_freshness
-from daybreak.web.dashboard.freshness.view import freshness_view
+from daybreak.web.dashboard.freshness.view import freshness_view, load_freshness
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import is_partial, render_template

@@ -1,13 +1,15 @@
-"""Template variables of the freshness panel, and of the strip that repeats it on other pages."""
+"""The freshness panel, the strip that repeats it on other pages, and the strip of past publications."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.domain.display import local
 from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot
+from daybreak.snapshots.freshness import freshness
+from daybreak.snapshots.punctuality import DayPublication
 from daybreak.web.dashboard.formatting import (
     format_age,
     format_countdown,
@@ -17,6 +19,7 @@ from daybreak.web.dashboard.formatting import (
     format_recent_datetime,
     format_time,
 )
+from daybreak.web.dashboard.page_request import PageRequest
 
 Fact = tuple[str, str, datetime | None]
 
@@ -145,3 +148,38 @@ def _lateness(fresh: Freshness, now: datetime) -> str:
 def _day_of(as_of: datetime, now: datetime) -> str:
     day = local(as_of)
     return f"{day:%A}'s data" if now - as_of < _WEEKDAYS_KNOWN_FOR else f"the data of {format_date(day)}"
+
+
+async def load_freshness(page: PageRequest) -> Freshness:
+    """Read the freshness of the published files."""
+    publish_at = page.dashboard.publish_at
+    return await page.dashboard.services.state.aread(lambda stores: freshness(stores.snapshots, page.now, publish_at))
+
+
+async def load_status(page: PageRequest) -> FreshnessView:
+    """Return the content of the status strip."""
+    return freshness_view(await load_freshness(page), page.now)
+
+
+@dataclass(frozen=True, slots=True)
+class DayView:
+    """One day. `kind` is `on-time`, `late-day`, `missing` or `unknown`; `text` says the same in words."""
+
+    kind: str
+    text: str
+
+
+def day_views(days: Sequence[DayPublication]) -> list[DayView]:
+    """Return the cells of a strip, oldest first."""
+    return [DayView(*_kind_and_text(each)) for each in days]
+
+
+def _kind_and_text(each: DayPublication) -> tuple[str, str]:
+    day = format_date(each.day)
+    if each.lateness is None:
+        return "unknown", f"{day}: before the first publication"
+    if each.published_at is None:
+        return "missing", f"{day}: not published, late by {format_duration(each.lateness)}"
+    if each.on_time:
+        return "on-time", f"{day}: on time"
+    return "late-day", f"{day}: {format_duration(each.lateness)} late"

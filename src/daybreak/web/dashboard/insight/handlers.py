@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,19 +11,52 @@ from starlette.responses import Response
 
 from daybreak.domain.errors import NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
-from daybreak.web.dashboard.file_names import download_name
+from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.files.queries import no_files
-from daybreak.web.dashboard.freshness.queries import load_status
+from daybreak.web.dashboard.freshness.view import load_status
+from daybreak.web.dashboard.insight.blocks import Block, block_csv
 from daybreak.web.dashboard.insight.cache import FigureCache
-from daybreak.web.dashboard.insight.downloads import block_response
-from daybreak.web.dashboard.insight.empty_page import show_empty_page
 from daybreak.web.dashboard.insight.queries import load_account_figures, load_period_figures, load_published_entries
 from daybreak.web.dashboard.insight.selection import Selection, select
 from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view, selection_context
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
 
 _NOT_PUBLISHED = EmptyState("No files yet", "Charts appear after the first publication.")
+_COUNTING = EmptyState("Counting rows", "Insight reads new files once. This page opens when the figures are ready.")
+_WAIT_SECONDS = 4.0
+_REFRESH_SECONDS = 2
+
+
+async def show_when_counted(
+    show: Callable[[PageRequest], Awaitable[Response]],
+    page: PageRequest,
+    wait: Callable[[PageRequest, PageOutcome], Awaitable[Response]] | None = None,
+) -> Response:
+    """Show a page. If its figures take long, show that rows are being counted; that page reloads itself.
+
+    The computation continues meanwhile, and a later request uses its result. `wait` shows another page in between.
+    """
+    try:
+        return await asyncio.wait_for(show(page), _WAIT_SECONDS)
+    except TimeoutError:
+        outcome = PageOutcome(headers={"Refresh": str(_REFRESH_SECONDS)})
+        return await (wait(page, outcome) if wait is not None else show_empty_page(page, _COUNTING, outcome))
+
+
+async def show_empty_page(page: PageRequest, empty_state: EmptyState, outcome: PageOutcome = SUCCESS) -> Response:
+    """Show why there are no figures."""
+    context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
+    return render_page(page, "insight/page.html", context, outcome)
+
+
+async def block_response(page: PageRequest, block: Block, file_name: str, details: Mapping[str, object]) -> Response:
+    """Return a block as a CSV file, and record the download in the audit trail. Raises RateLimited."""
+    if page.request.method == "GET":
+        await page.record("file.fetched", {"file": file_name, **details})
+    return Response(block_csv(block), headers=download_headers(file_name), media_type=CSV_MEDIA_TYPE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from daybreak.state.directory import Directory
 from daybreak.state.file_faults import FileFault
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_number
-from daybreak.web.dashboard.freshness.days import day_views
-from daybreak.web.dashboard.freshness.view import freshness_view
+from daybreak.web.dashboard.freshness.view import day_views, freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest

@@ -1,10 +1,10 @@
-"""Handlers of the run pages: list, progress, one run, decision on a held snapshot."""
+"""Handlers of the run pages: list, progress, one run, decision on a held snapshot. Also the list of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from functools import partial
 
 from starlette.responses import Response
@@ -14,6 +14,7 @@ from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.run_requests import request_run, waiting_requests
+from daybreak.state.nodes import ALIVE_FOR
 from daybreak.state.run_requests import RunRequest
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.confirmation import Confirmation, ConfirmationField
@@ -34,6 +35,7 @@ _REASON = ConfirmationField(
 )
 
 Decision = Callable[..., object]
+_LISTED_FOR = timedelta(days=1)
 
 
 async def open_operator_start(page: PageRequest) -> Response:
@@ -196,3 +198,13 @@ def published_before(stores: Stores, run: Snapshot) -> Snapshot | None:
 
 def _redirect(page: PageRequest, run: Snapshot, done: str) -> Response:
     return page.redirect(f"runs/{run.snapshot_id}", done=done)
+
+
+async def list_nodes(page: PageRequest) -> Response:
+    """List the processes that sent a heartbeat in the last day."""
+    since = page.now - _LISTED_FOR
+    nodes = await page.dashboard.services.state.aread(lambda stores: stores.nodes.list_seen(since))
+    context: dict[str, object] = {
+        "nodes": [{"node": node, "alive": page.now - node.seen_at < ALIVE_FOR} for node in nodes]
+    }
+    return render_page(page, "operator/nodes.html", context)

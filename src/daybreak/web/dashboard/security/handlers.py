@@ -15,7 +15,7 @@ from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.passkeys.view import passkeys_context
+from daybreak.web.dashboard.passkeys.handlers import passkeys_context
 from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.dashboard.second_factor.enrolment import (
     enrolment_context,

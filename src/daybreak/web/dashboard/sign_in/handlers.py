@@ -1,7 +1,8 @@
-"""Handlers of sign-in, sign-out and the start page."""
+"""Handlers of sign-in, sign-out, the start page and the password prompt."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from daybreak.access import enrolment, sessions
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login
 from daybreak.access.password_reset import is_available
+from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, reauthenticate
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from daybreak.settings.text_forms import duration_in_words
@@ -20,6 +22,8 @@ from daybreak.web.dashboard.browser_session import (
     device_id,
     find_session,
     form_binding,
+    raise_if_ended,
+    replace_session_cookie,
     session_id,
     set_form_cookie,
     set_session_cookie,
@@ -28,8 +32,8 @@ from daybreak.web.dashboard.browser_session import (
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, rejected
-from daybreak.web.dashboard.page_request import default_account_id
-from daybreak.web.dashboard.provider_link import provider_link
+from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_request import PageRequest, default_account_id
 from daybreak.web.dashboard.rendering import redirect, render_template
 from daybreak.web.request_state import caller_of
 
@@ -168,3 +172,57 @@ def _sign_in_page(
     response = render_template(dashboard, request, "sign_in/page.html", context, outcome)
     set_form_cookie(dashboard, response, binding)
     return response
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLink:
+    """Name of the provider, and the URL that redirects to it."""
+
+    name: str
+    url: str
+
+
+def provider_link(dashboard: DashboardContext, path: str, next_path: str) -> ProviderLink | None:
+    """Return the link to a path that redirects to the provider, None if single sign-on is not configured."""
+    settings = dashboard.services.settings.oidc
+    if not settings.enabled:
+        return None
+    query = f"?{urlencode({'next': next_path})}" if next_path else ""
+    return ProviderLink(settings.name, f"{dashboard.root}{path}{query}")
+
+
+async def show_password_prompt(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
+    """Ask for the password."""
+    settings, next_path = page.dashboard.services.settings.oidc, _next_path(page)
+    identities = await page.dashboard.services.state.aread(lambda stores: stores.identities.list_for(page.seat.seat_id))
+    asks_password = settings.password_login and page.seat.password_hash is not None
+    offers_provider = not asks_password or any(each.issuer == settings.issuer for each in identities)
+    context: dict[str, object] = {
+        "heading": "Confirm your password" if asks_password else "Confirm your identity",
+        "text": "Changing secrets requires your password" if asks_password else "Changing secrets requires a sign-in",
+        "asks_password": asks_password,
+        "provider": provider_link(page.dashboard, page.path("confirm/oidc"), next_path) if offers_provider else None,
+        "history_url": page.url("confirm", next=next_path),
+        "next": next_path,
+        "prompt_url": page.url("confirm"),
+        "cancel_url": page.url("files" if page.client_id else "runs"),
+        "lifetime": REAUTHENTICATION_LIFETIME,
+    }
+    return render_page(page, "sign_in/password.html", context, outcome)
+
+
+async def confirm_password(page: PageRequest) -> Response | PageOutcome:
+    """Check the password and continue to the page that required it."""
+    password = page.form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH]
+    try:
+        session = await reauthenticate(page.dashboard.services, page.active_session, password, page.caller)
+    except (Unauthenticated, RateLimited, Unavailable) as error:
+        raise_if_ended(error)
+        return rejected(error, "password")
+    response = redirect(page.dashboard, _next_path(page))
+    replace_session_cookie(page.dashboard, response, session)
+    return response
+
+
+def _next_path(page: PageRequest) -> str:
+    return safe_redirect_path(page.fields.get("next"), fallback=page.path("files" if page.client_id else "runs"))

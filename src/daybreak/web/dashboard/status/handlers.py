@@ -14,8 +14,7 @@ from daybreak.snapshots.punctuality import punctuality
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.formatting import format_percentage
-from daybreak.web.dashboard.freshness.days import day_views
-from daybreak.web.dashboard.freshness.view import freshness_view
+from daybreak.web.dashboard.freshness.view import day_views, freshness_view
 from daybreak.web.dashboard.outcome import PageOutcome
 from daybreak.web.dashboard.rendering import render_template
 

@@ -1,4 +1,4 @@
-"""Handlers of the API token pages."""
+"""Handlers of the API token pages, and of the page Connect."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from starlette.responses import Response
 
 from daybreak.access import api_tokens
 from daybreak.access.api_tokens import TokenOptions
-from daybreak.access.authorization import parse_networks
-from daybreak.domain.errors import Conflict, InvalidRequest, NotFound
+from daybreak.access.authorization import parse_networks, require
+from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import ApiToken
 from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.formatting import format_ago, format_datetime
-from daybreak.web.dashboard.freshness.queries import load_status
+from daybreak.web.dashboard.freshness.view import load_status
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import render_template
-from daybreak.web.dashboard.tokens.trace import ACTION, load_trace
+from daybreak.web.dashboard.tokens.recipes import recipes_of
 from daybreak.web.dashboard.tokens.view import (
+    ACTION,
     DEFAULT_EXPIRY,
     DELIVERIES,
     EXPIRIES,
     created_context,
     first_request,
     is_waiting,
+    load_trace,
     token_rows,
     token_view,
 )
@@ -196,3 +198,24 @@ async def _requested_token(page: PageRequest) -> ApiToken:
         if token.token_id == token_id:
             return token
     raise NotFound("This account has no such token.")
+
+
+async def show_connect(page: PageRequest) -> Response:
+    """Show the recipe of a tool, and the form that creates its token."""
+    settings = page.dashboard.services.settings
+    recipes = recipes_of(settings, page.client_id)
+    recipe = recipes.get(page.request.query_params.get("tool", ""), next(iter(recipes.values())))
+    refusal = None
+    try:
+        require(page.principal, "manage_api_tokens", page.client_id)
+    except Forbidden as error:
+        refusal = error_state(error)
+    context: dict[str, object] = {
+        "recipes": list(recipes.values()),
+        "recipe": recipe,
+        "is_open": recipe.door.is_open(settings),
+        "refusal": refusal,
+        "expiry": DEFAULT_EXPIRY,
+        "expires": EXPIRIES[DEFAULT_EXPIRY][0].lower(),
+    }
+    return render_page(page, "tokens/connect.html", context)

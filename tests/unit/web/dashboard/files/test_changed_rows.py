@@ -12,7 +12,7 @@ from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.filestore.file_store import FileStore
 from daybreak.web.dashboard.files.changed_rows import ADDED, CHANGED, REMOVED, changed_rows, changes_csv
-from daybreak.web.dashboard.files.preview_table import changed_parts, changes_summary
+from daybreak.web.dashboard.files.view import changed_parts, changes_summary
 
 RESOURCE = resource_named("custom_member_data")
 LINES = (

@@ -1,1 +1,0 @@
-"""Connect: recipes that open an account's tables in a tool."""

@@ -1,1 +1,0 @@
-"""Password prompt, shown before a secret is created or changed."""

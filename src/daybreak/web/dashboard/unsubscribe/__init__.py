@@ -1,1 +1,0 @@
-"""Unsubscribe links in mails."""
