@@ -30,8 +30,7 @@ def test_pipelining_without_reading_uses_little_memory(make_installation: Callab
         service.get("/healthz")
         (worker,) = service.workers()
         before = _resident_megabytes(worker)
-        for number in range(20):
-            request = requests[number % len(requests)]
+        for request in requests * 2:
             connection = connections.enter_context(socket.create_connection(("127.0.0.1", service.port)))
             _send_until_blocked(connection, request * (PIPELINED_BYTES // len(request)))
         # The worker answers until the buffers of the connections are full.
