@@ -1,8 +1,8 @@
 """Links in mails that set a password: the reset of a forgotten password, and the invitation of a new seat.
 
 A request has the same answer and takes the same time whether or not the seat exists. Only one for a seat leaves an
-event in the outbox. The deliverer creates the token, so that only its digest is stored. The second factor is still
-required at the next sign-in.
+event in the outbox. The deliverer creates the token, so that only its digest is stored. A link proves the mailbox only:
+the login that follows a new password asks for the second factor.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ from datetime import datetime, timedelta
 
 from daybreak.access import throttle
 from daybreak.access.end_credentials import EndReason, end_credentials
-from daybreak.access.login import require_password_login
+from daybreak.access.login import (
+    SecondFactorPending,
+    SessionStart,
+    SessionStarted,
+    find_device,
+    require_password_login,
+)
 from daybreak.access.passwords import check_new_password
 from daybreak.access.security_events import password_changed
 from daybreak.access.services import Services
 from daybreak.credentials import mail_tokens
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.email_address import is_email_address
-from daybreak.domain.errors import NotFound, Unauthenticated
+from daybreak.domain.errors import NotFound, RequestError, Unauthenticated
 from daybreak.domain.events import EventType, new_event
-from daybreak.domain.identity import Caller, Seat
+from daybreak.domain.identity import Caller, Seat, Session
 from daybreak.settings import Settings
 from daybreak.state.password_resets import PasswordReset
 from daybreak.state.stores import Stores
@@ -78,27 +84,32 @@ def create_reset(
     return token, PasswordReset(digest, seat.seat_id, type_, seat.email, requested_at, now + LINK_LIFETIMES[type_])
 
 
-async def is_valid(services: Services, token: str) -> bool:
-    """Return whether a link can be used. Raises NotFound without mail, Forbidden(password_login_disabled)."""
+async def seat_of_link(services: Services, token: str) -> Seat | None:
+    """Return the seat of a valid link. Raises NotFound without mail, Forbidden(password_login_disabled)."""
     _require_available(services.settings)
-    digest, now = mail_tokens.reset_digest(token), services.clock()
-    if digest is None:
-        return False
-    return await services.state.aread(lambda stores: stores.password_resets.find(digest, now)) is not None
+    digest, now = mail_tokens.reset_digest(token) or "", services.clock()
+    return await services.state.aread(lambda stores: stores.seats.by_id(stores.password_resets.find(digest, now) or ""))
 
 
-async def reset_password(services: Services, token: str, new: str, caller: Caller) -> None:
-    """Set a new password and end the sessions and links of the seat. The link is used up.
+async def reset_password(
+    services: Services,
+    token: str,
+    new: str,
+    caller: Caller,
+    *,
+    device_id: str | None = None,
+    held_sid: str | None = None,
+) -> SessionStarted | SecondFactorPending:
+    """Set a new password, end the sessions and links of the seat, and log in to the dashboard. The link is used up.
 
-    Raises Unauthenticated(invalid_reset_link), InvalidRequest(weak_password), RateLimited, Unavailable(busy), and as
-    `is_valid` does.
+    Raises Unauthenticated(invalid_reset_link), InvalidRequest(weak_password), RateLimited, Unavailable(busy), as
+    `seat_of_link` does, and Forbidden(no_active_account) after the password was set.
     """
     _require_available(services.settings)
     now = services.clock()
     rules = throttle.password_reset_use_rules(services.settings.access, address=caller.address)
     await throttle.count_attempt(services.state, rules, now)
-    digest = mail_tokens.reset_digest(token) or ""
-    seat = await services.state.aread(lambda stores: stores.seats.by_id(stores.password_resets.find(digest, now) or ""))
+    seat = await seat_of_link(services, token)
     if seat is None:
         refused = EventOrigin(now, caller).event(_RESET, "invalid_reset_link")
         await services.state.awrite(lambda stores: stores.audit.append(refused))
@@ -106,22 +117,25 @@ async def reset_password(services: Services, token: str, new: str, caller: Calle
     await check_new_password(services, new, seat.email)
     new_hash = await services.hashing.hash(new)
 
-    def write(stores: Stores) -> bool:
+    digest = mail_tokens.reset_digest(token) or ""
+    start = SessionStart(services, seat, caller, None, "dashboard", now, ("pwd",), proved_at=now, held_sid=held_sid)
+
+    def write(stores: Stores) -> Session | RequestError:
         # Locked first, as a change of the password does.
         locked = stores.seats.get_for_update(seat.seat_id)
         origin = EventOrigin(now, caller, seat)
         used = stores.password_resets.use(digest, now)
         if locked is None or used != seat.seat_id or not has_password_login(stores, locked):
             stores.audit.append(origin.event(_RESET, "invalid_reset_link"))
-            return False
+            return _invalid_link()
         stores.seats.set_password_hash(seat.seat_id, new_hash)
         end_credentials(stores, seat.seat_id, EndReason.PASSWORD_RESET, now)
         stores.audit.append(origin.event(_RESET, "ok"))
         stores.outbox.add(password_changed(seat, now, "reset_by_mail", address=caller.address))
-        return True
+        start.device = find_device(stores, device_id, seat)
+        return start.write(stores, locked)
 
-    if not await services.state.awrite(write):
-        raise _invalid_link()
+    return start.result(await services.commit(write))
 
 
 def _require_available(settings: Settings) -> None:

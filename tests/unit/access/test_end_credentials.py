@@ -116,7 +116,7 @@ def test_sessions_and_links_end_together(instance: Instance, services: Services,
     started, token = instance.run(instance.log_in()), link(instance, type_)
     instance.advance(seconds=1)
     REASONS[name](instance)
-    assert not instance.run(password_reset.is_valid(services, token))
+    assert not instance.run(password_reset.seat_of_link(services, token))
     with pytest.raises(Unauthenticated):
         instance.run(password_reset.reset_password(services, token, "other words over nine rivers", CALLER))
     with pytest.raises(Unauthenticated):
@@ -133,7 +133,7 @@ def test_changes_by_the_owner_keep_one_session(instance: Instance, services: Ser
         instance.run(passwords.change_own(services, active, current=PASSWORD, new=NEW, caller=CALLER))
     else:
         instance.run(sessions.end_others(services, active, CALLER))
-    assert not instance.run(password_reset.is_valid(services, token))
+    assert not instance.run(password_reset.seat_of_link(services, token))
     with pytest.raises(Unauthenticated):
         instance.run(sessions.authenticate(services, other.token))
     instance.run(sessions.authenticate(services, own.token))
@@ -147,7 +147,7 @@ def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services:
     seat = instance.seat(ROSA)
     token, reset = password_reset.create_reset(seat, INVITED, requested_at, instance.now[0], services.random)
     instance.write(lambda stores: stores.password_resets.replace(reset))
-    assert not instance.run(password_reset.is_valid(services, token))
+    assert not instance.run(password_reset.seat_of_link(services, token))
     assert instance.state.read(lambda stores: stores.seats.links_ended(ROSA, since=requested_at))
     assert not instance.state.read(lambda stores: stores.seats.links_ended(ROSA, since=instance.now[0]))
 
@@ -156,16 +156,16 @@ def test_link_is_bound_to_its_address(instance: Instance, services: Services) ->
     token = link(instance)
     seat = Seat(ROSA, "other@example.org")
     instance.write(lambda stores: stores.directory.put_seats(seat))  # without end_credentials
-    assert not instance.run(password_reset.is_valid(services, token))
+    assert not instance.run(password_reset.seat_of_link(services, token))
 
 
 def test_reset_request_keeps_the_invitation(instance: Instance, services: Services) -> None:
     invitation, reset = link(instance, INVITED), link(instance)
     instance.advance(hours=1)
-    assert not instance.run(password_reset.is_valid(services, reset))
+    assert not instance.run(password_reset.seat_of_link(services, reset))
     link(instance)
     instance.advance(days=6)
-    assert instance.run(password_reset.is_valid(services, invitation))
+    assert instance.run(password_reset.seat_of_link(services, invitation))
 
 
 def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, services: Services) -> None:
@@ -179,7 +179,7 @@ def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, servi
         operators.confirm_enrolment(stores, seat, code, now, keyring=ring, random=services.random, actor="operator")
 
     instance.write(enrol)
-    assert instance.run(password_reset.is_valid(services, invitation))
+    assert instance.run(password_reset.seat_of_link(services, invitation))
 
 
 def test_change_of_case_keeps_sessions(instance: Instance, services: Services) -> None:

@@ -9,14 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from daybreak.access import password_reset, sessions
-from daybreak.access.login import SecondFactorPending
+from daybreak.access.login import SecondFactorPending, SessionStarted
 from daybreak.access.services import Services
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated
 from daybreak.domain.events import Event, EventType
 from daybreak.domain.identity import Caller, Seat, SeatIdentity
 from daybreak.settings import Rate
 from tests.configured import configured
-from tests.unit.access.instance import CALLER, ELSEWHERE, OMAR, PASSWORD, ROSA, Instance
+from tests.unit.access.instance import CALLER, ELSEWHERE, INES, LEON, OMAR, PASSWORD, ROSA, Instance
 
 NEW = "copper kettle over seven hills"
 
@@ -46,8 +46,8 @@ def _link(instance: Instance, seat_id: str = ROSA) -> str:
     return token
 
 
-def _reset(instance: Instance, token: str, password: str = NEW) -> None:
-    instance.run(password_reset.reset_password(instance.services, token, password, CALLER))
+def _reset(instance: Instance, token: str, password: str = NEW) -> SessionStarted | SecondFactorPending:
+    return instance.run(password_reset.reset_password(instance.services, token, password, CALLER))
 
 
 def test_request_writes_an_event_for_the_seat(instance: Instance, services: Services) -> None:
@@ -124,11 +124,11 @@ def test_requests_are_limited_per_email(instance: Instance, services: Services, 
 
 def test_link_works_once(instance: Instance, services: Services) -> None:
     token = _link(instance)
-    assert instance.run(password_reset.is_valid(services, token))
-    assert instance.run(password_reset.is_valid(services, token))
+    assert instance.run(password_reset.seat_of_link(services, token))
+    assert instance.run(password_reset.seat_of_link(services, token))
     _reset(instance, token)
     instance.run(instance.log_in(password=NEW))
-    assert not instance.run(password_reset.is_valid(services, token))
+    assert not instance.run(password_reset.seat_of_link(services, token))
     with pytest.raises(Unauthenticated) as refused:
         _reset(instance, token, "another long passphrase here")
     assert refused.value.code == "invalid_reset_link"
@@ -148,25 +148,44 @@ def test_link_expires(instance: Instance, services: Services) -> None:
 
 def test_new_link_replaces_the_old_one(instance: Instance, services: Services) -> None:
     old, new = _link(instance), _link(instance)
-    assert not instance.run(password_reset.is_valid(services, old))
-    assert instance.run(password_reset.is_valid(services, new))
+    assert not instance.run(password_reset.seat_of_link(services, old))
+    assert instance.run(password_reset.seat_of_link(services, new))
 
 
 def test_new_password_ends_sessions_and_keeps_the_second_factor(instance: Instance, services: Services) -> None:
     started = instance.run(instance.log_in("omar@example.org"))
     instance.enrol_second_factor(OMAR)
-    _reset(instance, _link(instance, OMAR))
-    with pytest.raises(Unauthenticated):
-        instance.run(sessions.authenticate(services, started.token))
-    outcome = instance.run(instance.login("omar@example.org", NEW))
+    outcome = _reset(instance, _link(instance, OMAR))
     assert isinstance(outcome, SecondFactorPending)
+    assert outcome.enrolled
+    for token, refusal in ((started.token, Unauthenticated), (outcome.token, Forbidden)):
+        with pytest.raises(refusal):
+            instance.run(sessions.authenticate(services, token))
+    assert isinstance(instance.run(instance.login("omar@example.org", NEW)), SecondFactorPending)
+
+
+def test_reset_logs_in_as_far_as_the_policy_allows(instance: Instance, services: Services) -> None:
+    outcome = _reset(instance, _link(instance))
+    assert isinstance(outcome, SessionStarted)
+    assert (outcome.session.kind, outcome.session.amr) == ("dashboard", ("pwd",))
+    assert instance.run(sessions.authenticate(services, outcome.token)).seat.seat_id == ROSA
+    required = _reset(instance, _link(instance, INES))
+    assert isinstance(required, SecondFactorPending)
+    assert not required.enrolled
+    with pytest.raises(Forbidden, match="active"):
+        _reset(instance, _link(instance, LEON))
+    assert sorted(each.result for each in instance.audit("login")) == [
+        "no_active_account",
+        "ok",
+        "second_factor_required",
+    ]
 
 
 def test_weak_password_does_not_use_up_the_link(instance: Instance, services: Services) -> None:
     token = _link(instance)
     with pytest.raises(InvalidRequest):
         _reset(instance, token, "rosa@example.org1")
-    assert instance.run(password_reset.is_valid(services, token))
+    assert instance.run(password_reset.seat_of_link(services, token))
     instance.run(instance.log_in(password=PASSWORD))
 
 

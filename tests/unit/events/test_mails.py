@@ -266,7 +266,7 @@ def test_reset_token_is_stored_as_a_digest_only(events: Events, server: MailServ
     assert found[1].encode() not in content
     assert "List-Unsubscribe" not in mail
     services = replace(events.instance.services, settings=events.settings)
-    assert events.instance.run(password_reset.is_valid(services, found[1]))
+    assert events.instance.run(password_reset.seat_of_link(services, found[1]))
 
 
 def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> None:
@@ -284,9 +284,9 @@ def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> 
     assert found is not None
     services = replace(events.instance.services, settings=events.settings)
     events.instance.now[0] += timedelta(days=6, hours=23)
-    assert events.instance.run(password_reset.is_valid(services, found[1]))
+    assert events.instance.run(password_reset.seat_of_link(services, found[1]))
     events.instance.now[0] += timedelta(hours=2)
-    assert not events.instance.run(password_reset.is_valid(services, found[1]))
+    assert not events.instance.run(password_reset.seat_of_link(services, found[1]))
 
 
 def test_seat_with_a_password_is_not_invited(events: Events) -> None:

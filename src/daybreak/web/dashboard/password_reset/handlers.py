@@ -8,11 +8,12 @@ from starlette.responses import Response
 from daybreak.access import password_reset
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest, RateLimited, Unauthenticated, Unavailable
-from daybreak.web.dashboard.browser_session import form_binding, set_form_cookie
+from daybreak.web.dashboard.browser_session import device_id, form_binding, session_id, set_form_cookie
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.rendering import redirect, render_template
+from daybreak.web.dashboard.sign_in.handlers import continue_sign_in
 from daybreak.web.request_state import caller_of
 
 _MAXIMUM_PASSWORD_LENGTH = 1025
@@ -43,13 +44,11 @@ async def request_reset(dashboard: DashboardContext, request: Request) -> Respon
 async def show_password_form(dashboard: DashboardContext, request: Request) -> Response:
     """Ask for the new password, if the link is valid. Opening the link does not use it up."""
     token = request.query_params.get("token", "")[:_MAXIMUM_TOKEN_LENGTH]
-    if not await password_reset.is_valid(dashboard.services, token):
-        return _expired_page(dashboard, request)
-    return _password_page(dashboard, request, token)
+    return await _password_page(dashboard, request, token)
 
 
 async def set_password(dashboard: DashboardContext, request: Request) -> Response:
-    """Set the new password, and continue with the sign-in."""
+    """Set the new password, and sign in: the second factor is asked for where the seat has one."""
     binding = form_binding(dashboard, request)
     if binding is None:
         return _request_page(dashboard, request, outcome=_EXPIRED)
@@ -57,16 +56,24 @@ async def set_password(dashboard: DashboardContext, request: Request) -> Respons
     token = form.get("token", "")[:_MAXIMUM_TOKEN_LENGTH]
     new, repeated = (form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in ("new", "repeated"))
     if new != repeated:
-        return _password_page(dashboard, request, token, invalid_field("repeated", "The passwords do not match."))
+        outcome = invalid_field("repeated", "The passwords do not match.")
+        return await _password_page(dashboard, request, token, outcome)
     try:
-        await password_reset.reset_password(dashboard.services, token, new, caller_of(request))
+        result = await password_reset.reset_password(
+            dashboard.services,
+            token,
+            new,
+            caller_of(request),
+            device_id=device_id(dashboard, request),
+            held_sid=session_id(dashboard, request),
+        )
     except InvalidRequest as error:
-        return _password_page(dashboard, request, token, invalid_field("new", error.message))
+        return await _password_page(dashboard, request, token, invalid_field("new", error.message))
     except Unauthenticated:
         return _expired_page(dashboard, request)
     except (RateLimited, Unavailable) as error:
-        return _password_page(dashboard, request, token, rejected(error, "new"))
-    return redirect(dashboard, "/dashboard/sign-in?ended=reset")
+        return await _password_page(dashboard, request, token, rejected(error, "new"))
+    return await continue_sign_in(dashboard, result, "")
 
 
 def _expired_page(dashboard: DashboardContext, request: Request) -> Response:
@@ -87,11 +94,15 @@ def _request_page(
     return _page(dashboard, request, "password_reset/request.html", context, outcome)
 
 
-def _password_page(
+async def _password_page(
     dashboard: DashboardContext, request: Request, token: str, outcome: PageOutcome = SUCCESS
 ) -> Response:
+    seat = await password_reset.seat_of_link(dashboard.services, token)
+    if seat is None:
+        return _expired_page(dashboard, request)
     # The token leaves the address bar and the history.
-    context: dict[str, object] = {"token": token, "history_url": f"{dashboard.root}/dashboard/reset-password"}
+    history_url = f"{dashboard.root}/dashboard/reset-password"
+    context: dict[str, object] = {"token": token, "seat": seat, "history_url": history_url}
     return _page(dashboard, request, "password_reset/password.html", context, outcome)
 
 

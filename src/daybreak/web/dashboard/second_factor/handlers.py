@@ -175,6 +175,7 @@ async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOut
         and bool(await passkeys.list_of_seat(services, pending.resolved.seat))
     )
     context: dict[str, object] = {**_base_context(pending), "recovery": recovery, "offers_passkey": offers_passkey}
+    context["operator_contact"] = services.settings.operator_contact
     query = {"kind": "recovery"} if recovery else {}
     return _form_page(pending, "second_factor/code.html", context, ("second-factor", query), outcome)
 

@@ -44,7 +44,6 @@ _ENDED_MESSAGES = {
     "form": Flash("warn", "Your session has ended. Nothing was saved.", "Sign in to return to the form."),
     "everywhere": Flash("good", "Signed out everywhere."),
     "out": Flash("good", "Signed out."),
-    "reset": Flash("good", "Password set.", "Sign in with your new password."),
 }
 """Messages by the value of the query parameter `ended`. `_ended_message` adds those of idle sessions."""
 

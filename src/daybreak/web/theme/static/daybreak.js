@@ -49,6 +49,16 @@
     if (historyUrl) history.replaceState(null, "", historyUrl);
   });
 
+  // --- Keep the email between sign-in and "Forgot password", in this tab until signing out ------
+  addEventListener("DOMContentLoaded", () => {
+    const input = document.querySelector(".standalone input[type=email][name=email]");
+    if (!input) return;
+    input.value ||= sessionStorage.getItem("daybreak-email") ?? "";
+    input.addEventListener("input", () => sessionStorage.setItem("daybreak-email", input.value));
+    const password = document.querySelector(".standalone input[type=password]");
+    if (input.value) password?.focus();
+  });
+
   // --- Close the tables below charts, which are open for browsers without scripts ---------------
   addEventListener("DOMContentLoaded", () => {
     for (const details of document.querySelectorAll("details[data-closed]")) details.open = false;
