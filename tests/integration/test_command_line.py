@@ -402,6 +402,7 @@ def test_seats_are_managed_from_the_command_line(
     email = installation[1].seat(VISITOR_EMAIL).email
     monkeypatch.setattr("sys.stdin", io.StringIO("nine lanterns in the fog\n"))
     assert "Set mail.url" in command("seat", "invite", email, code=1)
+    assert "/dashboard/reset-password?token=reset_" in command("seat", "reset-password", email)
     assert "is set" in command("seat", "set-password", email)
     by_email = {line[0]: line[1:5] for line in lines(command("seat", "list"))[1:]}
     assert by_email[email] == ["live", "set", "off", "no"]

@@ -7,13 +7,13 @@ line, or the email of a seat with the operator role.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from daybreak.access import api_tokens
 from daybreak.access.end_credentials import EndReason, end_all_credentials, end_credentials
 from daybreak.access.enrolment import Enrolment, enrolment_of, recovery_hashes
 from daybreak.access.names import normalize_name
-from daybreak.access.password_reset import has_password_login
+from daybreak.access.password_reset import create_reset, has_password_login
 from daybreak.access.security_events import password_changed, second_factor_changed, token_leaked
 from daybreak.credentials import totp
 from daybreak.credentials.keyring import Keyring
@@ -42,14 +42,34 @@ def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datet
     return ended
 
 
+def issue_link(
+    stores: Stores, seat: Seat, unknown_hash: str, now: datetime, *, random: Callable[[int], bytes], actor: str
+) -> str:
+    """Return the token of a link that sets a password, for the operator to pass on. It is valid as an invitation is.
+
+    A present password becomes `unknown_hash`, of a password that no person knows. Sessions and earlier links end.
+    Raises OperatorError.
+    """
+    if seat.password_hash is not None:
+        set_password_hash(stores, seat, unknown_hash, now, actor=actor)
+    else:
+        _require_password_login(stores, seat)
+        end_credentials(stores, seat.seat_id, EndReason.PASSWORD_SET, now)
+        _record(stores, seat, "seat.invited", now, actor)
+    # Requested after the end of the earlier links.
+    requested_at = now + timedelta(microseconds=1)
+    token, link = create_reset(seat, EventType.SEAT_INVITED, requested_at, now, random)
+    stores.password_resets.replace(link)
+    return token
+
+
 def invite(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
     """Queue a mail with a link that sets the first password of a seat. Raises OperatorError."""
     if seat.disabled:
         raise OperatorError(f"{seat.email} is disabled. Enable the seat first.")
     if seat.password_hash is not None:
         raise OperatorError(f"{seat.email} has a password. Reset the password instead.")
-    if not has_password_login(stores, seat):
-        raise OperatorError(f"{seat.email} signs in with single sign-on and needs no password.")
+    _require_password_login(stores, seat)
     key = f"{seat.seat_id} {now.isoformat()}"
     stores.outbox.add(new_event(EventType.SEAT_INVITED, key, now, {"invited_by": actor}, seat_id=seat.seat_id))
     _record(stores, seat, "seat.invited", now, actor)
@@ -226,6 +246,11 @@ def revoke_token(stores: Stores, token: ApiToken, now: datetime, *, actor: str, 
     if revoked:
         stores.audit.append(_token_event(token, "token.revoked", now, actor, details={"reason": reason}))
     return revoked
+
+
+def _require_password_login(stores: Stores, seat: Seat) -> None:
+    if not has_password_login(stores, seat):
+        raise OperatorError(f"{seat.email} signs in with single sign-on and needs no password.")
 
 
 def _token_event(

@@ -1,4 +1,5 @@
-"""Links in mails that set a password: the reset of a forgotten password, and the invitation of a new seat.
+"""Links that set a password: the reset of a forgotten password, and the invitation of a new seat. They are sent by
+mail, or an operator passes them on.
 
 A request has the same answer and takes the same time whether or not the seat exists. Only one for a seat leaves an
 event in the outbox. The deliverer creates the token, so that only its digest is stored. A link proves the mailbox only:
@@ -38,7 +39,7 @@ _REQUESTED, _RESET = "password.reset_requested", "password.reset"
 
 
 def is_available(settings: Settings) -> bool:
-    """Return whether users can reset their passwords: mail is configured, and passwords are accepted."""
+    """Return whether mails with links are sent: mail is configured, and passwords are accepted."""
     return settings.mail.enabled and settings.oidc.password_login
 
 
@@ -47,7 +48,9 @@ async def request_reset(services: Services, *, email: str, caller: Caller) -> No
 
     Raises RateLimited, NotFound without mail, Forbidden(password_login_disabled), Unavailable.
     """
-    _require_available(services.settings)
+    require_password_login(services.settings)
+    if not services.settings.mail.enabled:
+        raise NotFound("This service sends no mail. Ask your operator for a link that sets a new password.")
     now, typed_email = services.clock(), email.strip()
     rules = throttle.password_reset_rules(services.settings.access, email=typed_email, address=caller.address)
     await throttle.count_attempt(services.state, rules, now)
@@ -84,9 +87,14 @@ def create_reset(
     return token, PasswordReset(digest, seat.seat_id, type_, seat.email, requested_at, now + LINK_LIFETIMES[type_])
 
 
+def link_url(settings: Settings, token: str) -> str:
+    """Return the link of a token."""
+    return f"{settings.base_url}/dashboard/reset-password?token={token}"
+
+
 async def seat_of_link(services: Services, token: str) -> Seat | None:
-    """Return the seat of a valid link. Raises NotFound without mail, Forbidden(password_login_disabled)."""
-    _require_available(services.settings)
+    """Return the seat of a valid link. Raises Forbidden(password_login_disabled)."""
+    require_password_login(services.settings)
     digest, now = mail_tokens.reset_digest(token) or "", services.clock()
     return await services.state.aread(lambda stores: stores.seats.by_id(stores.password_resets.find(digest, now) or ""))
 
@@ -105,7 +113,7 @@ async def reset_password(
     Raises Unauthenticated(invalid_reset_link), InvalidRequest(weak_password), RateLimited, Unavailable(busy), as
     `seat_of_link` does, and Forbidden(no_active_account) after the password was set.
     """
-    _require_available(services.settings)
+    require_password_login(services.settings)
     now = services.clock()
     rules = throttle.password_reset_use_rules(services.settings.access, address=caller.address)
     await throttle.count_attempt(services.state, rules, now)
@@ -136,12 +144,6 @@ async def reset_password(
         return start.write(stores, locked)
 
     return start.result(await services.commit(write))
-
-
-def _require_available(settings: Settings) -> None:
-    require_password_login(settings)
-    if not settings.mail.enabled:
-        raise NotFound("This service sends no mail. Ask your operator for a new password.")
 
 
 def _invalid_link() -> Unauthenticated:

@@ -53,6 +53,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "seat": (
         ("List all seats", "daybreakd seat list"),
         ("Set a password, entered twice", "daybreakd seat set-password ana@example.org"),
+        ("Print a link that sets a password, to pass on", "daybreakd seat reset-password ana@example.org"),
         ("Mail a link that sets the first password", "daybreakd seat invite ana@example.org"),
         ("Disable a seat", "daybreakd seat disable ana@example.org"),
         ("End the sessions on a lost computer", "daybreakd seat sign-out ana@example.org"),

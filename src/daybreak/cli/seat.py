@@ -72,7 +72,9 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
 
 @app.command
 def set_password(email: Email, *, config: Config = None) -> None:
-    """Set a password, entered twice or read from standard input. Ends all sessions of the seat."""
+    """Set a password, entered twice or read from standard input. Ends all sessions of the seat. For other persons, use
+    `reset-password`: a password that is passed on does not expire.
+    """
     from daybreak.access import operators
     from daybreak.credentials.passwords import hash_password, weakness
 
@@ -94,9 +96,31 @@ def invite(email: Email, *, config: Config = None) -> None:
     from daybreak.access import operators, password_reset
 
     if not password_reset.is_available(settings_of(config)):
-        raise OperatorError("This service sends no mail. Set mail.url, or use `daybreakd seat set-password`.")
+        raise OperatorError("This service sends no mail. Set mail.url, or use `daybreakd seat reset-password`.")
     _write(config, email, lambda stores, seat, now: operators.invite(stores, seat, now, actor=ACTOR))
     print_text(f"The builder will send the invitation to {email}.")
+
+
+@app.command
+def reset_password(email: Email, *, config: Config = None) -> None:
+    """Print a link that sets a password, to pass on. It works once, for 7 days. The present password, all sessions and
+    earlier links of the seat end.
+    """
+    from daybreak.access import operators, password_reset
+    from daybreak.credentials.passwords import hash_password, new_password
+
+    settings = settings_of(config)
+    if not settings.oidc.password_login:
+        raise OperatorError("Passwords are off. Set oidc.password_login to true.")
+    unknown_hash = hash_password(new_password(secrets.token_bytes))
+    token = _write(
+        config,
+        email,
+        lambda stores, seat, now: operators.issue_link(
+            stores, seat, unknown_hash, now, random=secrets.token_bytes, actor=ACTOR
+        ),
+    )
+    print_text(password_reset.link_url(settings, token))
 
 
 @app.command

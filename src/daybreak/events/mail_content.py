@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from daybreak.access.password_reset import link_url
 from daybreak.domain.counts import format_count
 from daybreak.domain.display import local, zone_name
 from daybreak.domain.events import Delivery, EventType
@@ -261,7 +262,7 @@ _CONTENTS: Mapping[EventType, Callable[[MailSubject], MailContent]] = {
 
 def content_with_link(delivery: Delivery, subject: MailSubject, token: str) -> MailContent:
     """Return the mail with the link that sets a password: an invitation, or the reset of a forgotten password."""
-    url = f"{subject.settings.base_url}/dashboard/reset-password?token={token}"
+    url = link_url(subject.settings, token)
     if delivery.type is EventType.SEAT_INVITED:
         return MailContent(
             "You are invited to Daybreak",

@@ -14,7 +14,7 @@ from daybreak.access.directory.changes import apply_changes, compare_directories
 from daybreak.access.directory.file_import import import_document
 from daybreak.access.services import Services
 from daybreak.credentials import totp
-from daybreak.domain.errors import Unauthenticated
+from daybreak.domain.errors import OperatorError, Unauthenticated
 from daybreak.domain.events import EventType
 from daybreak.domain.identity import Seat
 from daybreak.state.directory import Directory
@@ -93,6 +93,19 @@ def use_other_link(instance: Instance) -> None:
     instance.run(password_reset.reset_password(instance.services, token, NEW, CALLER))
 
 
+def issue_link(instance: Instance) -> str:
+    return instance.write(
+        lambda stores: operators.issue_link(
+            stores,
+            instance.seat(ROSA),
+            "$argon2id$unknown",
+            instance.now[0],
+            random=instance.services.random,
+            actor="operator",
+        )
+    )
+
+
 REASONS = {
     "address corrected by the directory": put_seat(email="rosa.new@example.org"),
     "seat disabled by the directory": put_seat(disabled=True),
@@ -104,6 +117,7 @@ REASONS = {
     "signed out by an operator": by_operator(operators.sign_out),
     "every seat signed out": sign_out_all,
     "bound to single sign-on": by_operator(operators.bind_identity, "https://login.example.org", "7"),
+    "link issued by an operator": issue_link,
     "password set by an operator": by_operator(operators.set_password_hash, "$argon2id$other"),
     "second factor reset": by_operator(operators.reset_second_factor),
     "password reset by another link": use_other_link,
@@ -137,6 +151,32 @@ def test_changes_by_the_owner_keep_one_session(instance: Instance, services: Ser
     with pytest.raises(Unauthenticated):
         instance.run(sessions.authenticate(services, other.token))
     instance.run(sessions.authenticate(services, own.token))
+
+
+def test_link_of_an_operator_replaces_password_and_links(instance: Instance) -> None:
+    """It needs no mail."""
+    assert not instance.services.settings.mail.enabled
+    first, second = issue_link(instance), issue_link(instance)
+    assert instance.run(password_reset.seat_of_link(instance.services, first)) is None
+    with pytest.raises(Unauthenticated):
+        instance.run(instance.log_in())
+    instance.advance(seconds=7 * 86_400 - 1)
+    instance.run(password_reset.reset_password(instance.services, second, NEW, CALLER))
+    assert instance.run(password_reset.seat_of_link(instance.services, second)) is None
+    third = issue_link(instance)
+    instance.advance(seconds=7 * 86_400)
+    assert instance.run(password_reset.seat_of_link(instance.services, third)) is None
+
+
+def test_seat_of_single_sign_on_receives_no_link(instance: Instance) -> None:
+    by_operator(operators.bind_identity, "https://login.example.org", "7")(instance)
+    seat = replace_struct(instance.seat(ROSA), password_hash=None)
+    with pytest.raises(OperatorError, match="single sign-on"):
+        instance.write(
+            lambda stores: operators.issue_link(
+                stores, seat, "", instance.now[0], random=instance.services.random, actor="operator"
+            )
+        )
 
 
 def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services: Services) -> None:

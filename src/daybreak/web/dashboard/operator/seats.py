@@ -63,21 +63,22 @@ async def confirm_password_reset(page: PageRequest) -> Confirmation:
     return Confirmation(
         title="Reset password",
         about=seat.email,
-        text="The present password stops working. You see the new one once. API tokens stay valid.",
+        text="The present password stops working. You see a link that sets a new one. API tokens stay valid.",
         ends=(await ending_sessions(page, seat),),
         button="Reset password",
         cancel=f"seats/{seat.seat_id}",
     )
 
 
-async def reset_password(page: PageRequest) -> Response:
-    """Set a new password and show it once. All sessions of the seat end."""
+async def reset_password(page: PageRequest) -> Response | PageOutcome:
+    """Make the password of a seat unusable, and show a link that sets another. All sessions of the seat end."""
     seat, services = await requested_seat(page), page.dashboard.services
-    password = new_password(services.random)
-    hashed = await services.hashing.hash(password)
-    actor = page.seat.email
-    await services.state.awrite(lambda stores: operators.set_password_hash(stores, seat, hashed, page.now, actor=actor))
-    return _password_page(page, seat, password, created=False)
+    unknown_hash = await services.hashing.hash(new_password(services.random))
+    try:
+        token = await services.state.awrite(lambda stores: _issue_link(stores, seat, page, unknown_hash))
+    except OperatorError as error:
+        return PageOutcome(409, flash=Flash("bad", error.message))
+    return _link_page(page, seat, token, created=False)
 
 
 async def show_new_seat_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
@@ -88,25 +89,26 @@ async def show_new_seat_form(page: PageRequest, outcome: PageOutcome = SUCCESS) 
 
 
 async def create_seat(page: PageRequest) -> Response | PageOutcome:
-    """Create a seat, and have an invitation mailed or show its first password once."""
+    """Create a seat, and have an invitation mailed or show the link that sets its password."""
     services = page.dashboard.services
     email = page.form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1]
     by_mail = page.form.get("first_password") == "by-mail"
-    password = "" if by_mail else new_password(services.random)
-    seat = Seat(services.new_id(), email, await services.hashing.hash(password) if password else None)
+    seat = Seat(services.new_id(), email)
 
-    def write(stores: Stores) -> None:
+    def write(stores: Stores) -> str:
         edits.add_seat(stores, seat, page.now, actor=page.seat.email)
-        if by_mail:
-            invite_seat(stores, seat, page)
+        if not by_mail:
+            return _issue_link(stores, seat, page)
+        invite_seat(stores, seat, page)
+        return ""
 
     try:
-        await services.state.awrite(write)
+        token = await services.state.awrite(write)
     except OperatorError as error:
         return invalid_field("email", error.message)
     if by_mail:
         return page.redirect(f"seats/{seat.seat_id}", done="seat-invited")
-    return _password_page(page, seat, password, created=True)
+    return _link_page(page, seat, token, created=True)
 
 
 def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
@@ -114,6 +116,11 @@ def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
     if not password_reset.is_available(page.dashboard.services.settings):
         raise OperatorError("This service sends no mail. Set mail.url, or reset the password of the seat.")
     operators.invite(stores, seat, page.now, actor=page.seat.email)
+
+
+def _issue_link(stores: Stores, seat: Seat, page: PageRequest, unknown_hash: str = "") -> str:
+    random = page.dashboard.services.random
+    return operators.issue_link(stores, seat, unknown_hash, page.now, random=random, actor=page.seat.email)
 
 
 async def requested_seat(page: PageRequest) -> Seat:
@@ -125,15 +132,14 @@ async def requested_seat(page: PageRequest) -> Seat:
     return seat
 
 
-def _password_page(page: PageRequest, seat: Seat, password: str, *, created: bool) -> Response:
+def _link_page(page: PageRequest, seat: Seat, token: str, *, created: bool) -> Response:
     context: dict[str, object] = {
         "item": seat,
-        "password": password,
+        "link": password_reset.link_url(page.dashboard.services.settings, token),
         "created": created,
-        "sign_in_url": f"{page.dashboard.services.settings.base_url}/dashboard/sign-in",
         "history_url": page.url(f"seats/{seat.seat_id}"),
     }
-    return render_page(page, "operator/seat_password.html", context)
+    return render_page(page, "operator/seat_link.html", context)
 
 
 @dataclass(frozen=True, slots=True)
