@@ -32,6 +32,14 @@ NOT_MADE = "not_made"
 """Reason of a resource without a delta file: the source made none."""
 
 
+class NewCampaign(msgspec.Struct, frozen=True):
+    """A campaign that is in a file for the first time, without test campaigns."""
+
+    name: str
+    recipients: int
+    replied: int
+
+
 class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Change of one resource of one Leader.
 
@@ -39,7 +47,7 @@ class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     file. The digests are those of the decompressed full CSV files. `constants` are the values after of columns that
     deltas do not compare. `formats` are the delta files, by csv, json and, for Delta Sharing, parquet. Without files,
     consumers need the full file, for `reason`. If only constants changed, the files have no rows, and Leaders share
-    them.
+    them. `opt_outs` and `campaign`, the new one with most recipients, are for the brief of the publication.
     """
 
     rows_before: int
@@ -52,6 +60,8 @@ class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     constants: Mapping[str, str | None] = {}
     formats: Mapping[str, StoredFormat] = {}
     reason: str = ""
+    opt_outs: int = 0
+    campaign: NewCampaign | None = None
 
     @property
     def has_rows(self) -> bool:

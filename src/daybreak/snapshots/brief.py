@@ -9,9 +9,10 @@ from statistics import median
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.counts import format_count
 from daybreak.domain.delta import Chain, ResourceDelta
+from daybreak.domain.display import localized
 from daybreak.state.stores import Stores
 
-_MEMBERS = "members"
+_MEMBERS, _STATES, _CAMPAIGNS = "members", "member_state_changes", "campaigns"
 _MAXIMUM_OTHERS = 2
 # Fewer publications do not show what is usual.
 _MINIMUM_HISTORY = 3
@@ -30,8 +31,14 @@ def publication_brief(chain: Chain | None, snapshot_id: str, files: int) -> tupl
         return ()
     resources = entries[len(earlier)].resources
     usual = [_growth(each.resources.get(_MEMBERS)) for each in earlier]
-    sentences = (_members(_growth(resources.get(_MEMBERS)), usual), _others(resources), _ready(resources, files))
-    return tuple(sentence for sentence in sentences if sentence)
+    usual_opt_outs = [_opt_outs(each.resources.get(_STATES)) for each in earlier]
+    changes = (
+        _members(_growth(resources.get(_MEMBERS)), usual),
+        _opted_out(_opt_outs(resources.get(_STATES)), usual_opt_outs),
+    )
+    members = "; ".join(change for change in changes if change)
+    sentences = (members and f"{members}.", _campaign(resources.get(_CAMPAIGNS)) or _others(resources))
+    return tuple(sentence for sentence in (*sentences, _ready(resources, files)) if sentence)
 
 
 def load_brief(stores: Stores, snapshot_id: str, client_id: str) -> tuple[str, ...]:
@@ -42,6 +49,10 @@ def load_brief(stores: Stores, snapshot_id: str, client_id: str) -> tuple[str, .
 
 def _growth(delta: ResourceDelta | None) -> int:
     return 0 if delta is None else delta.rows_after - delta.rows_before
+
+
+def _opt_outs(delta: ResourceDelta | None) -> int:
+    return 0 if delta is None else max(delta.opt_outs, 0)
 
 
 def _ready(resources: Mapping[str, ResourceDelta], files: int) -> str:
@@ -56,18 +67,33 @@ def _members(growth: int, usual: list[int]) -> str:
         return ""
     count = format_count(abs(growth), "Member").replace(" ", f" {'more' if growth > 0 else 'fewer'} ")
     title = resource_named(_MEMBERS).title
-    return f"{title} has {count} than before{_compared(abs(growth), [abs(each) for each in usual])}."
+    return f"{title} has {count} than before{_compared(abs(growth), [abs(each) for each in usual], 'change')}"
 
 
-def _compared(change: int, usual: list[int]) -> str:
+def _opted_out(count: int, usual: list[int]) -> str:
+    return f"{format_count(count, 'Member')} opted out{_compared(count, usual, 'number')}" if count else ""
+
+
+def _campaign(delta: ResourceDelta | None) -> str:
+    """Return the reply rate of the new campaign with most recipients. Its name is isolated (UAX #9 §2.4)."""
+    if delta is None or delta.campaign is None:
+        return ""
+    campaign = delta.campaign
+    name = f"\u201c\N{FIRST STRONG ISOLATE}{campaign.name}\N{POP DIRECTIONAL ISOLATE}\u201d"
+    rate = localized(f"{100 * (campaign.replied / campaign.recipients):.1f}")
+    recipients = format_count(campaign.recipients, "recipient")
+    return f"{name} got replies from {rate} % of {recipients}."
+
+
+def _compared(change: int, usual: list[int], noun: str) -> str:
     """Return how a change compares with the median of the changes before, "" if it is near it."""
     middle = median(usual) if len(usual) >= _MINIMUM_HISTORY else 0
     if not middle or middle / 2 < change < 1.75 * middle:
         return ""
     if change <= middle / 2:
-        return ", at most half the usual change"
+        return f", at most half the usual {noun}"
     times = round(change / middle)
-    return f", {'twice' if times == 2 else format_count(times, 'time')} the usual change"
+    return f", {'twice' if times == 2 else format_count(times, 'time')} the usual {noun}"
 
 
 def _others(resources: Mapping[str, ResourceDelta]) -> str:

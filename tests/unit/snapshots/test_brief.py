@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from daybreak.domain.delta import LARGER_THAN_FULL, Chain, ChainEntry, Publication, ResourceDelta
+from daybreak.domain.delta import LARGER_THAN_FULL, Chain, ChainEntry, NewCampaign, Publication, ResourceDelta
 from daybreak.snapshots.brief import publication_brief
 
 _FIRST = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -51,6 +51,20 @@ def test_brief_compares_with_the_usual_change() -> None:
         100: "Member Details has 100 more Members than before, 5 times the usual change.",
     }
     assert "usual" not in publication_brief(_chain(*usual[1:], {"members": _growth(100)}), "s2", 9)[0]
+
+
+def test_brief_has_opt_outs_and_the_reply_rate_of_a_new_campaign() -> None:
+    usual = [{"member_state_changes": ResourceDelta(5, 9, opt_outs=count)} for count in (6, 7, 5)]
+    day = {
+        "members": _growth(57),
+        "member_state_changes": ResourceDelta(5, 30, opt_outs=12),
+        "campaigns": ResourceDelta(5, 6, campaign=NewCampaign("Opening night", 400, 55)),
+    }
+    assert publication_brief(_chain(*usual, day), "s3", 9) == (
+        "Member Details has 57 more Members than before; 12 Members opted out, twice the usual number.",
+        "\u201c\u2068Opening night\u2069\u201d got replies from 13.8 % of 400 recipients.",
+        "Nine files are ready, 8 of them without changed rows.",
+    )
 
 
 def test_brief_counts_rows_and_not_constants() -> None:

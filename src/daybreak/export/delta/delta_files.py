@@ -16,6 +16,7 @@ from daybreak.domain.snapshot import StoredFormat
 from daybreak.export.delta.apply import applied_digest
 from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
+from daybreak.export.delta.highlights import with_highlights
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, decompressed
 from daybreak.export.job import DeltaBase, DeltaJob
@@ -150,22 +151,21 @@ class LeaderDeltaWriter:
                 except DeltaFault as fault:
                     self._fail(fault)
         has_counts = self._fault in {"", LARGER_THAN_FULL}
-        return LeaderDelta(
-            client_id,
-            self._resource.name,
-            ResourceDelta(
-                rows_before=self._base.rows,
-                rows_after=rows,
-                inserted=totals.inserted if has_counts else 0,
-                deleted=totals.deleted if has_counts else 0,
-                lines=totals.lines if formats else 0,
-                content_sha256_before=before.content_sha256,
-                content_sha256_after=stored.content_sha256,
-                constants=constants,
-                formats=formats,
-                reason=self._fault,
-            ),
+        delta = ResourceDelta(
+            rows_before=self._base.rows,
+            rows_after=rows,
+            inserted=totals.inserted if has_counts else 0,
+            deleted=totals.deleted if has_counts else 0,
+            lines=totals.lines if formats else 0,
+            content_sha256_before=before.content_sha256,
+            content_sha256_after=stored.content_sha256,
+            constants=constants,
+            formats=formats,
+            reason=self._fault,
         )
+        if has_counts:
+            delta = with_highlights(self._resource, delta, totals.lines, decompressed(self._files["csv"].pieces()))
+        return LeaderDelta(client_id, self._resource.name, delta)
 
     def _stored(self, client_id: str) -> dict[str, StoredFormat]:
         """Store the files, of which the CSV file is complete. Return them by format."""
