@@ -11,10 +11,13 @@ The arguments are those of `daybreakd`, or of another module with `main`. The la
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import sys
 import tempfile
@@ -24,14 +27,32 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_STANDARD_ERROR = 2
+# Libraries that commands, or other libraries, import when they need them.
+_LIBRARIES = ("alembic.command", "sqlalchemy.dialects.sqlite", "wasmtime")
+# Spark and dlt are large, and few tests use them. Alembic imports its environment.
+_LEFT_OUT = ("daybreak.sources.spark", "daybreak.state.migrations", "daybreak_client.dlt_source")
 
 
 def import_service() -> None:
-    """Import the modules of the web workers, and of the client."""
+    """Import all modules of the service and of the client, also those that commands import when they need them."""
     # The library of the metrics reads the variable when it is imported, and again in each new process.
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        import daybreak_client.command  # noqa: F401
+        import daybreak
+        import daybreak_client
+
+        for library in _LIBRARIES:
+            importlib.import_module(library)
+        for package in (daybreak, daybreak_client):
+            for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+                if not module.name.startswith(_LEFT_OUT):
+                    importlib.import_module(module.name)
+    # Collections in forked processes skip what was imported, and do not copy its pages.
+    gc.collect()
+    gc.freeze()
+    # At the exit, DuckDB's library reports frozen objects as leaks. Functions that are registered later run before.
+    atexit.register(lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_ERROR))
 
 
 def read_lines() -> Iterator[bytes]:
