@@ -93,8 +93,7 @@ def command_line() -> str:
 def client() -> str:
     """Return the page of the command `daybreak` and the package `daybreak_client`."""
     import daybreak_client
-    from daybreak_client.command.application import make_app
-    from daybreak_client.command.help_text import EXAMPLES, VARIABLES
+    from daybreak_client.command.application import EXAMPLES, VARIABLES, make_app
     from daybreak_client.errors import EXIT_CODES
 
     app = make_app()

@@ -87,7 +87,6 @@ class Daybreak:
         self.token = token if complete else self._complete_login(token, code)
 
     def _complete_login(self, pending_token: str, code: Callable[[], str]) -> str:
-        """Return the token of a login after its second factor."""
         refusal: Refused | None = None
         for _ in range(_MAX_CODES):
             typed = code()

@@ -21,7 +21,7 @@ from cyclopts.validators import Number
 
 from daybreak.cli.options import state_of
 from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ _LOG = "service.log"
 
 @dataclass(frozen=True, slots=True)
 class _PreparedDemo:
-    """A demo folder that is ready to serve."""
-
     settings: "Settings"
     environment: Mapping[str, str]
     directory: "DemoDirectory"
@@ -249,7 +247,7 @@ def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]
 def _print_welcome(prepared: _PreparedDemo) -> None:
     from daybreak.credentials.totp import manual_key
     from daybreak.demo.emails import OWNER_EMAIL
-    from daybreak.web.api.curl_commands import download_command, save_token_command
+    from daybreak.web.api.examples import download_command, save_token_command
 
     base, owner = prepared.settings.base_url, prepared.directory.seat(OWNER_EMAIL)
     client_id = owner.client_ids[0]

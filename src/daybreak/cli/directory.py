@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import one_line, print_note, print_text
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:

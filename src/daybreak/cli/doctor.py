@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from daybreak.cli.doctor_deep import check_s3
 from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import describe_error, format_bytes, format_instant, print_json, print_text
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
 
 if TYPE_CHECKING:

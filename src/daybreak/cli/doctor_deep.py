@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from daybreak import __version__
 from daybreak.cli.output import format_bytes, format_seconds
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("keys", "daybreak.cli.keys:app", "The keyring: list, rotate, revoke."),
     ("trust", "daybreak.cli.trust:app", "Keys that sign files: show, rotate, revoke."),
     ("audit", "daybreak.cli.audit:audit", "Print the audit trail."),
-    ("state", "daybreak.cli.state:app", "The state database: copy."),
+    ("state", "daybreak.cli.migrate:app", "The state database: copy."),
     ("files", "daybreak.cli.files:app", "The file store: copy."),
     ("completion", "daybreak.cli.main:completion", "Print a script for shell completion."),
 )
@@ -120,7 +120,6 @@ def _set_up_streams() -> None:
 
 
 def _output_of(stream: TextIOWrapper) -> TextIOWrapper:
-    """Return the same stream on top of `_Output`."""
     raw = _Output(stream.fileno(), "w", closefd=False)
     by_lines = stream.line_buffering or stream.write_through
     return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", line_buffering=by_lines)

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, parse_member_id, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import SourceError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _print_result(erasure: "Erasure") -> None:
 def _report_source(settings: "Settings", member_id: str) -> int:
     """Report whether the next run exports the Member again. Return the exit code."""
     from daybreak.bootstrap import open_source
-    from daybreak.snapshots.member_in_source import member_in_source
+    from daybreak.snapshots.member_files import member_in_source
 
     try:
         found = member_in_source(open_source(settings), member_id)

@@ -19,8 +19,8 @@ from daybreak.cli.output import (
     print_table,
     print_text,
 )
-from daybreak.cli.run_report import print_report
-from daybreak.domain.counts import format_count
+from daybreak.cli.progress import print_report, run_progress
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 from daybreak.snapshots.report import source_warnings
 
@@ -79,7 +79,6 @@ def run_once(
 ) -> "Snapshot":
     """Run once, show progress as `run_progress` does, and return the snapshot. Logging must be configured before."""
     from daybreak.bootstrap import open_tracing, run_context
-    from daybreak.cli.progress import run_progress
     from daybreak.snapshots.builder import stop_on_signals
     from daybreak.snapshots.run import run_manually
 
@@ -238,7 +237,6 @@ def _verify_deltas(settings: "Settings") -> int:
 def watch(*, config: Config = None) -> int:
     """Show the progress of the current run until it ends. The run can be in any process."""
     from daybreak.bootstrap import now_utc
-    from daybreak.cli.progress import run_progress
 
     with state_of(config) as state:
         runs = state.read(lambda stores: stores.snapshots.recent(50))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +25,6 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from daybreak.credentials.private_file import read_private
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SCHEME = "pkcs11:"
 _EXAMPLE = "pkcs11:token=daybreak;object=ca?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/daybreak/pin"
 _COORDINATE_BYTES = 32
+
+_FORBIDDEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +152,13 @@ def _p256_parameters() -> bytes:
 def _attributes(text: str, separator: str) -> dict[str, str]:
     parts = (part.partition("=") for part in text.split(separator) if part)
     return {name: unquote(value) for name, _, value in parts}
+
+
+def read_private(path: Path) -> bytes:
+    """Return the content. Raises OperatorError if it cannot be read, or if others can."""
+    try:
+        if path.stat().st_mode & _FORBIDDEN_BITS:
+            raise OperatorError(f"Other users can read {path}. Run `chmod 600 {path}`.")
+        return path.read_bytes()
+    except OSError as error:
+        raise OperatorError(f"{path} cannot be read: {error.strerror}.") from None

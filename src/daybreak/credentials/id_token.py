@@ -173,7 +173,6 @@ def _verified_claims(token: str, key: PublicKey, algorithm: str) -> Mapping[str,
 
 
 def _check_parties(claims: Mapping[str, Any], expected: Expected) -> None:
-    """Check issuer, audience and authorized party."""
     if claims.get("iss") != expected.issuer:
         raise InvalidIdToken("issuer")
     audience = claims.get("aud")

@@ -309,8 +309,6 @@ def _write(handle: int, keyring: Keyring) -> None:
 
 
 class _StoredKey(msgspec.Struct):
-    """Key in the file."""
-
     kid: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{4,32}\Z")]
     state: State
     created_at: datetime
@@ -319,8 +317,6 @@ class _StoredKey(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
-    """Content of the file."""
-
     version: Literal[1]
     keys: list[_StoredKey]
 

@@ -21,8 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
-from daybreak.credentials.hardware_key import SCHEME, HardwareKey, TokenUri, create_hardware_key
-from daybreak.credentials.private_file import read_private
+from daybreak.credentials.hardware_key import SCHEME, HardwareKey, TokenUri, create_hardware_key, read_private
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey, public_text
 from daybreak.domain.errors import OperatorError
 

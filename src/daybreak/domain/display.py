@@ -93,3 +93,8 @@ def localized(number: str) -> str:
     """Return a number that is written as `1,234.5` in the format of the reader."""
     thousands, decimal = _SEPARATORS[_DISPLAY.get().number_format]
     return number.translate({ord(","): thousands, ord("."): decimal})
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return a count with its noun, such as `1 row` or `1,200 rows`. The plural of the noun ends in `s`."""
+    return f"{localized(f'{count:,}')} {noun}{'' if count == 1 else 's'}"

@@ -223,7 +223,6 @@ class Deliverer:
 
 
 async def _outcome(work: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
-    """Await a coroutine, and return its result or its error."""
     results: Sequence[T | BaseException] = await asyncio.gather(work, return_exceptions=True)
     found = results[0]
     return (None, found) if isinstance(found, BaseException) else (found, None)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from daybreak.access.password_reset import link_url
-from daybreak.domain.counts import format_count
-from daybreak.domain.display import local, zone_name
+from daybreak.domain.display import format_count, local, zone_name
 from daybreak.domain.events import Delivery, EventType
 from daybreak.domain.identity import GrantedAccount, Seat
 from daybreak.settings import Settings

@@ -8,13 +8,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
-from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Segment, SpilledSegment, read_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder.encoder import BucketEncoder, Lines
 from daybreak.export.line_encoder.partitioner import Divider, Slices
 from daybreak.export.line_encoder.records import HEADER
-from daybreak.export.row_partition import RowPartition
+from daybreak.export.row_partition import RowPartition, bounded_map
 
 _MAX_BUCKET_BYTES = 16 << 20
 _MIN_BUCKET_BYTES = 1 << 20

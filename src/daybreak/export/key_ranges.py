@@ -117,7 +117,6 @@ def join_ranges(
 
 
 def _keys(tables: WorkTables) -> dict[str, tuple[bytes, bytes]]:
-    """Return the packed keys of the first and the last row of each Leader."""
     key = packed_row(map(identifier, tables.resource.key))
     query = f'SELECT CAST("LEADER_ID" AS VARCHAR), min({key}), max({key}) FROM {tables.ROWS} GROUP BY "LEADER_ID"'
     return {leader: (first, last) for leader, first, last in tables.connection.execute(query).fetchall()}

@@ -20,7 +20,7 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.delta.delta_files import LeaderDeltaWriter
-from daybreak.export.delta.engines import merge_engines
+from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, codec_named
 from daybreak.export.job import ExportJob
@@ -279,7 +279,6 @@ class LeaderFileWriter:
         )
 
     def _delta_writer(self, client_id: str) -> LeaderDeltaWriter | None:
-        """Return the writer of the delta that is made along with a Leader's CSV file."""
         deltas = self._job.deltas
         base = None if deltas is None else deltas.bases.get(client_id)
         if deltas is None or base is None:

@@ -33,8 +33,6 @@ _BYTES_AT_ONCE = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class _ArrowRows:
-    """A relation as an Arrow stream."""
-
     relation: duckdb.DuckDBPyRelation
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -43,8 +41,6 @@ class _ArrowRows:
 
 @dataclass(frozen=True, slots=True)
 class _SizedLeader:
-    """A Leader and the size of its text cells."""
-
     client_id: str
     rows: int
     text_bytes: int
@@ -112,7 +108,6 @@ class ParquetFiles:
             yield self._read(start, min(start + rows_at_once, end) - 1)
 
     def _read(self, first: int, last: int) -> Table:
-        """Return the rows of a range of places."""
         names = ", ".join(identifier(column.name) for column in self._tables.resource.columns)
         rows = self._tables.connection.sql(
             f"SELECT {names} FROM {self._tables.SORTED_ROWS} WHERE place BETWEEN {first} AND {last} ORDER BY place"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.export.delta.engines import merge_engines
+from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.engine import engine_faults
 from daybreak.export.gzip_member import codec_named
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport

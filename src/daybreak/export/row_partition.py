@@ -7,15 +7,15 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import reduce
 from operator import add
+from typing import TypeVar
 
 import nanoarrow
 from nanoarrow.c_array import CArray
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Buckets
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
@@ -30,6 +30,9 @@ _LARGE_TEXT_BYTES = 8 << 10
 _LARGE_ROWS_PER_BATCH = 4
 GROUP_BYTES = 2 << 20
 """Size from which packed rows are divided among buckets."""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class RowPartition:
@@ -154,3 +157,14 @@ def _grouped(parts: Iterable[PackedRows]) -> Iterator[list[PackedRows]]:
             group = []
     if group:
         yield group
+
+
+def bounded_map(executor: Executor, function: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
+    """Yield the results in order. At most `ahead` calls are queued or running, or have results that wait."""
+    calls: deque[Future[R]] = deque()
+    for item in items:
+        calls.append(executor.submit(function, item))
+        if len(calls) >= ahead:
+            yield calls.popleft().result()
+    while calls:
+        yield calls.popleft().result()

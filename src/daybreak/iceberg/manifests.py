@@ -165,7 +165,6 @@ def _optional(name: str, number: int, kind: Any) -> dict[str, Any]:
 
 
 def _counts(key: int) -> dict[str, Any]:
-    """Return the type of a map from field ids to counts."""
     fields = [_field("key", key, "int"), _field("value", key + 1, "long")]
     record = {"type": "record", "name": f"k{key}_v{key + 1}", "fields": fields}
     return {"type": "array", "items": record, "logicalType": "map"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daybreak.catalogue.resources import SUBSCRIPTION_STATES
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.insight.figures import Community, CommunityFigures, GrowthDay, GrowthFigures, MemberFigures
+from daybreak.insight.figures import Community, CommunityFigures, GrowthDay, GrowthFigures, MemberFigures, UsageFigures
 from daybreak.insight.published_tables import PublishedTables, check_rows
 
 MAXIMUM_HOMES = 500
@@ -57,6 +57,14 @@ _COMMUNITIES = f"""
 """
 _COMMUNITY_TOTALS = "SELECT COUNT(*), coalesce(SUM(MEMBER_COUNT), 0) FROM communities"
 
+_USAGE = """
+    SELECT
+        CAST(DATE_DAY AS DATE), USAGE_CHANNEL, OUTBOUND_MESSAGE_TYPE,
+        SUM(MESSAGE_COUNT), SUM(SEGMENT_COUNT), SUM(UNIT_COUNT), COUNT(*)
+    FROM outbound_message_type_usage
+    GROUP BY ALL
+"""
+
 
 def member_figures(tables: PublishedTables, entry: ManifestEntry) -> MemberFigures:
     """Count the Members by subscription state and by home state. Raises FileStoreError."""
@@ -83,3 +91,14 @@ def community_figures(tables: PublishedTables, entry: ManifestEntry) -> Communit
     check_rows(entry, communities)
     other_members = int(members) - sum(community.members for community in largest)
     return CommunityFigures(largest, communities - len(largest), other_members)
+
+
+def usage_figures(tables: PublishedTables, entry: ManifestEntry) -> UsageFigures:
+    """Return the sums of the message segment usage file. Raises FileStoreError."""
+    rows = tables.rows(_USAGE)
+    check_rows(entry, sum(row[-1] for row in rows))
+    return UsageFigures({(row[0], row[1], row[2]): _integers(*row[3:6]) for row in rows if row[0] is not None})
+
+
+def _integers(messages: int, segments: int, units: int) -> tuple[int, int, int]:
+    return int(messages), int(segments), int(units)

@@ -152,7 +152,6 @@ def _create_view(
 def _column_names(
     engine: duckdb.DuckDBPyConnection, resource: Resource, format_name: str, path: Path
 ) -> tuple[str, ...]:
-    """Return the columns of a file. Records of JSON name theirs."""
     match format_name:
         case "csv":
             with gzip.open(path) as file:

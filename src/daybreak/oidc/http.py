@@ -44,8 +44,6 @@ class ProviderResponse:
 
 
 class _RequestSlots:
-    """The requests in progress."""
-
     def __init__(self) -> None:
         self.taken = 0
 

@@ -89,7 +89,6 @@ def secret_in_file(path: Path) -> str | None:
 
 
 def _has_password(value: object) -> bool:
-    """Return whether a value is a URL with a password."""
     if not isinstance(value, str) or "://" not in value:
         return False
     parts = urlsplit(value)

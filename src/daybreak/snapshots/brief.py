@@ -7,9 +7,8 @@ from itertools import takewhile
 from statistics import median
 
 from daybreak.catalogue.resources import resource_named
-from daybreak.domain.counts import format_count
 from daybreak.domain.delta import Chain, ResourceDelta
-from daybreak.domain.display import localized
+from daybreak.domain.display import format_count, localized
 from daybreak.state.stores import Stores
 
 _MEMBERS, _STATES, _CAMPAIGNS = "members", "member_state_changes", "campaigns"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import RunError
 from daybreak.domain.run_report import RunReport
 from daybreak.filestore.file_store import FreeSpace

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.written_sums import KEYS, ROWS
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport, Unexplained
 from daybreak.domain.snapshot import Snapshot
 from daybreak.proof.rules import faulty_rows, reason_of

@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.stored_columns import resource_with_header
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import FileStoreError
+from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.gzip_member import Codec, CompressedContent, codec_named, decompressed
 from daybreak.export.line_sql import csv_header
@@ -22,12 +24,16 @@ from daybreak.export.member_parquet import MemberParquet
 from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.filestore.file_store import FileRevision, FileStore
+from daybreak.sources.reading import DirectorySource
 
 MEMBER_RESOURCES = tuple(each for each in RESOURCES if MEMBER_COLUMN in each.column_names)
 """Resources with rows of single Members. The others have totals."""
 _SEARCH_THREADS = 16
 _ENTRIES_PER_ROUND = 1_000
 _MAXIMUM_HEADER_BYTES = 1 << 16
+
+_DELETED = "deleted"
+_OTHER_TABLES = ("member_state_changes", "member_term_accepts", "custom_field_values", "community_memberships")
 
 
 class MemberFiles:
@@ -185,3 +191,34 @@ def _replaced(
 ) -> ManifestEntry:
     # No run computes this fingerprint, so the next one writes the Leader's files again.
     return ManifestEntry(entry.client_id, entry.resource, rows, f"replaced {revision.name}", formats)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberInSource:
+    """What the platform has of a Member. `tables` are those with rows that the next run exports."""
+
+    state: Literal["absent", "deleted", "present"]
+    tables: tuple[str, ...] = ()
+
+
+def member_in_source(source: DirectorySource, member_id: str) -> MemberInSource:
+    """Return whether the tables of the platform have a Member, and whether `members` marks it as deleted: then runs
+    export its rows without personal data. `member_id` is a UUID in lower case. Raises SourceError.
+    """
+    if not is_id(member_id):
+        raise ValueError("a MEMBER_ID is a UUID in lower case")
+    # The identifier may be a UUID or a text, also without dashes. `concat` converts both in every engine.
+    digits = "replace(replace(replace(lower(concat(member_id, '')), '-', ''), '{', ''), '}', '')"
+    condition = f"WHERE {digits} = '{member_id.replace('-', '')}'"
+    state = "concat(subscription_state, '') AS state"
+    selects = [f"SELECT DISTINCT 'members' AS found_in, {state} FROM members {condition}"]  # noqa: S608 - a UUID
+    selects += (
+        f"SELECT DISTINCT '{table}', '' FROM {table} {condition}"  # noqa: S608 - a UUID
+        for table in _OTHER_TABLES
+    )
+    rows = source.query(" UNION ALL ".join(selects))
+    found = {row["found_in"] for row in rows}
+    if {row["state"] for row in rows if row["found_in"] == "members"} == {_DELETED}:
+        return MemberInSource("deleted")
+    tables = tuple(table for table in ("members", *_OTHER_TABLES) if table in found)
+    return MemberInSource("present" if tables else "absent", tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.run_report import Accounting, ResourceFigures, RunReport
 from daybreak.proof.newest import stale_tables
 from daybreak.proof.rules import ANOMALIES, RULES, faulty_rows

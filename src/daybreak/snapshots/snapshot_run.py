@@ -134,7 +134,6 @@ class SnapshotRun:
         )
 
     def _record(self, **values: object) -> None:
-        """Add values to the report."""
         self._recorded = structs.replace(self._recorded, **values)
 
     def _enter_phase(self, phase: str) -> None:

@@ -44,8 +44,7 @@ from daybreak.sources.duckdb_views import (
     source_columns,
 )
 from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy
-from daybreak.sources.parquet_calendar import refuse_julian_dates
-from daybreak.sources.parquet_folder import FileState, TableFiles, list_tables
+from daybreak.sources.parquet_folder import FileState, TableFiles, list_tables, refuse_julian_dates
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.UUID: ("UUID", "VARCHAR"),

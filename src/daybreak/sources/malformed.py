@@ -12,7 +12,7 @@ from typing import Literal
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import MAX_COUNT, SourceTable
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import SourceError
 
 MalformedPolicy = Literal["refuse", "fail"]

@@ -8,13 +8,19 @@ refused and the entry named. Exceptions are hidden entries, checksums, and the m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import duckdb
+
+from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import SourceError
+from daybreak.export.engine import engine_faults
+from daybreak.export.sql import literal
 
 # Both ends of a Parquet file.
 _MAGIC = b"PAR1"
@@ -33,6 +39,18 @@ _PART_OF_TABLE = re.compile(
     rf"({'|'.join(table.name for table in SOURCE_TABLES)})(?:[-_ ]*\(?\d+\)?|[-_ ]*(?:part|copy)\b.*|\..*)"
 )
 _SHOWN_FAULTS = 20
+
+_FIRST_GREGORIAN_DAY = "DATE '1582-10-15'"
+_TEMPORAL = {
+    table.name: [column.name for column in table.columns if column.type in {ColumnType.DATE, ColumnType.TIMESTAMP}]
+    for table in SOURCE_TABLES
+}
+# https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala
+_LEGACY = (
+    "key IN ('org.apache.spark.legacyDateTime'::BLOB, 'org.apache.spark.legacyINT96'::BLOB) "
+    "OR key = 'org.apache.spark.version'::BLOB AND value < '3'::BLOB "
+    "OR key = 'writer.date.proleptic'::BLOB AND value = 'false'::BLOB"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +168,34 @@ def _is_parquet(path: Path) -> bool:
         last = file.read()
         file.seek(0)
         return file.read(len(_MAGIC)) == last == _MAGIC
+
+
+def refuse_julian_dates(connection: duckdb.DuckDBPyConnection, tables: Sequence[TableFiles]) -> None:
+    """Raise SourceError that names each column with such dates, and counts them."""
+    faults = [fault for table in tables if _TEMPORAL.get(table.name) for fault in _julian_dates(connection, table)]
+    if faults:
+        raise SourceError(
+            "Parquet files of the source have dates of the Julian calendar, which would be exported as other days:\n  "
+            + "\n  ".join(faults)
+            + "\nWrite these files with Spark 3 or later and spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED, or "
+            'set source.engine = "spark".'
+        )
+
+
+def _julian_dates(connection: duckdb.DuckDBPyConnection, table: TableFiles) -> Iterator[str]:
+    names = ", ".join(literal(str(file.path)) for file in table.files)
+    with engine_faults(f"Table {table.name}"):
+        found = connection.execute(
+            f"SELECT DISTINCT file_name FROM parquet_kv_metadata([{names}]) WHERE {_LEGACY}"
+        ).fetchall()
+        if not found:
+            return
+        legacy = ", ".join(literal(str(name)) for (name,) in found)
+        rows = connection.sql(f"SELECT * FROM read_parquet([{legacy}], union_by_name = true)")
+        kinds = {name.lower(): str(kind) for name, kind in zip(rows.columns, rows.types, strict=True)}
+        for column in _TEMPORAL[table.name]:
+            if not kinds.get(column, "").startswith(("DATE", "TIMESTAMP")):
+                continue
+            (count,) = rows.filter(f"{column} < {_FIRST_GREGORIAN_DAY}").aggregate("count(*)").fetchall()[0]
+            if count:
+                yield f"{table.name}: {column} in {format_count(count, 'row')} is before 1582-10-15"

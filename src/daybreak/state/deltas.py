@@ -336,7 +336,6 @@ class DeltaStore(Store):
         return (each for each in kept if after < each.version <= last)
 
     def _resources(self, client_id: str, service_chain_id: str) -> dict[str, dict[str, ResourceDelta]]:
-        """Return the account's deltas by snapshot and resource."""
         found: dict[str, dict[str, ResourceDelta]] = {}
         values = {"client_id": client_id, "service_chain_id": service_chain_id}
         rows = _RESOURCES.all(self._connection, **values)

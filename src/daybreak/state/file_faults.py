@@ -7,7 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.state.schema import current_snapshot, snapshots
 from daybreak.state.service_tables import file_faults
 from daybreak.state.statements import Store, upsert

@@ -79,5 +79,4 @@ class PasskeyStore(Store):
 
 
 def _is(passkey: Passkey) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the conditions that select the row of a passkey."""
     return passkeys.c.credential_id == passkey.credential_id, passkeys.c.seat_id == passkey.seat_id

@@ -54,7 +54,6 @@ _INITIAL_ACCOUNT = PreparedRead(
 
 @lru_cache(maxsize=64)
 def _update_of(names: tuple[str, ...]) -> sa.Update:
-    """Return the statement that sets these columns of one seat."""
     values: dict[str, sa.BindParameter[object]] = {name: sa.bindparam(f"new_{name}") for name in names}
     return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**values)
 

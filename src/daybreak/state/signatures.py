@@ -202,7 +202,6 @@ class SignatureStore(Store):
 
 
 def _signed_of(row: Sequence[Any] | None) -> SignedSnapshot | None:
-    """Return the statements of a row of `_statements_of`."""
     if row is None:
         return None
     snapshot_id, version, chain_id, epoch, signed_at, expires_at, public_key, packs = row

@@ -146,8 +146,6 @@ def _max_connections() -> int:
 
 
 class _StructlogHandler(logging.Handler):
-    """Send the server's own messages to the service's log."""
-
     def emit(self, record: logging.LogRecord) -> None:
         write = _log.error if record.levelno >= logging.ERROR else _log.warning
         write("server", message=self.format(record))

@@ -11,11 +11,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daybreak_client.command import profile as profiles
-from daybreak_client.command import token_keyring
 from daybreak_client.command.freshness import freshness
 from daybreak_client.command.options import ProfileName
 from daybreak_client.command.output import print_note, sentence
-from daybreak_client.command.profile import Profile
+from daybreak_client.command.profile import Profile, delete_token, find_token, save_token
 from daybreak_client.command.sign_in import connect
 from daybreak_client.errors import ClientError, NotPublished, Refused, WrongUse
 from daybreak_client.service import API_TOKEN_PREFIX, AccountFiles, Daybreak
@@ -74,13 +73,13 @@ def logout(*, profile: ProfileName = None) -> None:
         name = profiles.selected_name(os.environ, profile)
         print_note("You are not signed in." if name is None else f"There is no profile {name!r}.")
         return
-    token = token_keyring.find_token(path) if saved.keyring else saved.token
+    token = find_token(path) if saved.keyring else saved.token
     if token is None:
         print_note("The keyring of the system does not contain the token. Only the profile is removed.")
     else:
         _end_session(replace(saved, token=token))
     if saved.keyring:
-        token_keyring.delete_token(path)
+        delete_token(path)
     profiles.delete(path)
 
 
@@ -106,8 +105,8 @@ def _discard_keyring_token(path: Path) -> None:
     if previous is None or not previous.keyring:
         return
     try:
-        token = token_keyring.find_token(path)
-        token_keyring.delete_token(path)
+        token = find_token(path)
+        delete_token(path)
         if token is not None:
             _end_session(replace(previous, token=token))
     except ClientError as error:
@@ -118,7 +117,7 @@ def _save(path: Path, profile: Profile) -> None:
     if not profile.keyring:
         _discard_keyring_token(path)
     else:
-        token_keyring.save_token(path, profile.token)
+        save_token(path, profile.token)
         profile = Profile(profile.address, "", profile.client_id, profile.plain_http, keyring=True)
     profiles.save(path, profile)
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from daybreak_client.command import profile as profiles
-from daybreak_client.command import token_keyring
 from daybreak_client.command.options import Access, Credential
-from daybreak_client.command.profile import Profile
+from daybreak_client.command.profile import Profile, load_token
 from daybreak_client.connection import is_token
 from daybreak_client.errors import WrongUse
 from daybreak_client.folder import expanded
@@ -44,7 +43,7 @@ def saved_profile(name: str | None) -> Profile:
     profile = profiles.load(path)
     if profile is None:
         raise missing_profile(name)
-    return replace(profile, token=token_keyring.load_token(path)) if profile.keyring else profile
+    return replace(profile, token=load_token(path)) if profile.keyring else profile
 
 
 def selected_account(access: Access, profile: Profile) -> str:

@@ -138,8 +138,6 @@ def _service(work: "_Work", *, offline: bool) -> Iterator[Daybreak | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What to check in each folder."""
-
     wanted: tuple[tuple[str, ...], tuple[str, ...]]
     verifier: Verifier
     access: Access

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 
-from daybreak_client.database_sync.downloads import delete_old_downloads, work_folder
 from daybreak_client.database_sync.engine import Callbacks, SyncRun
 from daybreak_client.database_sync.plan import UNCHANGED, AccountState, Plan, ResourceState
-from daybreak_client.database_sync.result import DIFFERENT, EQUAL, ResourceResult, SyncResult
 from daybreak_client.database_sync.targets import open_database, place_of
-from daybreak_client.errors import WrongUse
+from daybreak_client.errors import Busy, WrongUse
+from daybreak_client.folder import locked
 from daybreak_client.service import AccountFiles
 
 __all__ = ["UNCHANGED", "Callbacks", "ResourceResult", "SyncResult", "remove_account", "sync", "synced_accounts"]
+
+EQUAL, DIFFERENT = "equal", "different"
+
+_MAX_AGE_SECONDS = 7 * 24 * 3600.0
 
 
 def sync(
@@ -134,3 +143,75 @@ def _notes(run: SyncRun, state: AccountState) -> tuple[str, ...]:
         if each.replaced_characters
     ]
     return (*keys, *replaced)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceResult:
+    """Result for one resource.
+
+    `action` is `unchanged`, `delta` or `full`, then for `reason`. `rows` are in the table afterwards, `size_bytes` were
+    downloaded. `replaced_characters` counts the characters U+FFFD in the table if some of them replace NUL, which
+    PostgreSQL cannot store. `verified` is the result of the comparison with the published file: `equal` or `different`,
+    empty if it was not requested.
+    """
+
+    resource: str
+    action: str
+    reason: str = ""
+    rows: int = 0
+    inserted: int = 0
+    deleted: int = 0
+    size_bytes: int = 0
+    replaced_characters: int = 0
+    verified: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """Result of a sync of one account. `previous_version` is None for the first one.
+
+    `notes` are messages for the user. After a dry run, nothing has changed.
+    """
+
+    client_id: str
+    previous_version: int | None
+    version: int
+    snapshot_id: str
+    as_of: datetime
+    resources: tuple[ResourceResult, ...]
+    notes: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether the version of the tables changed, or rows were loaded again."""
+        return self.version != self.previous_version or any(each.action == "full" for each in self.resources)
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """Resources whose tables differ from the published files."""
+        return tuple(each.resource for each in self.resources if each.verified == DIFFERENT)
+
+
+def work_folder(account: AccountFiles, place: str) -> Path:
+    """Return the folder of downloads of one account for one database."""
+    digest = hashlib.sha256(f"{account.address}\n{account.client_id}\n{place}".encode()).hexdigest()
+    return _root() / digest[:32]
+
+
+def delete_old_downloads() -> None:
+    """Delete folders without a change for a week: those of syncs that failed and were not repeated."""
+    oldest = time.time() - _MAX_AGE_SECONDS
+    for folder in _root().glob("*/"):
+        try:
+            if max(path.stat().st_mtime for path in (folder, *folder.iterdir())) < oldest:
+                with locked(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+        except (OSError, Busy):
+            # Another sync has deleted the folder, or uses it.
+            continue
+
+
+def _root() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "daybreak" / "sync"

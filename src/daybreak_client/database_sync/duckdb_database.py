@@ -224,7 +224,6 @@ class DuckDBDatabase(Database):
         return self._catalog.has_key(table)
 
     def _define(self, statement: str) -> None:
-        """Run a statement that changes the catalog."""
         self._execute(statement)
         self._catalog.forget()
 

@@ -275,7 +275,6 @@ class SyncRun:
     def _state_after(
         self, database: Database, table: Table, step: Step, stored: ResourceState | None, applied: Applied
     ) -> ResourceState:
-        """Return the state of a resource after a step."""
         replaced = applied.replaced_characters
         if stored is not None and step.action != FULL:
             replaced += stored.replaced_characters

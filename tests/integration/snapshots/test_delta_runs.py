@@ -15,8 +15,7 @@ from daybreak.domain.delta import Chain
 from daybreak.domain.run_report import ReferentialFault, RunDeltaFigures
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots import deltas as run_deltas
-from daybreak.snapshots.publication_mark import mark_publication
-from daybreak.snapshots.publish import accept, discard
+from daybreak.snapshots.publish import accept, discard, mark_publication
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext

@@ -35,7 +35,7 @@ from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import FoundMember, erase_member, find_member
-from daybreak.snapshots.member_in_source import MemberInSource, member_in_source
+from daybreak.snapshots.member_files import MemberInSource, member_in_source
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot

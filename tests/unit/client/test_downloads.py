@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daybreak_client.database_sync.downloads import delete_old_downloads
+from daybreak_client.database_sync import delete_old_downloads
 from daybreak_client.folder import locked
 
 

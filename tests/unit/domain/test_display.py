@@ -4,8 +4,16 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from daybreak.domain.counts import format_count
-from daybreak.domain.display import NUMBER_FORMATS, display_for, local, localized, start_of, time_zones, zone_name
+from daybreak.domain.display import (
+    NUMBER_FORMATS,
+    display_for,
+    format_count,
+    local,
+    localized,
+    start_of,
+    time_zones,
+    zone_name,
+)
 from daybreak.domain.identity import Seat
 
 WINTER = datetime(2026, 11, 27, 23, 30, tzinfo=UTC)

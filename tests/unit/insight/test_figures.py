@@ -12,8 +12,7 @@ from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.insight.campaigns import campaign_figures, largest_campaigns, link_figures
 from daybreak.insight.figures import CampaignDay, Community, GrowthDay, Link
-from daybreak.insight.members import community_figures, growth_figures, member_figures
-from daybreak.insight.messages import usage_figures
+from daybreak.insight.members import community_figures, growth_figures, member_figures, usage_figures
 from daybreak.insight.periods import Period
 from tests.unit.insight.conftest import Published
 

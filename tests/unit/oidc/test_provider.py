@@ -12,8 +12,7 @@ from pydantic import SecretStr
 
 from daybreak.credentials.id_token import IdToken
 from daybreak.domain.errors import ProviderUnavailable
-from daybreak.oidc.metadata import metadata_url
-from daybreak.oidc.provider import AuthorizationRequest, Provider, TokenRefused
+from daybreak.oidc.provider import AuthorizationRequest, Provider, TokenRefused, metadata_url
 from daybreak.settings import OidcSettings
 from tests.parts.scripted_provider import CLIENT_ID, CLIENT_SECRET, ScriptedProvider, scripted_provider
 from tests.parts.scripted_service import Reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.run_report import (
     Accounting,
     ReferentialFault,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from daybreak.access.end_credentials import EndReason, end_credentials, stop_ownerless_webhooks
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat, folded_email
 from daybreak.state.directory import Directory, free_email

@@ -69,8 +69,6 @@ class _Change:
 
 
 def _changes(lines: Iterator[bytes], order: KeyOrder) -> Iterator[_Change]:
-    """Yield the changes of a delta."""
-
     def key(line: bytes) -> SortKey:
         return order.key(line, _OPERATION_BYTES)
 

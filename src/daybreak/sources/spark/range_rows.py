@@ -61,7 +61,6 @@ def _cell(name: str, batch: pa.RecordBatch, index: int) -> Any:
 
 
 def _chunk(client_id: str, batch: pa.RecordBatch, index: int) -> LeaderChunk:
-    """Return a chunk with the lines of a row."""
     lines = {
         kind: memoryview(batch.column(kind)[index].as_py())
         for kind in ("csv", "json")

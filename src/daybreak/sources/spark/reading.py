@@ -224,7 +224,6 @@ class SparkReading:
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
     def _collect(self, frame: DataFrame, rows_done: Accumulator[int], observer: ExportObserver) -> list[Row]:
-        """Run the job, and report its progress until it ends."""
         with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as executor:
             collecting = executor.submit(frame.collect)
             while not wait([collecting], _PROGRESS_INTERVAL_SECONDS).done:
@@ -232,7 +231,6 @@ class SparkReading:
             return collecting.result()
 
     def _task_results(self, task: SparkTask, rows_done: Accumulator[int]) -> DataFrame:
-        """Return rows of RESULT_SCHEMA from all tasks."""
         rows = self._model_rows(self.models[task.job.resource])
         counted = rows.groupBy("LEADER_ID").count().collect()
         counts: dict[str, int] = {row[0]: row[1] for row in counted if row[0] is not None}
@@ -253,7 +251,6 @@ class SparkReading:
     def _joined_results(
         self, task: SparkTask, rows: DataFrame, split: Sequence[str], split_rows: int, rows_done: Accumulator[int]
     ) -> DataFrame:
-        """Return rows of RESULT_SCHEMA of the split Leaders."""
         places = {leader: place for place, leader in enumerate(split)}
 
         def encode_range(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -290,7 +287,6 @@ def _for_tasks(deltas: DeltaJob | None) -> DeltaJob | None:
 
 
 def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
-    """Return the sum of the tasks' reports."""
     unexpected: dict[str, int] = {}
     nulls = {column.name: 0 for column in resource_named(resource).columns}
     for report in reports:

@@ -245,5 +245,4 @@ def _login_result(outcome: SessionStarted | SecondFactorPending) -> LoginResult:
 
 
 def _device_id(request: Request) -> str | None:
-    """Return the device id that the client sent, or None."""
     return (DEVICE_ID.read(request) or "").strip().lower() or None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from msgspec import Meta
 
+from daybreak.catalogue.formats import Format
+from daybreak.catalogue.resources import Resource
+
 CLIENT_ID = "7d909222-adf5-4547-93e0-e8f60c50f980"
 SEAT_ID = "0b9f6c1e-2f4d-4c55-9a4e-3d1f5a7c8e21"
 DEVICE_ID = "c1f0a4de-6f53-4b0e-8d57-2b8f3f1c9a60"
@@ -23,6 +26,14 @@ DELTA_LINK = LINK.replace("campaigns.csv.gz", "members.delta.csv.gz")
 SESSION_JWT = "eyJ0eXAiOiJzZXNzaW9uK2p3dCIs..."
 PENDING_JWT = "eyJ0eXAiOiJtZmErand0Iiwi..."
 
+HEADER_FILE = "daybreak-token.txt"
+"""File with the Authorization header of an API token."""
+
+VARIABLE = "DAYBREAK_TOKEN"
+"""Environment variable with the token."""
+ENTER_TOKEN_COMMAND = f"read -rs {VARIABLE} && export {VARIABLE}"
+"""Reads a token at a prompt of bash or zsh. It is not shown, and not in the history."""
+
 
 def uuid(description: str, example: str) -> Meta:
     """Describe a field or parameter that holds an id."""
@@ -32,3 +43,21 @@ def uuid(description: str, example: str) -> Meta:
 def field(description: str, example: object) -> Meta:
     """Describe a field."""
     return Meta(description=description, examples=[example])
+
+
+def save_token_command(token: str) -> str:
+    """Return a command that writes the header file. `token` is a token, or a quoted variable of the shell.
+
+    Shells run `printf` without a process.
+    """
+    return f"umask 077\nprintf 'Authorization: Bearer %s\\n' {token} \\\n  > {HEADER_FILE}"
+
+
+def download_command(url: str, output: str, header_file: str = HEADER_FILE) -> str:
+    """Return a command that downloads a file, or prints an error and saves nothing."""
+    return f"curl -sSfL -H @{header_file} -o {output} {url}"
+
+
+def file_url(base_url: str, client_id: str, resource: Resource, file_format: Format) -> str:
+    """Return the URL of the newest file of a resource."""
+    return f"{base_url}/download/v1/files/{client_id}/{resource.path_for(file_format)}"

@@ -230,7 +230,6 @@ class _Generator:
 
 
 def _by_status(codes: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    """Group codes of problems by their status."""
     for status, group in groupby(sorted(codes, key=_status), key=_status):
         yield status, list(group)
 

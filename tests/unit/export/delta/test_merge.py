@@ -15,7 +15,7 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
-from daybreak.export.delta.engines import merge_engines
+from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, RowMerge
 from daybreak.export.gzip_member import codec_named, decompressed
 from daybreak.export.line_sql import csv_header

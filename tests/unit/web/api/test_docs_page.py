@@ -14,8 +14,7 @@ import pytest
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.web.api.docs.files import csv_sample, json_sample
-from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, highlight_json, mark_code
+from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, csv_sample, highlight_json, json_sample, mark_code
 from daybreak.web.http.problems import PROBLEMS
 from tests.unit.web.api.conftest import DescribedApp
 from tests.unit.web.asgi import call, http_scope

@@ -1,4 +1,4 @@
-"""Merge engine in WebAssembly: delta_merge.c on rows in the memory of an instance."""
+"""Merge engine in WebAssembly: delta_merge.c on rows in the memory of an instance. `RowMerge` replaces it elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from typing import Literal
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.delta.csv_rows import row_end
-from daybreak.export.delta.merge import MAX_GROUP_BYTES, DeltaFault, MergeStep, MergeTotals, Needs
+from daybreak.export.delta.merge import (
+    MAX_GROUP_BYTES,
+    DeltaFault,
+    MergeEngine,
+    MergeStep,
+    MergeTotals,
+    Needs,
+    RowMerge,
+)
+from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.runtime import Instance
 
 # Kinds, structs and results of delta_merge.c.
@@ -226,8 +235,15 @@ class KernelMerge:
         memory.view[buffer.start : buffer.end] = rows
 
     def _enlarge_output(self) -> None:
-        """Double the size of the outputs."""
         memory = self._memory
         csv, json = memory.output
         size_bytes = 2 * (csv.limit - csv.address)
         memory.output = memory.new_buffer(size_bytes), memory.new_buffer(2 * (json.limit - json.address))
+
+
+def merge_engines(resource: Resource) -> Callable[[], MergeEngine]:
+    """Return a function that opens an engine for one Leader, in any thread. The caller closes the engine.
+
+    The engine is compiled where it can run, and in Python elsewhere. Both make the same bytes.
+    """
+    return (lambda: RowMerge(resource)) if runtime.unavailable_reason() else KernelPool(resource).open

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from daybreak.web.api.curl_commands import HEADER_FILE
+from daybreak.web.api.examples import HEADER_FILE
 
 JsonObject = Mapping[str, Any]
 PENDING_HEADER_FILE = "daybreak-login.txt"

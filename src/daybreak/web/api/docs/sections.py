@@ -143,7 +143,6 @@ class Sections:
 
 
 def _problems(operation: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each error status with its error codes."""
     for status, response in operation["responses"].items():
         problem = response.get("content", {}).get(PROBLEM_TYPE)
         if problem is not None:

@@ -113,8 +113,6 @@ def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link
 
 
 def _slice(page: PageRequest, activity: ActivityFilter, found: _Found) -> Slice[EventRow]:
-    """Return the position of a page of events."""
-
     def url(number: str) -> str:
         position = {} if number == "1" else {"page": number, "newest": str(found.newest)}
         return page.url("activity", **activity.query, **position)

@@ -188,7 +188,6 @@ def _list(roles: object) -> str:
 
 
 def _value(value: object) -> str:
-    """Return the value of a setting as text."""
     if value is None:
         return EN_DASH
     if isinstance(value, bool):

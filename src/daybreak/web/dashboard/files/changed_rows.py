@@ -53,7 +53,6 @@ def changes_csv(store: FileStore, resource: Resource, delta: ResourceDelta) -> I
 
 
 def _changes(resource: Resource, rows: Sequence[Mapping[str, object]]) -> list[ChangedRow]:
-    """Return the changes of the rows of one key."""
     inserted = [row for row in rows if row.get(OPERATION) == "I"]
     kind = ADDED if len(inserted) == len(rows) else CHANGED if inserted else REMOVED
     return [ChangedRow(kind, [cell_text(row.get(name)) for name in resource.column_names]) for row in inserted or rows]

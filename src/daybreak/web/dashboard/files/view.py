@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from daybreak.catalogue.columns import Column
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.domain.counts import format_count
 from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.display import format_count
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.web.api.curl_commands import HEADER_FILE, download_command, file_url
+from daybreak.web.api.examples import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.archive import EXCEL
 from daybreak.web.dashboard.files.changed_rows import ADDED, CHANGED, REMOVED, ChangedRow
 from daybreak.web.dashboard.files.queries import PublishedFiles, RequestedDelta
@@ -201,7 +201,6 @@ def _downloads(page: PageRequest, resource: Resource, entry: ManifestEntry, quer
 
 
 def _formats(page: PageRequest, entry: ManifestEntry) -> list[str]:
-    """Return the configured formats of a file, in their order."""
     return [name for name in page.dashboard.services.settings.snapshot.formats if name in entry.formats]
 
 

@@ -105,6 +105,5 @@ def _by_type(usage: UsageFigures, selection: Selection) -> Block:
 
 
 def _sums(rows: list[Row]) -> tuple[Cell, ...] | None:
-    """Return the sum of each column of counts."""
     columns = zip(*(row.cells for row in rows), strict=True)
     return tuple(sum(cell for cell in column if isinstance(cell, int)) for column in columns) or None

@@ -22,8 +22,7 @@ from daybreak.insight.figures import (
     MemberFigures,
     UsageFigures,
 )
-from daybreak.insight.members import community_figures, growth_figures, member_figures
-from daybreak.insight.messages import usage_figures
+from daybreak.insight.members import community_figures, growth_figures, member_figures, usage_figures
 from daybreak.insight.periods import Period
 from daybreak.insight.published_tables import Interruption, PublishedTables
 from daybreak.snapshots.freshness import freshness

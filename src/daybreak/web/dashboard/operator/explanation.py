@@ -150,7 +150,6 @@ def _compare(
 
 
 def _may_see(page: PageRequest, client_id: str) -> bool:
-    """Return whether the operator may download the files of an account."""
     granted = next((each for each in page.accounts if each.account.client_id == client_id), None)
     return granted is not None and granted.account.active and granted.grant.data_export
 

@@ -232,7 +232,6 @@ def _details(run: Snapshot) -> list[tuple[str, str]]:
 
 
 def _duration(run: Snapshot) -> timedelta | None:
-    """Return the duration of a finished run."""
     return run.finished_at - run.started_at if run.finished_at is not None else None
 
 

@@ -127,7 +127,6 @@ async def sign_out(dashboard: DashboardContext, request: Request) -> Response:
 
 
 def _ended_message(dashboard: DashboardContext, ended: str) -> Flash | None:
-    """Return the message of the query parameter `ended`."""
     if not ended.startswith("idle"):
         return _ENDED_MESSAGES.get(ended)
     limit = duration_in_words(dashboard.services.settings.access.dashboard_idle)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import Resource
-from daybreak.web.api.curl_commands import (
+from daybreak.web.api.examples import (
     ENTER_TOKEN_COMMAND,
     HEADER_FILE,
     VARIABLE,

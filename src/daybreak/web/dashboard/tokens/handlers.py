@@ -165,7 +165,6 @@ async def revoke_token(page: PageRequest) -> Response:
 
 
 def _values(page: PageRequest) -> dict[str, str]:
-    """Return the fields of the form of a new token."""
     fields = page.fields
     return {
         "name": fields.get("name", "")[:_MAXIMUM_NAME_LENGTH],
@@ -182,7 +181,6 @@ def _networks(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _field_of(error: InvalidRequest | Conflict) -> str:
-    """Return the form field that an error is about."""
     faults = error.faults if isinstance(error, InvalidRequest) else ()
     return "networks" if any(fault.pointer == "/allowed_networks" for fault in faults) else "name"
 

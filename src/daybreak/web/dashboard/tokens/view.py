@@ -13,7 +13,7 @@ from daybreak.access.api_tokens import NewToken
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.credentials.s3_keys import static_key
 from daybreak.domain.audit import AuditEvent, AuditQuery
-from daybreak.domain.counts import format_count
+from daybreak.domain.display import format_count
 from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.sharing import PROFILE_NAME, share_profile

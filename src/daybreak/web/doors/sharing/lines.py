@@ -8,22 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
 
+from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.credentials.signed_link import marked_link
 from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles, milliseconds
 from daybreak.sharing import QueryResult, SharedFile
 from daybreak.table_changes import ChangesResult, History
 from daybreak.web.doors.sharing.objects import table_id
-from daybreak.web.doors.sharing.schema import schema_string
 
 ResponseFormat = Literal["parquet", "delta"]
 _Kind = Literal["file", "add", "remove", "cdf"]
 # Change data feed needs version 4 of writers. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#writer-version-requirements
 _DELTA_PROTOCOL = {"deltaProtocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
+
+_TYPES: dict[ColumnType, str] = {
+    ColumnType.UUID: "string",
+    ColumnType.TEXT: "string",
+    ColumnType.BIGINT: "long",
+    ColumnType.BOOLEAN: "boolean",
+    ColumnType.DATE: "date",
+    ColumnType.TIMESTAMP: "timestamp",
+}
 
 
 class LineWriter(msgspec.Struct, frozen=True):
@@ -126,3 +136,21 @@ def _statistics(resource: Resource, stored: StoredFormat | StoredPart) -> str:
     is_known = len(statistics.null_counts) == len(resource.columns)
     null_counts = dict(zip(resource.column_names, statistics.null_counts, strict=True)) if is_known else {}
     return msgspec.json.encode({"numRecords": statistics.rows, "nullCount": null_counts}).decode()
+
+
+@cache
+def schema_string(resource: Resource) -> str:
+    """Return the schema of a resource as JSON text.
+
+    Columns outside of the key are nullable, because deleted rows of changes have no values there.
+    """
+    fields = [
+        {
+            "name": column.name,
+            "type": _TYPES[column.type],
+            "nullable": column.name not in resource.key,
+            "metadata": {"comment": column.description},
+        }
+        for column in resource.columns
+    ]
+    return msgspec.json.encode({"type": "struct", "fields": fields}).decode()
