@@ -93,7 +93,8 @@ class Webhook(msgspec.Struct, frozen=True):
     """An endpoint of an account that receives events. Secrets are encrypted.
 
     `created_by` is the owner: the seat that created the endpoint or took it over. `previous_secret` also signs until
-    `previous_until`. `failing_since` is the first failure after the last success.
+    `previous_until`. `failing_since` is the first failure after the last success. `event_types` are the names of
+    those that it receives, separated by spaces; None for all. Test events are always received.
     """
 
     endpoint_id: str
@@ -108,6 +109,11 @@ class Webhook(msgspec.Struct, frozen=True):
     disabled_at: datetime | None = None
     disabled_reason: str | None = None
     failing_since: datetime | None = None
+    event_types: str | None = None
+
+    def receives(self, type_: EventType) -> bool:
+        """Return whether the endpoint receives events of this type."""
+        return self.event_types is None or type_.value in self.event_types.split()
 
 
 class DeliveryState(StrEnum):

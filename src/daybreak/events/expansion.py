@@ -92,8 +92,8 @@ def _page(stores: Stores, settings: Settings, event: Event, cursor: str, now: da
 
 
 def _concerns(stores: Stores, event: Event, webhook: Webhook) -> bool:
-    """Return whether an endpoint receives an event of the service: it existed, and its account has files."""
-    if webhook.created_at > event.at:
+    """Return whether an endpoint receives an event: it chose the type, it existed, and its account has files."""
+    if webhook.created_at > event.at or not webhook.receives(event.type):
         return False
     snapshot_id = event.data.get("snapshot_id")
     current = stores.snapshots.current() if event.type is EventType.SNAPSHOT_PUBLISHED else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,8 +12,8 @@ from daybreak.access.services import Services
 from daybreak.access.sessions import require_recent_password
 from daybreak.credentials import webhook_secret
 from daybreak.domain.audit import AuditEvent, EventOrigin
-from daybreak.domain.errors import Conflict, NotFound, RequestError
-from daybreak.domain.events import Attempt, Delivery, Event, EventType, Webhook, new_event
+from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RequestError
+from daybreak.domain.events import ACCOUNT_EVENTS, Attempt, Delivery, Event, EventType, Webhook, new_event
 from daybreak.domain.identity import Caller, Principal, is_id
 from daybreak.events.addresses import parse_url, require_allowed_host
 from daybreak.state.deliveries import DeliveryFilter
@@ -55,12 +55,20 @@ async def find(services: Services, principal: Principal, endpoint_id: str) -> We
     return found
 
 
-async def create(services: Services, principal: Principal, *, url: str, caller: Caller) -> WebhookSecret:
+async def create(
+    services: Services,
+    principal: Principal,
+    *,
+    url: str,
+    caller: Caller,
+    event_types: Collection[EventType] = ACCOUNT_EVENTS,
+) -> WebhookSecret:
     """Create a webhook with a new secret.
 
     Raises InvalidRequest for the URL, Conflict when the account has too many, Forbidden.
     """
     _require_secrets(services, principal)
+    chosen = _chosen(event_types)
     settings = services.settings.events
     accepted = parse_url(url, settings.allowed_networks)
     require_allowed_host(accepted, settings.allowed_hosts)
@@ -74,6 +82,7 @@ async def create(services: Services, principal: Principal, *, url: str, caller: 
         created_at=now,
         created_by=principal.seat.seat_id,
         created_by_email=principal.seat.email,
+        event_types=chosen,
     )
 
     def write(stores: Stores) -> RequestError | None:
@@ -87,6 +96,19 @@ async def create(services: Services, principal: Principal, *, url: str, caller: 
 
     await services.commit(write)
     return WebhookSecret(webhook, secret)
+
+
+async def choose_events(
+    services: Services, principal: Principal, endpoint_id: str, event_types: Collection[EventType], caller: Caller
+) -> None:
+    """Set the event types that a webhook receives. Raises InvalidRequest without any, NotFound, Forbidden."""
+    _require(services, principal)
+    chosen = _chosen(event_types)
+
+    def change(stores: Stores, webhook: Webhook) -> bool:
+        return stores.webhooks.choose_events(webhook.endpoint_id, chosen)
+
+    await _change(services, principal, endpoint_id, "webhook.events_changed", caller, change)
 
 
 async def rotate(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> WebhookSecret:
@@ -252,6 +274,14 @@ async def _change(
     if webhook is None:
         raise _unknown()
     return webhook
+
+
+def _chosen(event_types: Collection[EventType]) -> str | None:
+    """Return event types as they are stored. A webhook with all of them also receives those of later versions."""
+    chosen = [each.value for each in ACCOUNT_EVENTS if each in event_types]
+    if not chosen:
+        raise InvalidRequest("Choose at least one event.")
+    return None if len(chosen) == len(ACCOUNT_EVENTS) else " ".join(chosen)
 
 
 def _require(services: Services, principal: Principal) -> None:

@@ -335,6 +335,8 @@ webhooks = sa.Table(
     sa.Column("disabled_at", Instant),
     sa.Column("disabled_reason", sa.Text),
     sa.Column("failing_since", Instant),
+    # Separated by spaces; NULL for all.
+    sa.Column("event_types", sa.Text),
 )
 
 deliveries = sa.Table(

@@ -95,6 +95,10 @@ class WebhookStore(Store):
             sealed_secret=sealed_secret,
         )
 
+    def choose_events(self, endpoint_id: str, event_types: str | None) -> bool:
+        """Set the event types. Returns False when the endpoint does not exist."""
+        return self._change(endpoint_id, event_types=event_types)
+
     def disable(self, endpoint_id: str, now: datetime, reason: str) -> bool:
         """Disable an endpoint. Returns False when it is disabled or does not exist."""
         enabled = webhooks.c.disabled_at.is_(None)

@@ -112,7 +112,9 @@ def test_palette_finds_pages_files_and_accounts(sign_in_as: Callable[..., Page],
 
 def test_palette_opens_actions_and_keeps_the_section(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as()
+    page.add_init_script('Object.defineProperty(navigator, "platform", { value: "MacIntel" })')
     page.goto(service.account(directory.NORTHLIGHT, "activity"))
+    expect(page.locator(".palette-open kbd")).to_have_text("⌘ K")
     search = page.get_by_role("combobox", name="Find commands, accounts, pages and files")
     options = page.get_by_role("listbox", name="Results").get_by_role("option")
     page.keyboard.press("Control+k")

@@ -102,6 +102,11 @@ def test_secret_is_rotated_after_the_password(
     assert new != old
     page.get_by_role("link", name="Done").click()
     expect(page.get_by_text("The old secret also signs until")).to_be_visible()
+    page.get_by_text("Events: New files, Late files, Late files arrived").click()
+    violations += axe_violations(page, "events of a webhook")
+    page.get_by_label("Late files arrived").uncheck()
+    page.get_by_role("button", name="Save events").click()
+    expect(page.get_by_text("Events: New files, Late files", exact=True)).to_be_visible()
     page.get_by_role("button", name="Send test event").click()
     (received,) = receiver.wait_for(1)
     for secret in (old, new):
@@ -124,6 +129,10 @@ def test_private_urls_are_refused(
         page.get_by_role("button", name="Create webhook").click()
         expect(page.locator("#e-url")).to_contain_text(message)
         expect(page.get_by_label("URL")).to_have_value(url)
+    for box in page.get_by_role("checkbox").all():
+        box.uncheck()
+    page.get_by_role("button", name="Create webhook").click()
+    expect(page.locator("#e-events")).to_contain_text("Choose at least one event.")
     ignore_failed_loads(console_messages, 400)
 
 

@@ -97,6 +97,7 @@ def test_published_event_has_the_rows_of_the_account(events: Events, receive: Re
     receiver = receive()
     webhook = events.add_webhook(receiver.url(), ALPHA)
     events.add_webhook(receiver.url("/without-files"), BRAVO)
+    events.add_webhook(receiver.url("/only-late"), ALPHA, event_types="snapshot.late snapshot.recovered")
     events.publish("snapshot-1", {"campaigns": 7, "members": 0})
     events.deliver()
     (received,) = receiver.received

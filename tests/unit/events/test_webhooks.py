@@ -12,7 +12,7 @@ from daybreak.access import sessions
 from daybreak.access.services import Services
 from daybreak.credentials import webhook_secret
 from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound, RateLimited
-from daybreak.domain.events import DeliveryState
+from daybreak.domain.events import ACCOUNT_EVENTS, DeliveryState, EventType
 from daybreak.domain.identity import Principal
 from daybreak.events import webhooks
 from tests.unit.access.instance import ALPHA, BRAVO, CALLER, ROSA
@@ -59,10 +59,24 @@ def test_only_owners_and_admins_manage_webhooks(events: Events, services: Servic
         webhooks.take_over(services, analyst, endpoint_id, CALLER),
         webhooks.remove(services, analyst, endpoint_id, CALLER),
         webhooks.send_test(services, analyst, endpoint_id, CALLER),
+        webhooks.choose_events(services, analyst, endpoint_id, ACCOUNT_EVENTS, CALLER),
         webhooks.retry(services, analyst, endpoint_id, "x", CALLER),
     ):
         with pytest.raises(Forbidden):
             events.instance.run(_awaited(work))
+
+
+def test_events_of_a_webhook_are_chosen(events: Events, services: Services) -> None:
+    owner = _principal(events)
+    created = _create(events, owner).webhook
+    assert created.event_types is None
+    chosen = [EventType.SNAPSHOT_LATE, EventType.WEBHOOK_TEST]
+    events.instance.run(webhooks.choose_events(services, owner, created.endpoint_id, chosen, CALLER))
+    changed_webhook = events.instance.run(webhooks.find(services, owner, created.endpoint_id))
+    assert changed_webhook.event_types == "snapshot.late"
+    with pytest.raises(InvalidRequest):
+        events.instance.run(webhooks.choose_events(services, owner, created.endpoint_id, [], CALLER))
+    assert [each.result for each in events.instance.audit("webhook.events_changed")] == ["ok"]
 
 
 async def _awaited(work: Any) -> object:

@@ -1,3 +1,3 @@
 """Schema migrations of the state database. `HEAD` is the newest."""
 
-HEAD = "r0013"
+HEAD = "r0014"

@@ -19,6 +19,7 @@ _SECTION_PATHS = {
     "tokens": "settings/tokens",
     "webhooks": "settings/webhooks",
     "notifications": "settings/notifications",
+    "display": "settings/display",
     "security": "settings/security",
 }
 

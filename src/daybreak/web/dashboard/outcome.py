@@ -52,6 +52,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "webhook-removed": Flash("good", "Webhook removed."),
     "webhook-disabled": Flash("good", "Webhook disabled.", "Events are no longer sent."),
     "webhook-enabled": Flash("good", "Webhook enabled.", "New events are sent again. Retry the ones that failed."),
+    "events-saved": Flash("good", "Events saved."),
     "webhook-taken": Flash("good", "You own this webhook now.", "Rotate its secret if others may know it."),
     "test-sent": Flash("good", "Test event queued.", "Its result appears below."),
     "delivery-retried": Flash("good", "Retry queued.", "Its result appears below."),

@@ -234,6 +234,7 @@ def _webhook_routes(page: PageRoutes) -> list[PageRoute]:
         page.get(webhook, webhooks.show_webhook, policy()),
         page.get(f"{webhook}/deliveries", webhooks.show_deliveries, policy()),
         page.post(f"{webhook}/deliveries/{{delivery_id}}/retry", webhooks.retry_delivery, form),
+        page.post(f"{webhook}/events", webhooks.choose_events, form, webhooks.show_webhook),
         page.post(f"{webhook}/test", webhooks.send_test, form),
         page.post(f"{webhook}/disable", webhooks.disable_webhook, form),
         page.post(f"{webhook}/enable", webhooks.enable_webhook, form),

@@ -29,6 +29,7 @@ ACTION_LABELS: Mapping[str, str] = {
     "notifications.changed": "Notifications changed",
     "webhook.created": "Webhook created",
     "webhook.tested": "Webhook tested",
+    "webhook.events_changed": "Webhook events changed",
     "webhook.secret_rotated": "Webhook secret rotated",
     "webhook.retried": "Webhook delivery retried",
     "webhook.disabled": "Webhook disabled",

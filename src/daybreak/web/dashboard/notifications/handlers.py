@@ -19,7 +19,7 @@ from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import render_template
 from daybreak.web.request_state import caller_of
 
-_LABELS: Mapping[EventType, tuple[str, str]] = {
+EVENT_LABELS: Mapping[EventType, tuple[str, str]] = {
     EventType.SNAPSHOT_PUBLISHED: ("New files", "New files were published."),
     EventType.SNAPSHOT_LATE: ("Late files", "The publication time passed without new files."),
     EventType.SNAPSHOT_RECOVERED: ("Late files arrived", "New files were published after they were late."),
@@ -43,7 +43,7 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
         chosen = await chosen_events(page.dashboard.services, page.seat)
     groups: dict[str, list[dict[str, object]]] = {"Files": [], "Operator": [], "Security": []}
     for event in offered_events(page.seat):
-        label, hint = _LABELS[event]
+        label, hint = EVENT_LABELS[event]
         group = (
             "Files"
             if event in (*ACCOUNT_EVENTS, *TOKEN_EVENTS)

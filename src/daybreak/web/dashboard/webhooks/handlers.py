@@ -7,18 +7,20 @@ from datetime import datetime
 from starlette.responses import Response
 
 from daybreak.domain.errors import Conflict, InvalidRequest
-from daybreak.domain.events import Attempt, DeliveryState, Webhook
+from daybreak.domain.events import ACCOUNT_EVENTS, Attempt, DeliveryState, EventType, Webhook
 from daybreak.events import webhooks
 from daybreak.events.webhooks import LoggedDelivery
 from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.error_pages import error_state
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
+from daybreak.web.dashboard.notifications.handlers import EVENT_LABELS
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import reload_page, render_template
 
 _PATH = "settings/webhooks"
 _MAXIMUM_URL_LENGTH = 2000
+_NO_EVENTS = invalid_field("events", "Choose at least one event.")
 
 
 async def list_webhooks(page: PageRequest) -> Response:
@@ -36,23 +38,36 @@ async def list_webhooks(page: PageRequest) -> Response:
 
 async def show_new_webhook_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show the form of a new webhook."""
-    return render_page(page, "webhooks/new.html", {"url": _url(page)}, outcome)
+    return render_page(page, "webhooks/new.html", {"url": _url(page), "events": _event_choices(page)}, outcome)
 
 
 async def create_webhook(page: PageRequest) -> Response | PageOutcome:
     """Create a webhook and show its secret once."""
-    services = page.dashboard.services
+    services, chosen = page.dashboard.services, _posted_events(page)
+    if not chosen:
+        return _NO_EVENTS
     try:
-        created = await webhooks.create(services, page.principal, url=_url(page), caller=page.caller)
+        created = await webhooks.create(
+            services, page.principal, url=_url(page), caller=page.caller, event_types=chosen
+        )
     except (InvalidRequest, Conflict) as error:
         return rejected(error, "url")
     return _secret_page(page, created, rotated=False)
 
 
-async def show_webhook(page: PageRequest) -> Response:
+async def show_webhook(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show a webhook and its recent deliveries."""
     webhook = await _requested(page)
-    return render_page(page, "webhooks/show.html", await _context(page, webhook))
+    return render_page(page, "webhooks/show.html", await _context(page, webhook), outcome)
+
+
+async def choose_events(page: PageRequest) -> Response | PageOutcome:
+    """Save the events that a webhook receives."""
+    services, chosen = page.dashboard.services, _posted_events(page)
+    if not chosen:
+        return _NO_EVENTS
+    await webhooks.choose_events(services, page.principal, _endpoint_id(page), chosen, page.caller)
+    return _redirect(page, "events-saved")
 
 
 async def show_deliveries(page: PageRequest) -> Response:
@@ -160,6 +175,22 @@ def _url(page: PageRequest) -> str:
     return page.fields.get("url", "")[:_MAXIMUM_URL_LENGTH]
 
 
+def _posted_events(page: PageRequest) -> list[EventType]:
+    return [event for event in ACCOUNT_EVENTS if event.value in page.fields]
+
+
+def _event_choices(page: PageRequest, webhook: Webhook | None = None) -> list[dict[str, object]]:
+    """Return the checkboxes of the event types: as posted, or as the webhook has them."""
+    chosen = [event for event in ACCOUNT_EVENTS if webhook is None or webhook.receives(event)]
+    if "sent" in page.fields:
+        chosen = _posted_events(page)
+    return [
+        {"name": event.value, "label": label, "hint": hint, "chosen": event in chosen}
+        for event in ACCOUNT_EVENTS
+        for label, hint in (EVENT_LABELS[event],)
+    ]
+
+
 def _webhook_path(page: PageRequest) -> str:
     return f"{_PATH}/{_endpoint_id(page)}"
 
@@ -178,6 +209,7 @@ async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
     after = page.request.query_params.get("after", "")
     return {
         "webhook": webhook_view(webhook, page.now),
+        "events": _event_choices(page, webhook),
         "is_owner": webhook.created_by == page.seat.seat_id,
         "deliveries": log_rows(log),
         "after": after,

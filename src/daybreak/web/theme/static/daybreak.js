@@ -64,10 +64,9 @@
     for (const details of document.querySelectorAll("details[data-closed]")) details.open = false;
   });
 
-  // --- On narrow screens, scroll the navigation to the current page ----------------------------
+  // --- Scroll the navigation to the current page ------------------------------------------------
   addEventListener("DOMContentLoaded", () => {
-    const link = document.querySelector(".nav [aria-current]");
-    if (link) link.parentElement.scrollLeft = link.offsetLeft - (link.parentElement.clientWidth - link.offsetWidth) / 2;
+    document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   });
 
   // --- Close the account switcher on Escape and on a click outside -----------------------------

@@ -7,6 +7,7 @@ const dialog = document.getElementById("palette");
 const input = dialog.querySelector("input");
 const list = dialog.querySelector("ul");
 const MAXIMUM_RECENT = 6;
+const IS_APPLE = /^(Mac|iP)/.test(navigator.platform);
 let items = [];
 let fetched = [];
 let active = 0;
@@ -110,6 +111,9 @@ document.addEventListener("keydown", (event) => {
   }
 });
 for (const button of document.querySelectorAll("[data-palette]")) button.addEventListener("click", open);
+for (const key of IS_APPLE ? document.querySelectorAll("[data-palette] kbd, .palette kbd") : []) {
+  key.textContent = key.textContent.replace("Ctrl", "⌘").replace("Alt", "⌥");
+}
 input.addEventListener("input", search);
 input.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -121,7 +125,7 @@ input.addEventListener("keydown", (event) => {
   } else if (event.key === "Enter" && items[active]) {
     event.preventDefault();
     go(items[active]);
-  } else if (event.altKey && event.key.toLowerCase() === "p" && items[active]) {
+  } else if (event.altKey && event.code === "KeyP" && items[active]) {
     event.preventDefault();
     togglePin(items[active]);
   }

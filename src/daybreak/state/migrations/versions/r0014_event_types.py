@@ -1,0 +1,14 @@
+"""Event types of webhooks."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "r0014"
+down_revision = "r0013"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Apply the changes."""
+    op.add_column("webhooks", sa.Column("event_types", sa.Text))
