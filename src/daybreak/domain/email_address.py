@@ -1,8 +1,8 @@
 """The one rule for email addresses, applied wherever an address enters: directory, forms, sign-in, settings.
 
-Stricter than RFC 5322: no quoted local parts, comments, display names or address literals, which header parsers and
-mail servers read in different ways. `ana,victim@example.org` is two recipients to some of them. Letters of any script
-are valid (RFC 6531), and local parts over 64 characters, which some servers accept.
+Stricter than RFC 5322: no quoted local parts, comments, display names, address literals or encoded words, which header
+parsers and mail servers read in different ways. `ana,victim@example.org` is two recipients to some of them. Letters of
+any script are valid (RFC 6531), and local parts over 64 characters, which some servers accept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def is_email_address(text: str) -> bool:
     """Return whether a text is one email address: a dot-atom, `@`, and a host name, which may be of a private network
     (`ana@intranet`).
     """
-    if len(text) > MAX_EMAIL_INPUT_LENGTH:
+    # A local part may be an encoded word (RFC 2047 §2), which parsers of mails decode: to line breaks, for example.
+    if len(text) > MAX_EMAIL_INPUT_LENGTH or "=?" in text:
         return False
     local, _, domain = unicodedata.normalize("NFC", text).rpartition("@")
     labels = domain.split(".")

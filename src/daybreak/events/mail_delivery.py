@@ -204,8 +204,10 @@ def _templates() -> Environment:
 
 
 def _one_line(text: str) -> str:
-    """Return a text without line breaks, which headers must not contain."""
-    return " ".join(_HIDDEN.sub(" ", text).split())
+    """Return a text for a header: without line breaks and encoded words (RFC 2047 §2), which Python would decode to
+    anything, line breaks included.
+    """
+    return " ".join(_HIDDEN.sub(" ", text).replace("=?", "= ?").split())
 
 
 def _visible(value: object) -> object:

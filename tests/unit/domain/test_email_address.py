@@ -47,6 +47,8 @@ def test_address_is_valid(address: str) -> None:
         "ana\u200b@example.org",
         '"a b"@example.org',
         "ana@victim@example.org",
+        "=?utf-8?q?ana=0D=0ABcc=3A_victim=40v.example?=@example.org",
+        "ana.=?utf-8?b?LA==?=@example.org",
         "ana@example..org",
         "ana@example.org.",
         "ana@-example.org",

@@ -377,7 +377,7 @@ def test_mail_about_security_has_no_unsubscribe_link(events: Events, server: Mai
 
 
 def test_names_cannot_change_how_a_mail_is_read(events: Events, server: MailServer) -> None:
-    name = "night\x1b[31m\u202ely\u2028\u2066\r\nUnsubscribe: https://evil.example/\x85"
+    name = "=?utf-8?q?=0D=0ABcc=3A_victim=40v.example?= night\x1b[31m\u202ely\u2028\u2066\r\nUnsubscribe: https://evil.example/\x85"
     events.emit(
         EventType.TOKEN_LEAKED, data={**EXAMPLES[EventType.TOKEN_LEAKED], "name": name}, seat_id=ROSA, client_id=ALPHA
     )
@@ -389,3 +389,4 @@ def test_names_cannot_change_how_a_mail_is_read(events: Events, server: MailServ
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", text)
         assert not re.search("^Unsubscribe", text, re.MULTILINE)
     assert mail["Subject"].isprintable()
+    assert mail["Bcc"] is None

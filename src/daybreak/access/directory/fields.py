@@ -6,6 +6,7 @@ as a fault and replaced by an empty value, so that all faults are reported toget
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -92,8 +93,10 @@ class Fields(ABC):
         value = self.read(name)
         if value is MISSING:
             return 0
-        if isinstance(value, Decimal | float) and value == value // 1:
-            value = int(value)  # a NUMERIC column, such as the sum of integers
+        if isinstance(value, Decimal):  # a NUMERIC column, such as the sum of integers
+            value = math.nan if value.is_nan() else float(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
             return value
         self.add_fault(name, f"must be a whole number from 0, not {_quoted(value)}")
