@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
+from functools import partial
 
 from daybreak.access.authorization import require_in_context
 from daybreak.access.services import Services
@@ -54,7 +54,9 @@ async def stored_statement(
         return None if signed is None else statement_key(stores, signed, client_id, revision)
 
     key = await services.state.aread(read)
-    return None if key is None else await asyncio.to_thread(read_stored, services.files, key, client_id)
+    if key is None:
+        return None
+    return await services.threads.run(client_id, partial(read_stored, services.files, key, client_id))
 
 
 async def _requested(services: Services, client_id: str, edition: str | None) -> SignedStatement:

@@ -11,11 +11,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
@@ -30,6 +30,7 @@ from daybreak.domain.snapshot import CurrentFile, ManifestEntry, StoredFormat, S
 from daybreak.downloads import NamedFile
 from daybreak.iceberg.metadata import ICEBERG_FOLDER, Table
 from daybreak.iceberg.tables import read_table
+from daybreak.proof.statement_pack import SignedStatement
 from daybreak.snapshots.signed_statements import read_stored, statement_key
 from daybreak.state.stores import Stores
 
@@ -148,10 +149,13 @@ class AttachedFiles:
 
     async def statement(self, bucket: Bucket, source: StatementObject) -> bytes:
         """Return the bytes of a statement or signature. Raises NotFound, FileStoreError, Unavailable."""
-        found = await asyncio.to_thread(read_stored, self._services.files, source.pack, bucket.client_id)
+        found = await self._stored(source.pack, bucket.client_id)
         if found is None:
             raise NotFound("The specified key does not exist.")
         return found.signature if source.is_signature else found.content
+
+    async def _stored(self, pack: str, client_id: str) -> SignedStatement | None:
+        return await self._services.threads.run(client_id, partial(read_stored, self._services.files, pack, client_id))
 
     async def _statement_objects(
         self, view: _View, folder: str, publication: Publication, pack: str
@@ -159,7 +163,7 @@ class AttachedFiles:
         cached = self._statements.get((pack, view.bucket.client_id))
         if cached is None:
             try:
-                signed = await asyncio.to_thread(read_stored, self._services.files, pack, view.bucket.client_id)
+                signed = await self._stored(pack, view.bucket.client_id)
             except FileStoreError:
                 # A lost statement must not hide the files. Runs and the daily check report it.
                 return []

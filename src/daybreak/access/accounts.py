@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from daybreak.access.services import Services
 from daybreak.domain.identity import GrantedAccount
-from daybreak.state.stores import State
 
 T = TypeVar("T")
 
@@ -15,14 +14,17 @@ T = TypeVar("T")
 _MAX_ON_EVENT_LOOP = 2_000
 
 
-async def granted_accounts(state: State, seat_id: str) -> tuple[GrantedAccount, ...]:
+async def granted_accounts(services: Services, seat_id: str) -> tuple[GrantedAccount, ...]:
     """Return every account that the seat has a grant on, inactive ones included, by name. Raises Unavailable."""
+    state = services.state
     count = await state.aread(lambda stores: stores.seats.count_granted_accounts(seat_id))
     if count <= _MAX_ON_EVENT_LOOP:
         return tuple(await state.aread(lambda stores: stores.seats.granted_accounts(seat_id)))
-    return tuple(await asyncio.to_thread(state.read, lambda stores: stores.seats.granted_accounts(seat_id)))
+    return tuple(
+        await services.threads.run(seat_id, lambda: state.read(lambda stores: stores.seats.granted_accounts(seat_id)))
+    )
 
 
-async def run_without_blocking(account_count: int, work: Callable[[], T]) -> T:
+async def run_without_blocking(services: Services, seat_id: str, account_count: int, work: Callable[[], T]) -> T:
     """Return the result of `work`, whose duration grows with the number of accounts. Many run it in a thread."""
-    return work() if account_count <= _MAX_ON_EVENT_LOOP else await asyncio.to_thread(work)
+    return work() if account_count <= _MAX_ON_EVENT_LOOP else await services.threads.run(seat_id, work)

@@ -5,9 +5,9 @@ A challenge is accepted once. An attempt is counted before the response is check
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from daybreak.access import passkeys
 from daybreak.access.login import SessionStarted
@@ -36,9 +36,9 @@ async def begin(services: Services, token: str) -> str:
     if not accepted:
         raise NotFound("You have no passkey. Enter a code of your authenticator app.")
     challenge = await passkeys.new_challenge(services, login.session)
-    return await asyncio.to_thread(
-        request_options, party, challenge=challenge, accepted=[each.credential_id for each in accepted]
-    )
+    accepted_ids = [each.credential_id for each in accepted]
+    options = partial(request_options, party, challenge=challenge, accepted=accepted_ids)
+    return await services.threads.run(login.seat.seat_id, options)
 
 
 async def complete_login(
@@ -82,7 +82,7 @@ async def _verify(
         passkey = await services.state.aread(lambda stores: stores.passkeys.find(credential_id, seat_id))
         if passkey is None or challenge is None:
             return None
-        sign_count = await asyncio.to_thread(
+        verify = partial(
             verify_assertion,
             party,
             response,
@@ -90,6 +90,7 @@ async def _verify(
             seat_id=seat_id,
             public_key=passkey.public_key,
         )
+        sign_count = await services.threads.run(seat_id, verify)
     except InvalidPasskeyResponse:
         return None
     return _Proof(passkey, sign_count)

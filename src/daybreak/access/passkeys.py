@@ -5,8 +5,8 @@ A passkey is an additional second factor of a seat that has an authenticator app
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -47,7 +47,7 @@ async def begin_adding(services: Services, active: ActiveSession) -> str:
     if fault is not None:
         raise fault
     challenge = await new_challenge(services, active.session)
-    return await asyncio.to_thread(
+    options = partial(
         passkeys.creation_options,
         party,
         challenge=challenge,
@@ -55,6 +55,7 @@ async def begin_adding(services: Services, active: ActiveSession) -> str:
         email=seat.email,
         existing=[each.credential_id for each in existing],
     )
+    return await services.threads.run(seat.seat_id, options)
 
 
 async def add(services: Services, active: ActiveSession, *, name: str, response: str, caller: Caller) -> Passkey:
@@ -69,7 +70,8 @@ async def add(services: Services, active: ActiveSession, *, name: str, response:
     try:
         if challenge is None:
             raise InvalidPasskeyResponse("no challenge was issued, or it has expired")
-        key = await asyncio.to_thread(passkeys.verify_creation, party, response, challenge=bytes.fromhex(challenge))
+        verify = partial(passkeys.verify_creation, party, response, challenge=bytes.fromhex(challenge))
+        key = await services.threads.run(active.seat.seat_id, verify)
     except InvalidPasskeyResponse:
         refused = origin.event("passkey.added", "invalid_passkey", {"name": normalized_name})
         await services.state.awrite(lambda stores: stores.audit.append(refused))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -61,6 +61,7 @@ async def check_new_password(services: Services, password: str, email: str) -> N
     """Raise InvalidRequest(weak_password) with the reason if the password is too weak. Raises Unavailable."""
     breached = services.settings.access.breached_passwords
     # In a thread, because the file of breached passwords may be on a slow disk.
-    fault = await asyncio.to_thread(passwords.weakness, password, email=email, breached=breached)
+    check = partial(passwords.weakness, password, email=email, breached=breached)
+    fault = await services.threads.run(email, check)
     if fault is not None:
         raise InvalidRequest(fault, code="weak_password", faults=(FieldFault("/new_password", fault),))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from daybreak.access.fair_share import BoundedThreads
 from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.passwords import PasswordHashing
@@ -38,6 +39,7 @@ class Services:
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
     provider: Provider | None = None
+    threads: BoundedThreads = field(default_factory=BoundedThreads)
 
     async def commit(self, work: Callable[[Stores], T | RequestError]) -> T:
         """Run `work` in a transaction, and return its result. An error that it returns is raised after the commit.

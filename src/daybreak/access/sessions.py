@@ -162,7 +162,7 @@ def is_pending(resolved: ResolvedSession, now: datetime) -> bool:
 
 async def contexts(services: Services, active: ActiveSession) -> list[Context]:
     """Return every active account that the seat has a grant on, by name."""
-    accounts = await granted_accounts(services.state, active.seat.seat_id)
+    accounts = await granted_accounts(services, active.seat.seat_id)
     return [
         Context(granted, current=granted.account.client_id == active.client_id)
         for granted in accounts

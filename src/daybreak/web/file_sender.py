@@ -22,6 +22,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.access.fair_share import FairShare
 from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.domain.audit import EventOrigin
@@ -35,7 +36,6 @@ from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of, request_id_of
 from daybreak.web.transfers import (
     FileTransfer,
-    TransferLimit,
     file_pieces,
     read_segments,
     store_pieces,
@@ -60,7 +60,7 @@ class FileSender:
     def __init__(self, services: Services, guard: DigestGuard) -> None:
         self._services = services
         self._guard = guard
-        self._transfers = TransferLimit(services.settings.files.max_transfers)
+        self._transfers = FairShare(services.settings.files.max_transfers, "downloads")
         self._partial_downloads = PartialDownloads()
         rate = Rate(services.settings.access.daily_bytes, timedelta(days=1))
         self._byte_rate = LinkRate(services.state, rate, services.clock)
@@ -106,7 +106,7 @@ class FileSender:
                 body = _read(file, answer, opened.file.stored.key)
                 await self._record(request, opened, answer.length)
                 return Response(body, answer.status, answer.headers)
-            resources.enter_context(self._transfers.transfer(opened.client_id))
+            resources.enter_context(self._transfers.slot(opened.client_id))
             await self._record(request, opened, answer.length)
             # From here on, the response owns the file and its transfer slot.
             return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
@@ -136,7 +136,7 @@ class FileSender:
         answer = in_stored_file(found, opened.file.part)
         with ExitStack() as resources:
             if answer.length > INLINE_BYTES:
-                resources.enter_context(self._transfers.transfer(opened.client_id))
+                resources.enter_context(self._transfers.slot(opened.client_id))
             pieces = await with_first_piece(store_pieces(self._services.files, opened.file.stored.key, answer.segments))
             await self._record(request, opened, answer.length)
             return FileTransfer(answer, pieces, resources.pop_all())

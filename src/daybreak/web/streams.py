@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.access.fair_share import FairShare
 from daybreak.web.fair_queue import FairQueue, in_thread
 from daybreak.web.http.files import FileAnswer
-from daybreak.web.transfers import FileTransfer, TransferLimit, with_first_piece
+from daybreak.web.transfers import FileTransfer, with_first_piece
 
 MAX_STREAMS = 40
 _SLOTS = 2
@@ -24,7 +25,7 @@ class Streams:
     """
 
     def __init__(self) -> None:
-        self._limit = TransferLimit(MAX_STREAMS)
+        self._limit = FairShare(MAX_STREAMS)
         # As long as the limit, so that no stream that has started is refused a turn.
         self._queue = FairQueue("streams", _SLOTS, max_waiting=MAX_STREAMS, max_waiting_per_account=MAX_STREAMS)
 
@@ -50,7 +51,7 @@ class Streams:
             del response.headers["Content-Length"]
             return response
         with ExitStack() as resources:
-            resources.enter_context(self._limit.transfer(account))
+            resources.enter_context(self._limit.slot(account))
             started = await with_first_piece(self._in_turn(account, pieces))
             if record is not None:
                 await record()
@@ -58,7 +59,7 @@ class Streams:
 
     async def collect(self, account: str, pieces: AsyncIterator[bytes]) -> bytes:
         """Generate all pieces. Raises Unavailable(busy) for too many streams, and the errors of the pieces."""
-        with self._limit.transfer(account):
+        with self._limit.slot(account):
             return b"".join([piece async for piece in self._in_turn(account, pieces)])
 
     async def _in_turn(self, account: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

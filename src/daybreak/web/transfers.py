@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, suppress
 from io import FileIO
 
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from daybreak.domain.errors import FileDamaged, Unavailable
+from daybreak.domain.errors import FileDamaged
 from daybreak.filestore.file_store import FileStore
 from daybreak.web.http.files import FileAnswer, Segment
 
@@ -21,44 +20,10 @@ from daybreak.web.http.files import FileAnswer, Segment
 PIECE_BYTES = 256 * 1024
 # Object stores limit the duration of a request, so a file for a slow client is read in several requests.
 _STORE_REQUEST_BYTES = 4 * 1024 * 1024
-_RETRY_AFTER_SECONDS = 5
 # A client that reads almost nothing would occupy a transfer for days. A mobile connection of the second generation
 # reaches this rate.
 _GRACE_SECONDS = 60.0
 _MINIMUM_BYTES_PER_SECOND = 4096
-
-
-class TransferLimit:
-    """Limits how many files this worker sends at the same time. A client that reads slowly occupies 2 MB.
-
-    An account has at most as many transfers as others could still begin. One account alone therefore uses half of the
-    limit, and each further account leaves room for the next (Choudhury and Hahne, dynamic thresholds).
-    """
-
-    def __init__(self, maximum: int) -> None:
-        self._maximum = maximum
-        self._running: Counter[str] = Counter()
-
-    @contextmanager
-    def transfer(self, account: str) -> Iterator[None]:
-        """Count one transfer of an account.
-
-        Raises:
-            Unavailable: `busy` when the limit or the share of the account is reached.
-        """
-        if self._running[account] >= self._maximum - self._running.total():
-            raise Unavailable(
-                "Too many downloads at the same time. Try again in a few seconds.",
-                code="busy",
-                retry_after_seconds=_RETRY_AFTER_SECONDS,
-            )
-        self._running[account] += 1
-        try:
-            yield
-        finally:
-            self._running[account] -= 1
-            if not self._running[account]:
-                del self._running[account]
 
 
 class FileTransfer(StreamingResponse):

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from starlette.types import Message
 
-from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
+from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.web import transfers
 from daybreak.web.http.files import FileAnswer, Segment
 from daybreak.web.transfers import (
     PIECE_BYTES,
     FileTransfer,
-    TransferLimit,
     file_pieces,
     read_segments,
     store_pieces,
@@ -119,28 +118,6 @@ def test_segments_are_read_as_one_body(path: Path) -> None:
         assert read_segments(file, (Segment(b"a", 1, 2), Segment(b"b", 5, 0))) == b"a" + CONTENT[1:3] + b"b"
         with pytest.raises(FileDamaged):
             read_segments(file, (Segment(b"", len(CONTENT), 1),))
-
-
-def test_transfers_are_limited() -> None:
-    limit = TransferLimit(2)
-    with limit.transfer("A"):
-        with limit.transfer("B"), pytest.raises(Unavailable) as caught, limit.transfer("C"):
-            pass
-        assert caught.value.code == "busy"
-        with limit.transfer("C"):
-            pass
-
-
-def test_each_account_leaves_transfers_to_the_next() -> None:
-    limit = TransferLimit(100)
-    with ExitStack() as running:
-        for account, share in (("A", 50), ("B", 25), ("C", 13), ("D", 6)):
-            for _ in range(share):
-                running.enter_context(limit.transfer(account))
-            with pytest.raises(Unavailable):
-                running.enter_context(limit.transfer(account))
-    with limit.transfer("A"):
-        pass
 
 
 async def _joined(pieces: AsyncIterator[bytes]) -> bytes:

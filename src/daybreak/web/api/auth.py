@@ -205,7 +205,7 @@ class _AuthEndpoints:
         def response() -> Response:
             return LIST_CONTEXTS.response.create(ContextList(tuple(context_view(context) for context in found)))
 
-        return await run_without_blocking(len(found), response)
+        return await run_without_blocking(self._services, session.seat.seat_id, len(found), response)
 
     async def switch(self, request: Request) -> Response:
         session = await session_of(request, self._services)

@@ -161,7 +161,7 @@ async def load_page_request(dashboard: DashboardContext, request: Request, polic
     set_display(resolved.seat)
     record_subject(request, f"session:{resolved.session.sid}", client_id)
     services = dashboard.services
-    accounts = await granted_accounts(services.state, resolved.seat.seat_id)
+    accounts = await granted_accounts(services, resolved.seat.seat_id)
     page = PageRequest(dashboard, request, services.clock(), caller_of(request), client_id, resolved, accounts, policy)
     if client_id:
         fault = account_fault(resolved.account, resolved.grant, resolved.session, dashboard.second_factor_policy)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from starlette.concurrency import run_in_threadpool
-
 from daybreak.credentials.keyring import mac_of
 from daybreak.credentials.passwords import MINIMUM_LENGTH
 from daybreak.domain.identity import Device, Session
@@ -53,7 +51,7 @@ async def session_views(page: PageRequest, sessions: list[tuple[Session, Device 
     addresses = [device.address for _, device in sessions if device is not None]
     database = page.dashboard.services.settings.access.location_database
     # The database may be on a slow disk.
-    locations = await run_in_threadpool(locations_of, database, addresses)
+    locations = await page.dashboard.services.threads.run(page.seat.seat_id, lambda: locations_of(database, addresses))
     views = [_session_view(page, session, device, locations) for session, device in sessions]
     return sorted(views, key=lambda view: not view.current)
 

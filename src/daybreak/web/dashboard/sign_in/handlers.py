@@ -55,7 +55,7 @@ async def open_start_page(dashboard: DashboardContext, request: Request) -> Resp
         return redirect(dashboard, "/dashboard/sign-in")
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
-    accounts = await granted_accounts(dashboard.services.state, resolved.seat.seat_id)
+    accounts = await granted_accounts(dashboard.services, resolved.seat.seat_id)
     client_id = default_account_id(resolved, accounts, dashboard.second_factor_policy)
     if client_id is not None:
         return redirect(dashboard, f"/dashboard/{client_id}/files")
