@@ -18,8 +18,8 @@ _MAX_THREAD_TASKS = 64
 class FairShare:
     """Limits how many pieces of work run at the same time.
 
-    An account has at most as many as others could still begin. One account alone therefore uses half of the limit, and
-    each further account leaves room for the next (Choudhury and Hahne, dynamic thresholds).
+    The share of an account is the number that others could still begin. One account alone therefore uses half of the
+    limit, and each further account leaves room for the next (Choudhury and Hahne, dynamic thresholds).
     """
 
     def __init__(self, maximum: int, kind: str = "requests of this kind") -> None:
