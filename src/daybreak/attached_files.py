@@ -28,8 +28,7 @@ from daybreak.domain.errors import FileStoreError, NotFound
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, StoredFormat, StoredPart
 from daybreak.downloads import NamedFile
-from daybreak.iceberg.metadata import ICEBERG_FOLDER, Table
-from daybreak.iceberg.tables import read_table
+from daybreak.iceberg.metadata import ICEBERG_FOLDER, Table, read_table
 from daybreak.proof.statement_pack import SignedStatement
 from daybreak.snapshots.signed_statements import read_stored, statement_key
 from daybreak.state.stores import Stores

@@ -97,7 +97,7 @@ def _download(
             if step.resource in wanted and step.action != UNCHANGED
         ]
         try:
-            files.download(folder, [file for step in steps for file in _files(step)], _ignore_progress)
+            files.download(folder, [file for step in steps for file in _files(step)])
         except SnapshotChanged:
             continue
         return feed, steps
@@ -192,7 +192,3 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
             batch = []
     if batch:
         yield batch
-
-
-def _ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:
-    """Ignore progress."""

@@ -294,12 +294,14 @@ class AccountFiles:
         """Return the columns and keys of the resources. Raises Unreachable, WrongUse."""
         return self._connection.request("GET", _SCHEMA, parse_tables)
 
-    def download(self, folder: Path, files: Sequence[PublishedFile], on_progress: ProgressCallback) -> None:
+    def download(
+        self, folder: Path, files: Sequence[PublishedFile], on_progress: ProgressCallback | None = None
+    ) -> None:
         """Download files to a folder that the caller has locked, and compare their digests.
 
         Raises SnapshotChanged when the service replaced one of them, Refused, Unreachable, Damaged.
         """
-        update_folder(folder, files, self._download, on_progress)
+        update_folder(folder, files, self._download, on_progress or _ignore_progress)
 
     @contextlib.contextmanager
     def _download(self, file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:

@@ -95,9 +95,8 @@ async def _background(
 ) -> AsyncIterator[None]:
     """Run the watchdog, the announcement and the heartbeat of a worker until it stops."""
     from daybreak.bootstrap import now_utc
-    from daybreak.web.heartbeat import heartbeat
     from daybreak.web.server import announcement
-    from daybreak.web.watchdog import watchdog
+    from daybreak.web.watchdog import heartbeat, watchdog
 
     async with watchdog(main_pid):
         async with announcement(address), heartbeat(wired.state, node, now_utc):

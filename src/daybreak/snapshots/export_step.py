@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from sys import intern
 
 from msgspec import structs
@@ -18,7 +19,6 @@ from daybreak.filestore.packs import sparse_packs
 from daybreak.proof.accounting import WrittenFigures
 from daybreak.snapshots.deltas import RunDeltas
 from daybreak.snapshots.lease import Lease
-from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.run_context import RunContext
 from daybreak.sources.reading import Reading
@@ -29,6 +29,9 @@ CODECS: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
 _WATCH_INTERVAL_SECONDS = 0.5
 _MOVED_PACKS = 4
 """Packs with little in use whose files each export moves to new packs, so that their number stays bounded."""
+
+_ENTRIES_PER_TRANSACTION = 2000
+_LEADERS_PER_TRANSACTION = 5000
 
 
 class ExportStep:
@@ -191,3 +194,43 @@ class ExportStep:
             return sink.reuse(stored.key, stored.bytes)
         except FileStoreError as error:
             raise ReuseFailed(error.message) from error
+
+
+class ManifestWriter:
+    """Collects the manifest entries of one run. `rows` counts their rows by resource, `files` their files.
+
+    `published` is the published snapshot. Files with the same bytes in it keep their age.
+    """
+
+    def __init__(self, snapshot: Snapshot, lease: Lease, published: Snapshot | None) -> None:
+        self._snapshot, self._lease, self._published = snapshot, lease, published
+        self._pending: list[ManifestEntry] = []
+        self.rows: Counter[str] = Counter()
+        self.files = 0
+
+    def add_leaders(self, client_ids: Sequence[str]) -> None:
+        """Write the Leaders of the snapshot."""
+        own = self._snapshot
+        for start in range(0, len(client_ids), _LEADERS_PER_TRANSACTION):
+            batch = client_ids[start : start + _LEADERS_PER_TRANSACTION]
+            self._lease.write(
+                lambda stores, batch=batch: stores.snapshots.add_leaders(  # type: ignore[misc]
+                    own.snapshot_id, own.fence, batch
+                )
+            )
+
+    def add(self, entries: Sequence[ManifestEntry]) -> None:
+        """Add entries. They are written when a transaction is full."""
+        self._pending.extend(entries)
+        for entry in entries:
+            self.rows[entry.resource] += entry.rows
+            self.files += len(entry.formats)
+        if len(self._pending) >= _ENTRIES_PER_TRANSACTION:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the entries added so far."""
+        entries, self._pending = self._pending, []
+        own, base = self._snapshot, self._published
+        if entries:
+            self._lease.write(lambda stores: stores.snapshots.add_entries(own.snapshot_id, own.fence, entries, base))

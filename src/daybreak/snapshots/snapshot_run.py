@@ -21,7 +21,7 @@ from daybreak.proof.newest import MAX_RUNS, newest_rows
 from daybreak.proof.own_models import own_rules, read_own_models
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
-from daybreak.snapshots.export_step import ExportStep
+from daybreak.snapshots.export_step import ExportStep, ManifestWriter
 from daybreak.snapshots.guard import (
     clock_finding,
     comparison_findings,
@@ -31,7 +31,6 @@ from daybreak.snapshots.guard import (
     unexplained_findings,
 )
 from daybreak.snapshots.lease import Lease
-from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext

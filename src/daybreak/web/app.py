@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import ExceptionHandler
 
 from daybreak.access.services import Services
+from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, Unavailable
 from daybreak.settings import Settings
 from daybreak.sharing import SHARING_PATH
 from daybreak.web.api.audit import audit_routes
@@ -19,17 +24,19 @@ from daybreak.web.api.description import description_routes
 from daybreak.web.api.erasures import erasure_routes
 from daybreak.web.api.files import file_routes
 from daybreak.web.api.health import ReadinessProbe, health_routes
-from daybreak.web.api.links import link_routes
+from daybreak.web.api.links import LINK_ROUTE, link_routes
 from daybreak.web.api.s3_credentials import s3_credential_routes
 from daybreak.web.api.statements import statement_routes
-from daybreak.web.dashboard.context import create_dashboard_context
+from daybreak.web.dashboard.context import DashboardContext, create_dashboard_context
+from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
 from daybreak.web.dashboard.routes import dashboard_routes
 from daybreak.web.doors.iceberg.routes import iceberg_routes
 from daybreak.web.doors.s3.routes import s3_routes
 from daybreak.web.doors.sharing.routes import sharing_routes
-from daybreak.web.exception_handlers import exception_handlers
+from daybreak.web.errors import error_response, protocol_form
 from daybreak.web.file_sender import FileSender
 from daybreak.web.http.digests import DigestGuard
+from daybreak.web.http.problems import MethodNotAllowed
 from daybreak.web.middleware.access_log import AccessLogMiddleware
 from daybreak.web.middleware.base_path import BasePathMiddleware
 from daybreak.web.middleware.body_limits import BodyLimitsMiddleware
@@ -41,6 +48,7 @@ from daybreak.web.middleware.request_id import RequestIdMiddleware
 from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
 from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
+from daybreak.web.request_state import record_refusal
 from daybreak.web.streams import Streams
 from daybreak.web.theme.assets import load_assets
 
@@ -139,3 +147,55 @@ def middleware(settings: Settings, tracing: Tracing | None) -> Sequence[Middlewa
     if settings.require_https:
         stack.append(Middleware(HttpsOnlyMiddleware, base_url=base_url))
     return stack
+
+
+def exception_handlers(dashboard: DashboardContext) -> Mapping[Any, ExceptionHandler]:
+    """Return the handlers of errors that endpoints and the router raise."""
+    handlers = _ExceptionHandlers(dashboard)
+    return {
+        404: handlers.not_found,
+        405: handlers.method_not_allowed,
+        ClientDisconnect: handlers.incomplete_body,
+        DaybreakError: handlers.error,
+    }
+
+
+class _ExceptionHandlers:
+    def __init__(self, dashboard: DashboardContext) -> None:
+        self._dashboard = dashboard
+
+    async def not_found(self, request: Request, _error: Exception) -> Response:
+        return self._response(request, NotFound("There is no resource at this URL. It may be incomplete or mistyped."))
+
+    async def method_not_allowed(self, request: Request, _error: Exception) -> Response:
+        return self._response(request, MethodNotAllowed(_allowed_methods(request)))
+
+    async def incomplete_body(self, request: Request, _error: Exception) -> Response:
+        # The server reports a malformed chunk in the same way as a disconnected client.
+        return self._response(request, InvalidRequest("The request body is incomplete. Send it again."))
+
+    async def error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, DaybreakError)
+        return self._response(request, error)
+
+    def _response(self, request: Request, error: DaybreakError) -> Response:
+        record_refusal(request.scope, error.code)
+        path: str = request.scope["path"]
+        if (request.method in {"GET", "HEAD"} or isinstance(error, Unavailable)) and path.startswith("/dashboard/"):
+            return error_page(self._dashboard, request, error, None)
+        route = request.scope.get("route")
+        # Users open shared links and mistyped URLs in a browser.
+        if protocol_form(request.scope) is None and (
+            route is None or (isinstance(route, Route) and route.name == LINK_ROUTE)
+        ):
+            return error_page_or_problem(self._dashboard, request, error)
+        return error_response(request.scope, error, base_url=self._dashboard.services.settings.base_url)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes that match the path (RFC 9110 §10.2.1)."""
+    allowed: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.methods and route.matches(request.scope)[0] is not Match.NONE:
+            allowed |= route.methods
+    return sorted(allowed)

@@ -1,4 +1,4 @@
-"""End a worker that hangs or is stopped, or whose main process has ended."""
+"""End a worker that hangs or is stopped, or whose main process has ended. Also the heartbeat of this node."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ import faulthandler
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from multiprocessing import SimpleQueue
 
 import structlog
+
+from daybreak.domain.errors import Unavailable
+from daybreak.state.nodes import Node
+from daybreak.state.stores import State
 
 _HANG_SECONDS = 60.0
 _STOPPED_SECONDS = 30
 _INTERVAL_SECONDS = 1.0
 _log = structlog.get_logger("daybreak.web")
+
+_HEARTBEAT_SECONDS = 15.0
 
 
 @asynccontextmanager
@@ -65,3 +72,25 @@ def kill_stopped_workers(started: SimpleQueue[int], stopped_seconds: int = _STOP
             if checks[pid] * _INTERVAL_SECONDS >= stopped_seconds:
                 _log.error("worker_stopped", pid=pid, detail="The worker was stopped. It is killed and replaced.")
                 os.kill(pid, signal.SIGKILL)
+
+
+@asynccontextmanager
+async def heartbeat(
+    state: State, node: Callable[[datetime], Node], clock: Callable[[], datetime]
+) -> AsyncIterator[None]:
+    """Update the node's row while the context is open. All workers of a node update the same row."""
+    task = asyncio.create_task(_beat(state, node, clock))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _beat(state: State, node: Callable[[datetime], Node], clock: Callable[[], datetime]) -> None:
+    while True:
+        now = clock()
+        with suppress(Unavailable):
+            await state.awrite(lambda stores, now=now: stores.nodes.record_heartbeat(node(now)))  # type: ignore[misc]
+        await asyncio.sleep(_HEARTBEAT_SECONDS)

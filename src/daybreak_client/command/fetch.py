@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from daybreak_client.command.every_account import LeftOver, for_each_account, signed_in
 from daybreak_client.command.freshness import Wait, freshness
 from daybreak_client.command.options import Accounts, Mode, Wanted, parse_duration
-from daybreak_client.command.output import download_progress, print_json, print_note, print_text
+from daybreak_client.command.output import download_progress, print_json, print_note, print_nothing, print_text
 from daybreak_client.command.proof import Proof
 from daybreak_client.folder import expanded, subfolder
 from daybreak_client.provenance import recorded_accounts, remove_account
@@ -38,7 +38,9 @@ def fetch(
     """
     folder, lock_wait = expanded(folder), mode.lock_wait()
     resources, formats = wanted.resources, wanted.formats or ("csv",)
-    waiting = None if wait is None else Wait(parse_duration("--wait", wait), _ignore if mode.quiet else print_note)
+    waiting = (
+        None if wait is None else Wait(parse_duration("--wait", wait), print_nothing if mode.quiet else print_note)
+    )
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
         target = subfolder(folder, account_files.client_id) if accounts.all_accounts else folder
@@ -85,7 +87,3 @@ def _as_json(folder: Path, fetched: FetchResult) -> dict[str, object]:
             for file in fetched.files
         ],
     }  # fmt: skip
-
-
-def _ignore(_text: str) -> None:
-    """Print nothing."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.output import print_note
+from daybreak_client.command.output import print_note, print_nothing
 from daybreak_client.errors import WrongUse
 from daybreak_client.lock_wait import LockWait
 
@@ -89,7 +89,9 @@ class Mode:
 
     def lock_wait(self) -> LockWait:
         """Return the wait for locks. Raises WrongUse."""
-        return LockWait(parse_duration("--lock-timeout", self.lock_timeout), _ignore if self.quiet else print_note)
+        return LockWait(
+            parse_duration("--lock-timeout", self.lock_timeout), print_nothing if self.quiet else print_note
+        )
 
 
 def parse_duration(option: str, text: str) -> float:
@@ -111,7 +113,3 @@ def names_of(option: str, values: Iterable[str] | None) -> tuple[str, ...]:
     if not names:
         raise WrongUse(f"{option} is empty. Specify a name, or omit the option.")
     return names
-
-
-def _ignore(_text: str) -> None:
-    """Print nothing."""

@@ -35,6 +35,10 @@ def print_note(text: str) -> None:
     sys.stderr.write("\n".join(map(escape_unprintable, text.split("\n"))) + "\n")
 
 
+def print_nothing(_text: str) -> None:
+    """Take the place of `print_note` when a command is quiet."""
+
+
 def sentence(text: str) -> str:
     """Return text with one full stop at its end."""
     return text if text.endswith((".", "!", "?")) else f"{text}."

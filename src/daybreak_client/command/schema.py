@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -97,11 +97,13 @@ def types(
     The columns are those of the service, and of this version of the command if you have not selected one. Needs no
     token.
     """
-    chosen = [
-        recipe
-        for wanted, recipe in ((pandas, pandas_recipe), (polars, polars_recipe), (duckdb, duckdb_recipe), (r, r_recipe))
-        if wanted
-    ]
+    recipes = (
+        (pandas, _PANDAS_HEAD, _pandas),
+        (polars, _POLARS_HEAD, _polars),
+        (duckdb, _DUCKDB_HEAD, _duckdb),
+        (r, _R_HEAD, _r),
+    )
+    chosen = [(head, statement) for wanted, head, statement in recipes if wanted]
     if len(chosen) != 1:
         raise WrongUse("Select one of --pandas, --polars, --duckdb and --r.")
     service = open_service(profile)
@@ -114,32 +116,10 @@ def types(
     unknown = sorted(set(resources) - {table.name for table in tables})
     if unknown:
         raise WrongUse(f"{unknown[0]!r} is not a resource. Use {', '.join(table.name for table in tables)}.")
-    for line in chosen[0](table for table in tables if not resources or table.name in resources).splitlines():
+    head, statement = chosen[0]
+    statements = [statement(table) for table in tables if not resources or table.name in resources]
+    for line in "\n".join([head, *statements]).splitlines():
         print_text(line)
-
-
-def pandas_recipe(tables: Iterable[Table]) -> str:
-    """Return a Python program that reads the CSV files with pandas."""
-    return _program(_PANDAS_HEAD, tables, _pandas)
-
-
-def polars_recipe(tables: Iterable[Table]) -> str:
-    """Return a Python program that reads the CSV files with Polars."""
-    return _program(_POLARS_HEAD, tables, _polars)
-
-
-def duckdb_recipe(tables: Iterable[Table]) -> str:
-    """Return SQL that creates tables from the CSV files in DuckDB."""
-    return _program(_DUCKDB_HEAD, tables, _duckdb)
-
-
-def r_recipe(tables: Iterable[Table]) -> str:
-    """Return an R program that reads the CSV files."""
-    return _program(_R_HEAD, tables, _r)
-
-
-def _program(head: str, tables: Iterable[Table], statement: Callable[[Table], str]) -> str:
-    return "\n".join([head, *(statement(table) for table in tables)])
 
 
 def _pandas(table: Table) -> str:

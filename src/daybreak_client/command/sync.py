@@ -15,6 +15,7 @@ from daybreak_client.command.output import (
     is_terminal,
     print_json,
     print_note,
+    print_nothing,
     print_table,
 )
 from daybreak_client.command.proof import Proof
@@ -63,7 +64,7 @@ def sync(
     """
     _warn_about_password(target)
     silent = mode.quiet or mode.as_json
-    on_step = print_note if is_terminal(sys.stderr) and not silent else _ignore
+    on_step = print_note if is_terminal(sys.stderr) and not silent else print_nothing
     report, lock_wait = _Report(mode, accounts), mode.lock_wait()
 
     def work(account: AccountFiles) -> dict[str, object]:
@@ -174,7 +175,3 @@ def _as_json(result: SyncResult) -> dict[str, object]:
         "resources": [asdict(each) for each in result.resources],
         "notes": list(result.notes),
     }
-
-
-def _ignore(_text: str) -> None:
-    """Print nothing."""

@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from daybreak.insight.campaign_list import ORDERS, CampaignQuery, campaign_details, campaign_page
+from daybreak.insight.campaigns import ORDERS, CampaignQuery, campaign_details, campaign_page
 from daybreak.insight.figures import Link
 from daybreak.insight.periods import Period
 from tests.unit.insight.conftest import Published

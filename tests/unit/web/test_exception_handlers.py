@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from daybreak.domain.errors import FileStoreError
-from daybreak.web.exception_handlers import exception_handlers
+from daybreak.web.app import exception_handlers
 from tests.configured import configured
 from tests.unit.web.asgi import Answer, call, http_scope
 

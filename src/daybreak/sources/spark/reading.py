@@ -40,8 +40,7 @@ from daybreak.sources.dialects import spark_sql
 from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy, count_conditions, find_malformed
 from daybreak.sources.spark.errors import error_message, spark_faults
 from daybreak.sources.spark.placement import repartition_by_leader
-from daybreak.sources.spark.range_rows import RANGE_ORDER, RANGE_SCHEMA
-from daybreak.sources.spark.task import RESULT_SCHEMA, SparkTask
+from daybreak.sources.spark.task import RANGE_ORDER, RANGE_SCHEMA, RESULT_SCHEMA, SparkTask
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.UUID: ("string", "char", "varchar"),

@@ -20,7 +20,7 @@ from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.handlers import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import accounts as accounts_admin
-from daybreak.web.dashboard.operator import consumers, directory, explanation, freshness, runs, seats
+from daybreak.web.dashboard.operator import consumers, explanation, freshness, runs, seats
 from daybreak.web.dashboard.page_handlers import PageHandler
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.page_routes import PageRoute, PageRoutes
@@ -117,7 +117,7 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
     on_account, on_seat = change(return_to="accounts/{account_id}"), change(return_to="seats/{seat_id}")
     grant = f"{account}/grants/{{seat_id}}"
     return [
-        page.get(f"{_OPERATOR}/people", directory.list_accounts, policy()),
+        page.get(f"{_OPERATOR}/people", accounts_admin.list_accounts, policy()),
         page.get(account, accounts_admin.show_account, policy()),
         *page.confirmation(
             f"{account}/api-tokens/off",
@@ -131,7 +131,7 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
         *page.confirmation(
             f"{grant}/remove", accounts_admin.confirm_grant_removal, accounts_admin.remove_grant, change()
         ),
-        page.get(f"{_OPERATOR}/seats", directory.list_seats, policy()),
+        page.get(f"{_OPERATOR}/seats", accounts_admin.list_seats, policy()),
         *page.form(
             f"{_OPERATOR}/seats/new", seats.show_new_seat_form, seats.create_seat, change(once="seats?done=seat-exists")
         ),

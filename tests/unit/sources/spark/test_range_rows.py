@@ -20,8 +20,7 @@ from daybreak.export.key_ranges import join_ranges, range_chunks
 from daybreak.export.resource_export import export_resource
 from daybreak.export.text_formats import line_kinds, text_format
 from daybreak.sources.spark.placement import assign_partitions
-from daybreak.sources.spark.range_rows import lines_row, split_leaders, totals_row
-from daybreak.sources.spark.task import ExportResults, SparkTask
+from daybreak.sources.spark.task import ExportResults, SparkTask, lines_row, split_leaders, totals_row
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
 CUSTOM = "custom_member_data"

@@ -18,8 +18,7 @@ from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.settings import Settings
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
 from daybreak.web.api.docs.help import help_topics
-from daybreak.web.api.docs.samples import problem_sample
-from daybreak.web.api.docs.sections import Sections
+from daybreak.web.api.docs.sections import Sections, problem_sample
 from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, HEADER_FILE, download_command, file_url, save_token_command
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in

@@ -9,15 +9,15 @@ from starlette.responses import JSONResponse, Response
 from daybreak.access import api_tokens
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.errors import Forbidden
-from daybreak.web.dashboard.account_selection import (
+from daybreak.web.dashboard.formatting import format_name
+from daybreak.web.dashboard.page_layout import (
     account_path,
     account_views,
     folded,
     matching_accounts,
+    render_page,
     switcher_context,
 )
-from daybreak.web.dashboard.formatting import format_name
-from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import slice_of
 from daybreak.web.dashboard.rendering import is_partial, render_template

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from daybreak.insight.campaign_list import CampaignPage
+from daybreak.insight.campaigns import CampaignPage
 from daybreak.insight.figures import (
     Campaign,
     CampaignDetails,

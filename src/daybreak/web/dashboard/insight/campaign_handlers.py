@@ -10,7 +10,7 @@ from starlette.responses import Response
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.insight.campaign_list import ORDERS, PAGE_LENGTH, CampaignPage, CampaignQuery
+from daybreak.insight.campaigns import ORDERS, PAGE_LENGTH, CampaignPage, CampaignQuery
 from daybreak.insight.figures import CampaignDay, CampaignDetails, CampaignFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.file_names import download_name
@@ -29,8 +29,7 @@ from daybreak.web.dashboard.insight.queries import (
     load_published_entries,
 )
 from daybreak.web.dashboard.insight.selection import FirstDays, Selection, select
-from daybreak.web.dashboard.insight.summary import Figure
-from daybreak.web.dashboard.insight.view import period_text, selection_context
+from daybreak.web.dashboard.insight.view import Figure, period_text, selection_context
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import slice_at

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.insight import campaigns as campaign_queries
-from daybreak.insight.campaign_list import CampaignPage, CampaignQuery, campaign_details, campaign_page
+from daybreak.insight.campaigns import CampaignPage, CampaignQuery, campaign_details, campaign_page
 from daybreak.insight.figures import (
     Campaign,
     CampaignDetails,

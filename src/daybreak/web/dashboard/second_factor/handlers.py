@@ -1,17 +1,24 @@
-"""Handlers of the second step of signing in: the code, or the setup that an account requires."""
+"""Handlers of the second step of signing in: the code, or the setup that an account requires.
+
+Settings > Security shows the same setup and recovery codes.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, replace
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access import enrolment, passkey_login, passkeys, second_factor
+from daybreak.access.enrolment import Enrolment, enrolment_of
 from daybreak.access.login import SessionStarted, issue_token
+from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, DaybreakError, RateLimited, Unauthenticated, Unavailable
-from daybreak.domain.identity import ResolvedSession
+from daybreak.domain.identity import ResolvedSession, Seat
 from daybreak.web.dashboard.browser_session import (
     AlreadySignedIn,
     SignInRequired,
@@ -24,14 +31,9 @@ from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.rendering import redirect, render_template
-from daybreak.web.dashboard.second_factor.enrolment import (
-    MAXIMUM_CODE_LENGTH,
-    enrolment_context,
-    load_pending_enrolment,
-    normalize_code,
-    recovery_codes_context,
-)
 from daybreak.web.request_state import caller_of
+
+MAXIMUM_CODE_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +211,38 @@ def _form_page(
         parameters = urlencode({"next": pending.next_path, **query})
         context["history_url"] = f"{dashboard.root}/dashboard/{path}?{parameters}"
     return render_template(dashboard, pending.request, template, context, outcome)
+
+
+async def load_pending_enrolment(dashboard: DashboardContext, seat: Seat) -> Enrolment | None:
+    """Return the enrolment that was started and not confirmed, from its sealed seed."""
+    services = dashboard.services
+    sealed = await dashboard.services.state.aread(lambda stores: stores.seats.pending_seed(seat.seat_id))
+    if sealed is None:
+        return None
+    try:
+        seed = totp.decrypt_seed(sealed, seat_id=seat.seat_id, keyring=services.keyring.current())
+    except totp.SeedDecryptionError:
+        return None
+    return enrolment_of(seed, email=seat.email)
+
+
+def enrolment_context(enrolment: Enrolment) -> dict[str, object]:
+    """Return the variables of the setup steps. The QR code is generated SVG without user input."""
+    key = enrolment.manual_key
+    grouped = " ".join(key[start : start + 4] for start in range(0, len(key), 4))
+    return {"enrolment": enrolment, "manual_key": grouped, "qr_code": Markup(enrolment.qr_svg)}  # noqa: S704
+
+
+def recovery_codes_context(codes: tuple[str, ...]) -> dict[str, object]:
+    """Return the variables of the recovery code list, with a data URL to download it."""
+    text = "Recovery codes for Daybreak. Each code works once.\n\n" + "\n".join(codes) + "\n"
+    return {"codes": codes, "codes_url": f"data:text/plain;charset=utf-8,{quote(text)}"}
+
+
+def normalize_code(code: str) -> str:
+    """Return a typed six-digit code without spaces and dashes, with ASCII digits."""
+    return "".join(
+        str(unicodedata.digit(character, character))
+        for character in code[:MAXIMUM_CODE_LENGTH]
+        if not character.isspace() and character not in "-\u2013"
+    )

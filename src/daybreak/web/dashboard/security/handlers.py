@@ -17,7 +17,7 @@ from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.passkeys.handlers import passkeys_context
 from daybreak.web.dashboard.rendering import redirect
-from daybreak.web.dashboard.second_factor.enrolment import (
+from daybreak.web.dashboard.second_factor.handlers import (
     enrolment_context,
     load_pending_enrolment,
     normalize_code,

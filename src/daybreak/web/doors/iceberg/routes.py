@@ -17,8 +17,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import milliseconds
-from daybreak.iceberg.metadata import Table, metadata
-from daybreak.iceberg.tables import NAMESPACE, load_table, require_table
+from daybreak.iceberg.metadata import NAMESPACE, Table, load_table, metadata, require_table
 from daybreak.sharing import recorded_query
 from daybreak.web.api.operation import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
