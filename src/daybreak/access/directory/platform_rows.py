@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from daybreak.access.directory.fields import MISSING, Fields, read_account, read_grant, read_seat
 from daybreak.domain.identity import Account, Grant, Seat, folded_email
-from daybreak.state.directory import Directory
+from daybreak.state.directory import Directory, free_email
 
 Row = Mapping[str, object]
 T = TypeVar("T", Account, Seat, Grant)
@@ -24,7 +26,8 @@ def directory_from_rows(
     """Build a directory from query results. Return it with the faults, which name query, row, identifier and column.
 
     An account, seat or grant with a fault stays as it is in `current`, so that one bad row does not stop the others: a
-    person who left must lose access. Faults do not repeat values, because they are logged.
+    person who left must lose access. Platforms erase the fields of accounts and seats that are no longer active, so an
+    inactive one is deactivated whatever its other fields are. Faults do not repeat values, because they are logged.
 
     Columns: accounts `client_id, first_name, last_name, phone_number, phone_number_type` and optionally `status,
     campaign_messages_monthly_threshold, campaign_messages_monthly_used, api_tokens_enabled, second_factor_required,
@@ -32,15 +35,15 @@ def directory_from_rows(
     `disabled`; access `seat_id, client_id`, optionally `roles` (comma-separated), `data_export, async_rest_api`.
     """
     faults: list[str] = []
+    known_accounts = {account.client_id: account for account in current.accounts}
     found_accounts = _valid(
-        "accounts", accounts, _account, lambda a: a.client_id, {a.client_id: a for a in current.accounts}, faults
+        "accounts", accounts, _account, lambda account: account.client_id, _account_after, known_accounts, faults
     )
     known_seats = {seat.seat_id: seat for seat in current.seats}
-    found_seats = _valid("seats", seats, read_seat, lambda seat: seat.seat_id, known_seats, faults)
+    found_seats = _valid("seats", seats, read_seat, lambda seat: seat.seat_id, _seat_after, known_seats, faults)
     _resolve_emails(found_seats, known_seats, faults)
-    found_grants = _valid(
-        "access", access, _grant, _grant_key, {_grant_key(grant): grant for grant in current.grants}, faults
-    )
+    known_grants = {_grant_key(grant): grant for grant in current.grants}
+    found_grants = _valid("access", access, _grant, _grant_key, _grant_after, known_grants, faults)
     for key in list(found_grants):
         seat_id, _, client_id = key.partition(" ")
         if seat_id not in found_seats or client_id not in found_accounts:
@@ -56,38 +59,56 @@ def _valid(
     rows: Sequence[Row],
     read: Callable[[_Row], T],
     key_of: Callable[[T], str],
+    after_fault: Callable[[T, T], T],
     current: Mapping[str, T],
     faults: list[str],
 ) -> dict[str, T]:
-    """Return the entries by key. Invalid and repeated ones are those of `current`, or left out."""
+    """Return the entries by key. Repeated ones are those of `current`, or left out. So are invalid ones, after
+    `after_fault`.
+    """
     found: dict[str, T] = {}
     invalid: set[str] = set()
+    repeated: set[str] = set()
     for number, row in enumerate(rows, 1):
         own: list[str] = []
         value = read(_Row(row, own))
         key = key_of(value).strip()
         if key in found or key in invalid:
             own.append("its identifier appears twice")
+            repeated.add(key)
         if own:
             invalid.add(key)
             faults += (f"{query} row {number}{f' ({key})' if key else ''}: {fault}" for fault in own)
         found[key] = value
     for key in invalid:
-        del found[key]
+        value = found.pop(key)
         if key in current:
-            found[key] = current[key]
+            found[key] = current[key] if key in repeated else after_fault(value, current[key])
     return found
 
 
+def _account_after(row: Account, current: Account) -> Account:
+    return current if row.active else replace(current, active=False)
+
+
+def _seat_after(row: Seat, current: Seat) -> Seat:
+    return replace(current, disabled=True) if row.disabled else current
+
+
+def _grant_after(_row: Grant, current: Grant) -> Grant:
+    return current
+
+
 def _resolve_emails(seats: dict[str, Seat], current: Mapping[str, Seat], faults: list[str]) -> None:
-    """Replace seats that share an address by their present state, and leave out new ones."""
-    while True:
-        owners: dict[str, list[str]] = {}
-        for seat in seats.values():
-            owners.setdefault(folded_email(seat.email), []).append(seat.seat_id)
-        shared = [ids for ids in owners.values() if len(ids) > 1]
-        if not shared:
-            return
+    """Replace seats that share an address by their present state, and leave out new ones.
+
+    A disabled seat leaves its address to the others, such as the next seat of the same person.
+    """
+    for ids in _with_shared_email(seats):
+        for seat_id in ids:
+            if seats[seat_id].disabled:
+                seats[seat_id] = replace(seats[seat_id], email=free_email(seat_id))
+    while shared := _with_shared_email(seats):
         for ids in shared:
             faults.append(f"seats: {', '.join(ids)} have the same email")
             for seat_id in ids:
@@ -95,6 +116,14 @@ def _resolve_emails(seats: dict[str, Seat], current: Mapping[str, Seat], faults:
                     seats[seat_id] = current[seat_id]
                 elif seat_id not in current:
                     del seats[seat_id]
+
+
+def _with_shared_email(seats: Mapping[str, Seat]) -> list[list[str]]:
+    """Return the ids of seats that have the same address, one list for each address."""
+    owners: dict[str, list[str]] = {}
+    for seat in seats.values():
+        owners.setdefault(folded_email(seat.email), []).append(seat.seat_id)
+    return [ids for ids in owners.values() if len(ids) > 1]
 
 
 def _grant_key(grant: Grant) -> str:

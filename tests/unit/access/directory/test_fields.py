@@ -126,6 +126,26 @@ def test_faults_of_rows_name_the_row_and_no_value() -> None:
     assert directory == Directory((), (), ())
 
 
+def test_row_with_erased_fields_ends_access() -> None:
+    """Platforms erase the fields of accounts and seats when they deactivate them."""
+    current = from_rows(ACCOUNT, SEAT_FIELDS, ACCESS)
+    erased = {**ACCOUNT, "first_name": None, "phone_number": None, "status": "inactive"}
+    seat = {**SEAT_FIELDS, "email": None, "disabled": True}
+    directory, faults = directory_from_rows([erased], [seat], [], current)
+    assert [each.active for each in directory.accounts] == [False]
+    assert [(each.email, each.disabled) for each in directory.seats] == [(SEAT_FIELDS["email"], True)]
+    assert len(faults) == 3
+
+
+def test_disabled_seat_leaves_its_address_to_the_next_seat() -> None:
+    other = "9" * 8 + SEAT[8:]
+    old, new = {**SEAT_FIELDS, "disabled": True}, {**SEAT_FIELDS, "seat_id": other}
+    directory, faults = directory_from_rows([ACCOUNT], [old, new], [], from_rows(ACCOUNT, SEAT_FIELDS, ACCESS))
+    assert {each.seat_id: each.disabled for each in directory.seats} == {SEAT: True, other: False}
+    assert [each.email for each in directory.seats if not each.disabled] == [SEAT_FIELDS["email"]]
+    assert faults == []
+
+
 def test_whole_decimals_are_counts() -> None:
     used = "campaign_messages_monthly_used"
     for value in (Decimal(7), Decimal("7.00"), 7.0):
