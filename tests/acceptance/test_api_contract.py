@@ -47,6 +47,7 @@ from tests.acceptance.installation import (
     seat_id,
 )
 from tests.acceptance.service import AUTH, Service, serving
+from tests.parts.stored_files import overwrite_stored
 
 # These need a fault of the machine, a slow client or a proxy. Other tests provoke them.
 FAULTS = {
@@ -306,8 +307,10 @@ def use_link(service: Service) -> None:
         (unknown, "campaigns.delta", now + 60, "no_delta"),
     ):
         assert service.get(signed(service, token, snapshot_id, subject, expires)).json()["code"] == code
-    (path,) = (service.installation.files_folder / "snapshots" / snapshot).rglob(f"{NORTH}.campaigns.csv.gz")
-    path.write_bytes(path.read_bytes()[:-1])
+    with closing(service.installation.state()) as state:
+        file = state.read(lambda stores: stores.snapshots.file(snapshot, NORTH, "campaigns", "csv"))
+    assert file is not None
+    overwrite_stored(service.installation.files_folder, file.stored.key, bytes(9))
     assert service.get(link).json()["code"] == "file_damaged"
     operations(service)["logOut"](token=token)
     assert service.get(link).json()["code"] == "link_revoked"

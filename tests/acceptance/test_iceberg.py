@@ -23,6 +23,7 @@ from daybreak.export import parquet_parts
 from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_sharing import Recipient, as_text, rows_of
+from tests.parts.stored_files import read_stored
 from tests.parts.waiting import wait_until
 
 SETTINGS = {
@@ -78,7 +79,7 @@ def csv_rows(service: Service, token: str, client_id: str, name: str, version: i
     finally:
         state.close()
     assert file is not None
-    return rows_of(gzip.decompress((service.installation.files_folder / file.stored.key).read_bytes()))
+    return rows_of(gzip.decompress(read_stored(service.installation.files_folder, file.stored.key)))
 
 
 def read_snapshots(service: Service) -> dict[int, str]:

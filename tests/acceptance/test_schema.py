@@ -36,7 +36,9 @@ def accounts(tmp_path_factory: pytest.TempPathFactory) -> Accounts:
     folder, port = tmp_path_factory.mktemp("schema"), free_port()
     sizes = ["--leaders", "5", "--members", "400", "--messages", "1500"]
     command = [sys.executable, "-m", "daybreak.cli.main", "demo", str(folder / "demo"), *sizes, "--port", str(port)]
-    with running(command, environment={"PYTHONUNBUFFERED": "1"}) as program:
+    # Frictionless reads files by path.
+    environment = {"PYTHONUNBUFFERED": "1", "DAYBREAK_SNAPSHOT__PACK_BELOW": "0B"}
+    with running(command, environment=environment) as program:
         program.wait_for_log("Daybreak is running", PATIENCE_SECONDS)
         schema = requests.get(f"http://127.0.0.1:{port}/download/v1/schema", timeout=PATIENCE_SECONDS).json()
     (snapshot,) = (folder / "demo" / "files" / "snapshots").iterdir()

@@ -43,7 +43,9 @@ ON_A_CLUSTER = {
 
 def configuration(folder: Path, platform: Path, spark: Mapping[str, str]) -> Path:
     """Create a configuration for the platform, on Spark if `spark` has settings. Return its path."""
-    config = make_folder(folder, {"source.location": str(platform), "source.engine": "spark" if spark else "duckdb"})
+    # Tasks of Spark write no packs.
+    engine = {"source.engine": "spark" if spark else "duckdb", "snapshot.pack_below": "0B"}
+    config = make_folder(folder, {"source.location": str(platform), **engine})
     if spark:
         lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in spark.items()]
         config.write_text("\n".join([config.read_text(), "[source.spark]", *lines, ""]))

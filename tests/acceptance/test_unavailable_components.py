@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from daybreak.filestore.file_keys import slice_of
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
@@ -28,24 +29,28 @@ def private_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servic
         yield found
 
 
-def _path_of(service: Service, token: str, file: str) -> tuple[str, Path]:
-    """Return a link to a file and its path on disk."""
+def _place_of(service: Service, token: str, file: str) -> tuple[str, Path, int, int]:
+    """Return a link to a file, the path of the file or pack on disk, and where the file begins and ends in it."""
     link = service.link(token, NORTH, file)
-    snapshot = link.split("/")[7]
-    (found,) = (service.installation.files_folder / "snapshots" / snapshot).rglob(f"{NORTH}.{file}")
-    return link, found
+    resource, name = file.split(".")[:2]
+    with closing(service.installation.state()) as state:
+        found = state.read(lambda stores: stores.snapshots.file(link.split("/")[7], NORTH, resource, name))
+    assert found is not None
+    part = slice_of(found.stored.key)
+    return link, service.installation.files_folder / part.key, part.offset, part.offset + found.stored.bytes
 
 
 @pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
 @pytest.mark.parametrize("served_before", [False, True])
 def test_damaged_file_is_not_served(private_service: Service, file: str, served_before: bool) -> None:
     token = private_service.token(MAYA, NORTH)
-    link, path = _path_of(private_service, token, file)
+    link, path, start, end = _place_of(private_service, token, file)
     if served_before:
         assert private_service.get(link).status_code == 200
     content = path.read_bytes()
     try:
-        path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+        at = start + 100
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         for method in ("GET", "HEAD"):
             found = private_service.request(method, link)
             assert found.status_code == 500
@@ -53,24 +58,27 @@ def test_damaged_file_is_not_served(private_service: Service, file: str, served_
         assert private_service.get(link).json()["code"] == "file_damaged"
         assert str(path) not in private_service.get(link).text
         assert private_service.get(link, headers={"Range": "bytes=0-9"}).status_code == 500
-        path.write_bytes(content[:-1])
+        path.write_bytes(content[: end - 1])
         assert private_service.get(link).json()["code"] == "file_damaged"
     finally:
         path.write_bytes(content)
-    assert private_service.get(link).content == content
+    assert private_service.get(link).content == content[start:end]
 
 
 @pytest.mark.parametrize(("resource", "fits_in_one_chunk"), [("communities", True), ("members", False)])
 def test_damaged_file_fails_the_spreadsheet_download(
     private_service: Service, resource: str, fits_in_one_chunk: bool
 ) -> None:
-    _, path = _path_of(private_service, private_service.token(MAYA, NORTH), f"{resource}.csv.gz")
+    _, path, _, end = _place_of(private_service, private_service.token(MAYA, NORTH), f"{resource}.csv.gz")
     browser = Browser(private_service)
     with browser.session:
         assert browser.sign_in(MAYA).status_code == 303
         content = path.read_bytes()
         try:
-            for damaged in (content[:-9], content[:-8] + bytes([content[-8] ^ 1]) + content[-7:]):
+            for damaged in (
+                content[: end - 9],
+                content[: end - 8] + bytes([content[end - 8] ^ 1]) + content[end - 7 :],
+            ):
                 path.write_bytes(damaged)
                 if fits_in_one_chunk:
                     found = browser.get(f"/dashboard/{NORTH}/files/{resource}/spreadsheet-safe.csv")
@@ -84,7 +92,7 @@ def test_damaged_file_fails_the_spreadsheet_download(
 
 def test_missing_file_is_unavailable(private_service: Service) -> None:
     token = private_service.token(MAYA, NORTH)
-    link, path = _path_of(private_service, token, "communities.csv.gz")
+    link, path, *_ = _place_of(private_service, token, "communities.csv.gz")
     moved = path.with_suffix(".aside")
     path.rename(moved)
     try:

@@ -110,7 +110,7 @@ def run_child(command: dict[str, Any]) -> None:
     os.dup2(log, 2)
     source = SmallSource(folder / "platform.json", pause_seconds=float(command.get("pause", 0)))
     own = {"formats": tuple(command.get("formats", DEFAULTS.snapshot.formats))}
-    settings = configured(snapshot=own | {"pack_below": command.get("pack_below", 0)})
+    settings = configured(snapshot=own | {"pack_below": command.get("pack_below", DEFAULTS.snapshot.pack_below)})
     timings = replace(
         QUICK,
         attempts=1,

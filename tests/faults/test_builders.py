@@ -69,7 +69,7 @@ def test_builder_paused_past_its_lease_publishes_nothing(folder: Path, fork_serv
     options = {"day": day.isoformat(), "barrier": str(barrier), "lease": 2, "heartbeat": 0.2}
     paused = fork_server.start("claim", folder, pause=0.1, **options)
     staging = folder / "files" / "staging"
-    wait_until(lambda: any(staging.rglob("*.gz")), what="the first builder's first file")
+    wait_until(lambda: any(staging.rglob("*.pack")), what="the first builder's first file")
     os.kill(paused, signal.SIGSTOP)
     try:
         with open_context(folder) as context:

@@ -124,7 +124,7 @@ def use_inodes(folder: Path, *, keep: int) -> None:
 @pytest.mark.parametrize(
     ("store", "reason"),
     [
-        (LocalDisk, r"The disk of files\.url has 5 free inodes, and a run needs at least"),
+        (LocalDisk, r"The disk of files\.url has 1 free inode, and a run needs at least"),
         (UnknownFreeSpace, r"No space left on device\. Free disk space or inodes \(`df -i`\)"),
     ],
 )
@@ -135,7 +135,7 @@ def test_disk_without_free_inodes_fails_the_run(
         context = context_in(folder, store=store(tmp_path / "small"), timings=SINGLE_ATTEMPT)
         try:
             served = run_manually(context)
-            use_inodes(tmp_path / "small", keep=5)
+            use_inodes(tmp_path / "small", keep=1)
             write_platform(folder / "platform.json", platform_of(mark="after"))
             with pytest.raises(DaybreakError, match=reason) as caught:
                 run_manually(context)

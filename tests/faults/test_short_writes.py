@@ -35,6 +35,6 @@ def test_short_write_fails_and_leaves_no_file(tmp_path: Path) -> None:
     with file_size_limit(4_000_000), pytest.raises(StoreFull) as caught:
         sink.write(LEADER, "members", "csv", [content])
     assert caught.value.code == "disk_short"
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{LEADER}.members.json.gz"]
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".pack"], "the pack of the small file"
     sink.commit()
     disk.check(small.key, 5, small.sha256)

@@ -160,7 +160,7 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     assert "members\t400\t" in shown
     assert " 0 damaged" in command("snapshot", "verify")
     assert " 0 faults" in command("snapshot", "verify", "--deltas")
-    damaged = max((folder / "files").rglob("*.gz"), key=lambda path: path.stat().st_size)
+    damaged = max((folder / "files").rglob("*.pack"), key=lambda path: path.stat().st_size)
     content = damaged.read_bytes()
     damaged.chmod(0o600)
     damaged.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

@@ -41,7 +41,7 @@ from daybreak.filestore.local_sink import (
     remove_tree,
     store_error,
 )
-from daybreak.filestore.packs import Packing
+from daybreak.filestore.packs import DEFAULT_PACKING, Packing
 
 _READ_BYTES = 1 << 20
 
@@ -54,7 +54,7 @@ def _open_regular(path: str, flags: int) -> int:
 class LocalDisk:
     """File store below one root folder."""
 
-    def __init__(self, root: Path, packing: Packing | None = None) -> None:
+    def __init__(self, root: Path, packing: Packing = DEFAULT_PACKING) -> None:
         """Create the root folder if it does not exist. Raises FileStoreError."""
         self._packing = packing
         self._root = Path(os.path.abspath(root))

@@ -18,7 +18,7 @@ from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
 from daybreak.filestore.file_keys import delta_folder, file_key, slice_of, snapshot_folder, split_key
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_packs import PackWriter
-from daybreak.filestore.packs import Packing, pack_folder, small_content
+from daybreak.filestore.packs import NO_PACKS, Packing, pack_folder, small_content
 
 # Files contain personal data: only the user and the group of the service have access.
 FOLDER_MODE = 0o750
@@ -45,7 +45,7 @@ class LocalSink:
     A pickled sink writes no packs, because a repeated task would leave the files of the first attempt in its pack.
     """
 
-    def __init__(self, root: Path, staged: Path, final: Path, packing: Packing | None = None) -> None:
+    def __init__(self, root: Path, staged: Path, final: Path, packing: Packing = NO_PACKS) -> None:
         self._root = root
         self._staged = staged
         self._final = final
@@ -55,7 +55,7 @@ class LocalSink:
         self._folders: set[str] = set()
         self._lock = threading.Lock()
         self._background_sync = BackgroundSync(staged)
-        self._packing = packing or Packing()
+        self._packing = packing
         self._packs = PackWriter(self._packing.pack_bytes, self._create_pack)
 
     def __getstate__(self) -> tuple[Path, Path, Path]:

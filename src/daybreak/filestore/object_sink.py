@@ -20,7 +20,7 @@ from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.file_keys import delta_folder, file_key, slice_key, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
-from daybreak.filestore.packs import Packing, new_pack, pack_folder, small_content
+from daybreak.filestore.packs import NO_PACKS, Packing, new_pack, pack_folder, small_content
 
 PART_BYTES = 8 << 20
 _MAXIMUM_QUEUED_BYTES = 64 << 20
@@ -76,7 +76,7 @@ class ObjectSink:
         serve_gzip_as: Literal["file", "encoding"],
         uploads: int,
         revision: str = "",
-        packing: Packing | None = None,
+        packing: Packing = NO_PACKS,
     ) -> None:
         """Create the sink.
 
@@ -86,7 +86,7 @@ class ObjectSink:
             serve_gzip_as: `files.serve_gzip_as`.
             uploads: Number of parallel uploads. With 0, `write` returns after the upload.
             revision: Part of the keys of files that replace others of a stored snapshot.
-            packing: Which files are packed. None packs no files.
+            packing: Which files are packed.
         """
         self._target = target
         self._snapshot_id = snapshot_id
@@ -96,7 +96,7 @@ class ObjectSink:
         self._budget = _ByteBudget(_MAXIMUM_QUEUED_BYTES)
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
-        self._packing = packing or Packing()
+        self._packing = packing
         self._packs: dict[str, _OpenPack] = {}
 
     def key(self, client_id: str, resource: str, format: str) -> str:

@@ -32,7 +32,7 @@ from daybreak.filestore.file_keys import (
 )
 from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark
 from daybreak.filestore.object_sink import PACK_HEADERS, PART_BYTES, ObjectSink
-from daybreak.filestore.packs import Packing, gaps
+from daybreak.filestore.packs import DEFAULT_PACKING, NO_PACKS, Packing, gaps
 from daybreak.filestore.part_queue import PartQueue
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
 from daybreak.settings import FilesSettings
@@ -53,7 +53,7 @@ class ObjectStore:
     """File store in a bucket."""
 
     def __init__(
-        self, settings: FilesSettings, limits: RequestLimits = _DEFAULT_LIMITS, packing: Packing | None = None
+        self, settings: FilesSettings, limits: RequestLimits = _DEFAULT_LIMITS, packing: Packing = DEFAULT_PACKING
     ) -> None:
         """Open the bucket of `files.url` without sending a request. Raises OperatorError."""
         self._packing = packing
@@ -311,7 +311,7 @@ class _BucketSink(ObjectSink):
         settings: FilesSettings,
         snapshot_id: str,
         uploads: int,
-        packing: Packing | None = None,
+        packing: Packing = NO_PACKS,
     ) -> None:
         super().__init__(store, snapshot_id, settings.serve_gzip_as, uploads, packing=packing)
         self._settings = settings

@@ -15,6 +15,7 @@ import msgspec
 
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileSlice
+from daybreak.settings import PACK_BELOW
 
 PACK_BYTES = 8 << 20
 """One request uploads a pack of this size, and trimming holds one in memory."""
@@ -23,8 +24,12 @@ PACK_BYTES = 8 << 20
 class Packing(msgspec.Struct, frozen=True):
     """Maximum size of packed files, 0 for no packs, and of packs, in bytes."""
 
-    file_bytes: int = 0
+    file_bytes: int = PACK_BELOW
     pack_bytes: int = PACK_BYTES
+
+
+DEFAULT_PACKING = Packing()
+NO_PACKS = Packing(file_bytes=0)
 
 
 def pack_folder(key: str) -> str:

@@ -14,6 +14,7 @@ from daybreak.catalogue.formats import DEFAULT_FORMATS
 from daybreak.domain.identity import SecondFactorPolicy, ServeGzipAs
 from daybreak.settings.text_forms import InvalidValue, Rate
 from daybreak.settings.types import (
+    PACK_BELOW,
     AbsolutePath,
     ApprovedRules,
     Duration,
@@ -148,14 +149,12 @@ class SnapshotSettings(Section):
         description="Number of published snapshots to keep. A snapshot with valid links is kept longer.",
     )
     pack_below: Size = Field(
-        default=0,
+        default=PACK_BELOW,
         ge=0,
-        le=65_536,
+        le=PACK_BELOW,
         description="Files up to this size share packs of 8 MiB, which saves inodes and requests. 0: no packs.",
     )
-    deltas: bool = Field(
-        default=True, description="Make deltas: files with the rows that changed since the last publication."
-    )
+    deltas: bool = Field(default=True, description="Make deltas: the rows that changed since the last publication.")
     keep_deltas: Duration = Field(
         default=timedelta(days=35),
         ge=timedelta(days=1),

@@ -166,7 +166,8 @@ class SnapshotRun:
             input_bytes,
             settings.memory_limit,
             reuses_files=self._previous is not None,
-            pack_below=settings.pack_below,
+            # Tasks of Spark write no packs.
+            pack_below=0 if context.settings.source.engine == "spark" else settings.pack_below,
         )
         if not check_disk_space(requirement, context.store.free_space(), context.spill):
             _log.warning("disk.narrow", reason="A run that reuses no file would not fit on the disk.")

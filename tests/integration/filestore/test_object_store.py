@@ -19,6 +19,7 @@ from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.packs import NO_PACKS
 from daybreak.filestore.store_errors import WRITE, translate_errors
 from daybreak.settings import FilesSettings
 from tests.parts.azure import WRONG_KEY, AzureContainer
@@ -41,7 +42,7 @@ def settings(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FilesSettings:
 
 @pytest.fixture
 def store(settings: FilesSettings) -> ObjectStore:
-    return ObjectStore(settings)
+    return ObjectStore(settings, packing=NO_PACKS)
 
 
 def set_environment(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
@@ -165,7 +166,7 @@ def test_signed_url_returns_the_file_with_its_headers(store: ObjectStore, bucket
 
 
 def test_gzip_can_be_served_as_content_encoding(settings: FilesSettings) -> None:
-    store = ObjectStore(settings.model_copy(update={"serve_gzip_as": "encoding"}))
+    store = ObjectStore(settings.model_copy(update={"serve_gzip_as": "encoding"}), packing=NO_PACKS)
     sink = store.stage(new_id())
     small = sink.write(LEADER, "members", "csv", [gzip.compress(b"rows")])
     large = sink.write(LEADER, "members", "json", [bytes(PART_BYTES), gzip.compress(b"rows")])
@@ -194,7 +195,7 @@ def test_instance_role_uploads_and_signs(s3_bucket: S3Bucket, monkeypatch: pytes
         server.token = ""
         monkeypatch.setenv("AWS_METADATA_ENDPOINT", server.url)
         settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
-        store = ObjectStore(settings)
+        store = ObjectStore(settings, packing=NO_PACKS)
         store.probe()
         sink = store.stage(new_id())
         written = sink.write(LEADER, "members", "csv", [b"rows"])
@@ -218,7 +219,9 @@ def test_more_files_than_one_delete_request_are_deleted(
 ) -> None:
     """Azure deletes at most 256 objects in a request."""
     set_environment(monkeypatch, azure_container.environment())
-    store = ObjectStore(FilesSettings(url=azure_container.url, endpoint=azure_container.server.endpoint))
+    store = ObjectStore(
+        FilesSettings(url=azure_container.url, endpoint=azure_container.server.endpoint), packing=NO_PACKS
+    )
     snapshot_id = new_id()
     sink = store.stage(snapshot_id)
     for _ in range(300):

@@ -10,8 +10,10 @@ import pytest
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.errors import OperatorError
 from daybreak.filestore.file_store import FileStore, PublicationMark
+from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import FilesSettings
 from daybreak.snapshots.copy_files import Copied, copy_files
 from daybreak.snapshots.retention import forget
@@ -29,6 +31,12 @@ LEADERS = leader_ids(3)
 def run_context(run_context: RunContext) -> RunContext:
     """A context of one format: a bucket takes most of the time of these tests."""
     return replace(run_context, settings=configured(snapshot={"formats": ("csv",)}))
+
+
+@pytest.fixture
+def unpacked(run_context: RunContext, folder: Path) -> RunContext:
+    """A context whose files are outside packs. A pack is copied or lost as a whole."""
+    return replace(run_context, store=LocalDisk(folder / "files", NO_PACKS))
 
 
 def two_publications(context: RunContext, folder: Path) -> tuple[str, str]:
@@ -59,26 +67,26 @@ def test_copy_is_complete_and_continues(run_context: RunContext, folder: Path, t
     assert target.publication_mark(first_id) == run_context.store.publication_mark(first_id)
 
 
-def test_different_file_in_the_target_is_not_replaced(run_context: RunContext, target: FileStore) -> None:
-    snapshot = run_manually(run_context)
-    entries = run_context.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))
+def test_different_file_in_the_target_is_not_replaced(unpacked: RunContext, target: FileStore) -> None:
+    snapshot = run_manually(unpacked)
+    entries = unpacked.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))
     same_size, other_size, *_ = [entry.formats["csv"] for entry in entries if entry.client_id]
     target.add(same_size.key, "members", "csv", [bytes(same_size.bytes)])
     target.add(other_size.key, "members", "csv", [b"other"])
-    copied = copy(run_context, target)
+    copied = copy(unpacked, target)
     assert len(copied.faults) == 2
     assert b"".join(target.read(same_size.key)) == bytes(same_size.bytes)
     assert b"".join(target.read(other_size.key)) == b"other"
 
 
-def test_damaged_file_is_reported_and_not_copied(run_context: RunContext, folder: Path, target: FileStore) -> None:
-    snapshot = run_manually(run_context)
-    entries = run_context.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))
+def test_damaged_file_is_reported_and_not_copied(unpacked: RunContext, folder: Path, target: FileStore) -> None:
+    snapshot = run_manually(unpacked)
+    entries = unpacked.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))
     stored = next(entry for entry in entries if entry.client_id).formats["csv"]
     path = folder / "files" / stored.key
     path.chmod(0o600)
     path.write_bytes(bytes(stored.bytes))
-    copied = copy(run_context, target)
+    copied = copy(unpacked, target)
     assert [fault for fault in copied.faults if stored.key in fault] == copied.faults
     assert len(copied.faults) == 1
     assert not target.presence()(stored.key, stored.bytes)
@@ -97,11 +105,11 @@ def test_target_of_a_later_publication_is_refused(run_context: RunContext, targe
         copy(run_context, target)
 
 
-def test_kept_snapshot_is_forgotten(run_context: RunContext, folder: Path) -> None:
-    first, second = two_publications(run_context, folder)
-    state, store = run_context.state, run_context.store
+def test_kept_snapshot_is_forgotten(unpacked: RunContext, folder: Path) -> None:
+    first, second = two_publications(unpacked, folder)
+    state, store = unpacked.state, unpacked.store
     store.remove(first, frozenset())
-    run_manually(run_context)
+    run_manually(unpacked)
     assert [fault.snapshot_id for fault in state.read(lambda stores: stores.file_faults.list_all())] == [first]
     forget(state, store, first, "the disk failed", now())
     assert state.read(lambda stores: stores.file_faults.list_all()) == []

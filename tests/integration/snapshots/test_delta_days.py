@@ -17,6 +17,7 @@ import pytest
 from daybreak.domain.run_report import RunDeltaFigures
 from daybreak.snapshots.verify_deltas import verify_deltas
 from tests.parts.daily_runs import DailyRuns
+from tests.parts.stored_files import overwrite_stored, read_stored
 from tests.reference.days import ChangingPlatform
 
 DAYS = int(os.environ.get("DELTA_DAYS", "6"))
@@ -50,12 +51,12 @@ def test_chain_is_proven_again_until_a_delta_is_damaged(days: DailyRuns) -> None
     assert (proven.versions, proven.deltas) == (DAYS - 1, len(days.deltas))
     assert proven.compared == len(days.contents)
     key, delta = next((key, delta) for key, delta in days.deltas.items() if delta.lines)
-    path = days.folder / "files" / delta.formats["csv"].key
-    content = path.read_bytes()
-    path.write_bytes(content[:-1])
+    files, stored = days.folder / "files", delta.formats["csv"].key
+    content = read_stored(files, stored)
+    overwrite_stored(files, stored, content[:-8] + bytes(8))
     (fault,) = verify_deltas(state, store).faults
     assert (fault.version, fault.client_id, fault.resource) == key
-    path.write_bytes(content)
+    overwrite_stored(files, stored, content)
 
 
 def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) -> None:

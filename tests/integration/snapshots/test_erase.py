@@ -26,11 +26,12 @@ from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import Delivery, EventType, new_event
 from daybreak.domain.run_report import Finding, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
-from daybreak.filestore.packs import Packing
+from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.disk_space import SpillFolder
@@ -46,10 +47,11 @@ from daybreak.state.stores import State, Stores
 from tests.configured import configured
 from tests.parts.erasure import AS_OF, TRACES, Person, delete_person, make_person, traces_in
 from tests.parts.s3 import S3Bucket
+from tests.parts.stored_files import is_stored, lose_stored, overwrite_stored, parquet_file, read_stored
 from tests.small_platform import context_in, fail_runs, now
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
-PACKINGS = [Packing(), Packing(file_bytes=65_536, pack_bytes=100_000)]
+PACKINGS = [NO_PACKS, Packing(file_bytes=65_536, pack_bytes=100_000)]
 ROWS_OF_MEMBER = {"members", "member_state_changes", "member_term_accepts", "custom_member_data", "member_communities"}
 
 
@@ -114,7 +116,7 @@ def kept(context: RunContext) -> list[Snapshot]:
 
 def parquet_rows(folder: Path, stored: StoredFormat) -> list[tuple[object, ...]]:
     """Return the columns with their field ids, and the rows."""
-    file = f"'{folder}/files/{stored.key}'"
+    file = f"'{parquet_file(folder / 'files', stored.key, folder)}'"
     with duckdb.connect() as engine:
         columns = engine.execute(f"SELECT name, field_id FROM parquet_schema({file}) WHERE type IS NOT NULL").fetchall()
         return columns + engine.execute(f"SELECT * FROM {file} ORDER BY ALL").fetchall()
@@ -156,8 +158,7 @@ def test_erased_files_equal_those_of_a_platform_without_the_member(
 def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, folder: Path, packing: Packing) -> None:
     """Published, retired and held snapshots, with reused files, and the leftovers of killed processes."""
     context = replace(context, store=LocalDisk(folder / "files", packing))
-    if packing.file_bytes:
-        run_manually(context, as_of=AS_OF, full=True)
+    run_manually(context, as_of=AS_OF, full=True)
     second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
     assert second.report.files_carried
     run_day(context, now().date() + timedelta(days=2))
@@ -166,8 +167,8 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     leftover.write_bytes(b"+19995550123")
     delete_person(folder / "platform", person)
     found = [path for path in traces_in(folder) if "snapshots" in path]
-    assert len(found) > 3 * len(FORMATS)
-    assert any(path.endswith(".pack") for path in found) == bool(packing.file_bytes)
+    assert any(path.endswith(".pack") for path in found)
+    assert any(not path.endswith(".pack") for path in found) == (packing == NO_PACKS)
     erase(context, person)
     assert traces_in(folder) == []
     runs = context.state.read(lambda stores: stores.snapshots.recent())
@@ -330,7 +331,7 @@ def test_members_of_communities_are_counted_again(context: RunContext, person: P
     erase(context, person)
     found = entries_of(context, kept(context)[0])
     paths = [
-        f"{folder}/files/{found[person.client_id, name].formats['parquet'].key}"
+        parquet_file(folder / "files", found[person.client_id, name].formats["parquet"].key, folder)
         for name in ("communities", "member_communities")
     ]
     with duckdb.connect() as engine:
@@ -357,7 +358,7 @@ def test_chain_of_the_account_ends(context: RunContext, person: Person, folder: 
     assert own, "the run made deltas"
     before = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
     erase(context, person)
-    assert not [key for each in own for key in keys_of(each) if (folder / "files" / key).exists()]
+    assert not [key for each in own for key in keys_of(each) if is_stored(folder / "files", key)]
     after = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
     assert before is not None
     assert after is not None
@@ -365,7 +366,7 @@ def test_chain_of_the_account_ends(context: RunContext, person: Person, folder: 
     assert after.chain_id != before.chain_id
     others = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
     assert [each for each in deltas if each.client_id != person.client_id] == others
-    assert all((folder / "files" / key).exists() for each in others for key in keys_of(each))
+    assert all(is_stored(folder / "files", key) for each in others for key in keys_of(each))
 
 
 def keys_of(delta: LeaderDelta) -> list[str]:
@@ -390,15 +391,14 @@ def test_unreadable_file_does_not_stop_the_erasure_of_others(context: RunContext
         entry for (client_id, resource), entry in entries.items()
         if resource == "members" and entry.rows and client_id not in {"", person.client_id}
     ][:2]  # fmt: skip
-    contents: dict[Path, bytes] = {}
-    for entry in (missing, damaged):
-        for stored in entry.formats.values():
-            path = folder / "files" / stored.key
-            contents[path] = path.read_bytes()
-            if entry is missing:
-                path.unlink()
-            else:
-                path.write_bytes(contents[path][:-20] + bytes(20))
+    files = folder / "files"
+    contents = {
+        stored.key: read_stored(files, stored.key) for each in (missing, damaged) for stored in each.formats.values()
+    }
+    for stored in missing.formats.values():
+        lose_stored(files, stored.key)
+    for stored in damaged.formats.values():
+        overwrite_stored(files, stored.key, contents[stored.key][:-20] + bytes(20))
     with pytest.raises(OperatorError, match="All other files are done") as caught:
         erase(context, person)
     for entry in (missing, damaged):
@@ -406,8 +406,8 @@ def test_unreadable_file_does_not_stop_the_erasure_of_others(context: RunContext
     found = find_member(context, person.member_id)
     assert (found.files, found.deltas, len(found.faults)) == ([], {}, 2)
     assert [receipt.finished_at for receipt in context.state.read(lambda stores: stores.erasures.list_all())] == [None]
-    for path, content in contents.items():
-        path.write_bytes(content)
+    for key, content in contents.items():
+        overwrite_stored(files, key, content)
     erase(context, person)
     (receipt,) = context.state.read(lambda stores: stores.erasures.list_all())
     assert receipt.finished_at is not None
@@ -418,7 +418,7 @@ def test_damaged_format_is_searched_in_another_one(context: RunContext, person: 
     (snapshot,) = kept(context)
     for (client_id, resource), entry in entries_of(context, snapshot).items():
         if resource == "members" and client_id not in {"", person.client_id}:
-            (folder / "files" / entry.formats["csv"].key).unlink()
+            lose_stored(folder / "files", entry.formats["csv"].key)
     erase(context, person)
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
 
@@ -449,7 +449,7 @@ def test_lost_delta_ends_the_chain_of_its_account(context: RunContext, person: P
     """It may have rows of the Member, and consumers cannot use it."""
     _, deltas = next_day_without(person, context, folder)
     own = next(each for each in deltas if each.client_id == person.client_id and each.resource == "members")
-    (folder / "files" / own.delta.formats["csv"].key).unlink()
+    lose_stored(folder / "files", own.delta.formats["csv"].key)
     erase(context, person)
     chain = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
     assert chain is not None
@@ -476,7 +476,8 @@ def test_erasure_that_ends_meanwhile_leaves_no_unknown_files(
     erase(context, person)
     assert len(calls) == 2
     (snapshot,) = kept(context)
-    listed = {stored.key for entry in entries_of(context, snapshot).values() for stored in entry.formats.values()}
+    formats = (entry.formats for entry in entries_of(context, snapshot).values())
+    listed = {slice_of(stored.key).key for each in formats for stored in each.values()}
     stored_files = {str(path.relative_to(folder / "files")) for path in (folder / "files" / "snapshots").rglob("*.*")}
     assert stored_files <= listed
 

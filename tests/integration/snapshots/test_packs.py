@@ -14,7 +14,7 @@ from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileSlice, FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
-from daybreak.filestore.packs import Packing
+from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.settings import FilesSettings
 from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.retention import clean, forget
@@ -190,7 +190,7 @@ def test_lost_pack_is_written_again(folder: Path) -> None:
 
 
 def test_files_stay_when_packs_are_turned_on_and_off(folder: Path) -> None:
-    plain = context_in(folder, settings=SETTINGS)
+    plain = context_in(folder, store=LocalDisk(folder / "files", NO_PACKS), settings=SETTINGS)
     packed = replace(plain, store=LocalDisk(folder / "files", PACKING))
     try:
         first = publish(plain, folder)

@@ -28,6 +28,7 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.filestore.file_store import FileSink, FreeSpace
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import guard
 from daybreak.snapshots.builder import Builder
@@ -43,6 +44,7 @@ from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import DEFAULTS, configured
 from tests.integration.state.values import PATIENT_SECONDS
 from tests.parts.s3 import S3Bucket
+from tests.parts.stored_files import lose_stored, overwrite_stored, read_stored
 from tests.small_platform import (
     QUICK,
     SmallSource,
@@ -97,13 +99,12 @@ def test_run_writes_and_publishes_every_file(run_context: RunContext, folder: Pa
     files = manifest(run_context, done.snapshot_id)
     # Eight resources have files of two Leaders and the shared header-only file. The ninth has only the shared one.
     assert len(files) == 2 * (8 * 3 + 1)
-    for (leader, resource, name), stored in files.items():
+    for (leader, _, name), stored in files.items():
         content = gzip.decompress(b"".join(run_context.store.read(stored.key)))
         assert content.startswith(f"{name} header\n".encode())
         assert len(content) == stored.content_bytes
         assert content.count(b"\n") == (5 if leader else 1)
         assert leader.encode() in content
-        assert resource in stored.key
     one = run_context.state.read(lambda stores: stores.snapshots.file(None, LEADERS[-1], RESOURCE_NAMES[0], "csv"))
     assert one is not None
     assert one.rows == 0, "a Leader without rows has the shared file"
@@ -211,8 +212,9 @@ def test_unreadable_file_is_never_published(run_context: RunContext, folder: Pat
 
     def corrupt(resource: str) -> None:
         if resource == RESOURCE_NAMES[-1]:
-            path = next((folder / "files" / "staging").rglob("*.members.json.gz"))
-            path.write_bytes(path.read_bytes()[:-1] + b"\1")
+            (path,) = (folder / "files" / "staging").rglob("*.pack")
+            content = path.read_bytes()
+            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
     source_of(run_context).on_resource = [corrupt]
     with pytest.raises(RunError, match="cannot be read back") as caught:
@@ -222,23 +224,18 @@ def test_unreadable_file_is_never_published(run_context: RunContext, folder: Pat
     assert folders(run_context, folder) == (set(), set())
 
 
-def damage(context: RunContext, snapshot: Snapshot, leader: str, resource: str) -> Path:
+def damage(context: RunContext, folder: Path, snapshot: Snapshot, leader: str, resource: str) -> None:
     """Flip one bit of a stored file."""
     stored = manifest(context, snapshot.snapshot_id)[leader, resource, "csv"]
-    file = context.store.open_local(stored.key)
-    assert file is not None
-    with file:
-        path = Path(file.name)
-        content = bytearray(file.read())
+    content = bytearray(read_stored(folder / "files", stored.key))
     content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    return path
+    overwrite_stored(folder / "files", stored.key, content)
 
 
-def test_verify_finds_damaged_and_missing_files(run_context: RunContext) -> None:
+def test_verify_finds_damaged_and_missing_files(run_context: RunContext, folder: Path) -> None:
     done = run_manually(run_context)
-    damage(run_context, done, LEADERS[0], "members")
-    damage(run_context, done, LEADERS[1], "communities").unlink()
+    damage(run_context, folder, done, LEADERS[0], "members")
+    lose_stored(folder / "files", manifest(run_context, done.snapshot_id)[LEADERS[1], "communities", "csv"].key)
     found = verify_snapshot(run_context.state, run_context.store, done.snapshot_id)
     assert {(d.file.client_id, d.file.resource, d.file.format) for d in found.damaged} == {
         (LEADERS[0], "members", "csv"),
@@ -249,12 +246,12 @@ def test_verify_finds_damaged_and_missing_files(run_context: RunContext) -> None
         verify_snapshot(run_context.state, run_context.store, run_context.new_id())
 
 
-def test_damaged_file_is_detected_within_a_week(run_context: RunContext) -> None:
+def test_damaged_file_is_detected_within_a_week(run_context: RunContext, folder: Path) -> None:
     """Reused files are read back in turn. A damaged one makes the run write all files."""
     start = now() - timedelta(days=30)
     first = run_manually(run_context, as_of=start)
     for leader in LEADERS[:2]:
-        damage(run_context, first, leader, "members")
+        damage(run_context, folder, first, leader, "members")
     for day in range(1, 9):
         done = run_manually(run_context, as_of=start + timedelta(days=day))
         if not verify_snapshot(run_context.state, run_context.store, done.snapshot_id).damaged:
@@ -263,9 +260,10 @@ def test_damaged_file_is_detected_within_a_week(run_context: RunContext) -> None
     assert any(run.report.code == "carry_failed" for run in history(run_context))
 
 
-def test_missing_file_is_written_again_and_others_are_reused(run_context: RunContext) -> None:
+def test_missing_file_is_written_again_and_others_are_reused(run_context: RunContext, folder: Path) -> None:
+    run_context = replace(run_context, store=LocalDisk(folder / "files", NO_PACKS))
     first = run_manually(run_context)
-    damage(run_context, first, LEADERS[0], "members").unlink()
+    lose_stored(folder / "files", manifest(run_context, first.snapshot_id)[LEADERS[0], "members", "csv"].key)
     second = run_manually(run_context)
     assert second.state is SnapshotState.PUBLISHED
     assert second.report.files_carried, "files of other Leaders are reused"
@@ -363,6 +361,18 @@ def test_insufficient_disk_space_fails_before_writing(run_context: RunContext, f
     assert folders(context, folder) == (set(), set())
     source_of(context).reported_input_bytes = 1 << 20
     assert run_manually(context).state is SnapshotState.PUBLISHED
+
+
+def test_files_of_spark_need_an_inode_each(run_context: RunContext, folder: Path) -> None:
+    class FewInodes(LocalDisk):
+        def free_space(self) -> FreeSpace | None:
+            return FreeSpace(10 << 30, 40)
+
+    context = replace(run_context, store=FewInodes(folder / "files"))
+    run_manually(context)
+    run_manually(context)
+    with pytest.raises(RunError, match="inodes"):
+        run_manually(replace(context, settings=configured(source={"engine": "spark"})))
 
 
 def test_run_reports_written_and_spilled_bytes(run_context: RunContext, folder: Path) -> None:
@@ -533,7 +543,8 @@ def test_active_run_of_another_builder_keeps_its_files(run_context: RunContext, 
 
 def test_expired_snapshots_are_deleted(folder: Path, run_context: RunContext) -> None:
     clock = [datetime(2026, 11, 20, 4, tzinfo=UTC)]
-    context = replace(run_context, clock=lambda: clock[0], settings=configured(snapshot={"keep": 1}))
+    store = LocalDisk(folder / "files", NO_PACKS)
+    context = replace(run_context, store=store, clock=lambda: clock[0], settings=configured(snapshot={"keep": 1}))
     first = run_manually(context)
     clock[0] += timedelta(hours=24)
     second = run_manually(context)
@@ -566,7 +577,8 @@ def test_reused_objects_outlive_their_snapshot(
     """In a bucket, the new manifest refers to objects of the expired snapshot."""
     for name, value in s3_bucket.environment().items():
         monkeypatch.setenv(name, value)
-    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    files = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
+    store = ObjectStore(files, packing=NO_PACKS)
     clock = [datetime(2026, 11, 20, 4, tzinfo=UTC)]
     context = context_in(folder, store=store, settings=configured(snapshot={"keep": 1}), clock=lambda: clock[0])
     run_manually(context)
@@ -585,7 +597,8 @@ def test_lost_and_replaced_objects_are_written_again(
 ) -> None:
     for name, value in s3_bucket.environment().items():
         monkeypatch.setenv(name, value)
-    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    files = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
+    store = ObjectStore(files, packing=NO_PACKS)
     context = context_in(folder, store=store)
     first = run_manually(context)
     entries = context.state.read(lambda stores: list(stores.snapshots.entries(first.snapshot_id, "members")))

@@ -201,18 +201,18 @@ def test_server_stopped_mid_read_publishes_nothing(
     try:
         served = run_manually(context, as_of=AS_OF)
         assert served.state is SnapshotState.PUBLISHED
-        files = set((tmp_path / "files").rglob("*.gz"))
+        files = set((tmp_path / "files").rglob("*.pack"))
         cut = replace(context, source=source_on(url, tmp_path / "spill", gated_members()))
         with closed_gate(url) as lock_holder, ThreadPoolExecutor(1) as pool:
             run = pool.submit(run_manually, cut, as_of=AS_OF, full=True)
             wait_until(lambda: len(waiting_at_gate(lock_holder)) == 2, what="both streams")
-            assert set((tmp_path / "files").rglob("*.gz")) > files, "earlier resources were written"
+            assert set((tmp_path / "files").rglob("*.pack")) > files, "earlier resources were written"
             replica.program.stop(signal.SIGQUIT)
             with pytest.raises(SourceUnavailable):
                 run.result()
         with pytest.raises(SourceUnavailable):
             run_manually(context, as_of=AS_OF, full=True)
-        assert set((tmp_path / "files").rglob("*.gz")) == files
+        assert set((tmp_path / "files").rglob("*.pack")) == files
         current = context.state.read(lambda stores: stores.snapshots.current())
         assert current is not None
         assert current.snapshot_id == served.snapshot_id

@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.filestore.file_keys import relative_name, split_key
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.packs import NO_PACKS
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> LocalDisk:
-    return LocalDisk(tmp_path / "files")
+    return LocalDisk(tmp_path / "files", NO_PACKS)
 
 
 def new_id() -> str:
@@ -46,7 +47,7 @@ def path_of(disk: LocalDisk, key: str) -> Path:
 
 
 def test_reused_file_of_another_size_is_refused(tmp_path: Path) -> None:
-    disk = LocalDisk(tmp_path)
+    disk = LocalDisk(tmp_path, NO_PACKS)
     before = disk.stage(new_id())
     written = before.write(LEADER, "members", "csv", [b"rows"])
     before.commit()

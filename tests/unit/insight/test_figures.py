@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime
-from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.snapshot import ManifestEntry
@@ -14,6 +14,7 @@ from daybreak.insight.campaigns import campaign_figures, largest_campaigns, link
 from daybreak.insight.figures import CampaignDay, Community, GrowthDay, Link
 from daybreak.insight.members import community_figures, growth_figures, member_figures, usage_figures
 from daybreak.insight.periods import Period
+from daybreak.insight.published_tables import PublishedTables
 from tests.unit.insight.conftest import Published
 
 Publish = Callable[..., Published]
@@ -193,13 +194,9 @@ def test_file_with_missing_rows_is_damaged(publish: Publish) -> None:
 def test_file_that_ends_too_early_cannot_be_read(publish: Publish) -> None:
     published = publish(member_state_changes=[_change(f"{n}", "live", "2026-03-01T00:00:00Z") for n in range(5000)])
     entry = published.entries["member_state_changes"]
-    opened = published.store.open_local(entry.formats["csv"].key)
-    assert opened is not None
-    with opened:
-        path = Path(str(opened.name))
-    with path.open("r+b") as file:
-        file.truncate(2000)
-    with published.open() as tables, pytest.raises(FileStoreError):
+    stored = entry.formats["csv"]
+    entry = structs.replace(entry, formats={"csv": structs.replace(stored, key=f"{stored.key.split('+')[0]}+2000")})
+    with PublishedTables.open(published.store, [entry]) as tables, pytest.raises(FileStoreError):
         growth_figures(tables, entry)
 
 
