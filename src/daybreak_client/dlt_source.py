@@ -54,7 +54,6 @@ def daybreak(
 
 
 def _changes(address: str, token: str, client_id: str, resources: Sequence[str]) -> Iterator[Any]:
-    """Yield the changes of every table, with the hints of the table."""
     stored: dict[str, Any] = dlt.current.resource_state().setdefault(client_id, {})
     with Daybreak(address, token) as service, tempfile.TemporaryDirectory() as folder:
         files = service.account(client_id)

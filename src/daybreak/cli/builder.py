@@ -72,7 +72,6 @@ def _deliver(context: "DeliveryContext") -> None:
 
 
 def _stop_with(parent: int, stop: threading.Event) -> None:
-    """Set the event when the parent process ends."""
     while os.getppid() == parent:
         if stop.wait(_PARENT_POLL_SECONDS):
             return

@@ -78,7 +78,6 @@ def _target_settings(settings: "Settings", url: str, endpoint: str | None) -> "S
 
 
 def _print_progress() -> Callable[["Copied"], None]:
-    """Return a function that prints the number of files every few seconds."""
     printed_at = time.monotonic()
 
     def watch(copied: "Copied") -> None:

@@ -89,7 +89,6 @@ class ParquetFiles:
         ]
 
     def _write_group(self, group: Sequence[_SizedLeader], first: int) -> Iterator[tuple[str, StoredFormat]]:
-        """Write the files of Leaders whose rows begin at the place `first`."""
         if len(group) == 1:
             leader = group[0]
             parts = self._parts(first, leader.rows, leader.rows_at_once)

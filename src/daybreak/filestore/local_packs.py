@@ -53,8 +53,6 @@ class PackWriter:
 
 @dataclass(slots=True)
 class _OpenPack:
-    """A pack that grows."""
-
     key: str
     handle: int
     bytes: int = 0

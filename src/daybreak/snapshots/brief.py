@@ -96,7 +96,6 @@ def _compared(change: int, usual: list[int], noun: str) -> str:
 
 
 def _others(resources: Mapping[str, ResourceDelta]) -> str:
-    """Return the largest changes of the row counts of other files."""
     growth = {name: _growth(delta) for name, delta in resources.items() if name != _MEMBERS and _growth(delta)}
     largest = sorted(growth, key=lambda name: (-abs(growth[name]), name))[:_MAXIMUM_OTHERS]
     parts = [

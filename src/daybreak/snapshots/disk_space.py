@@ -137,7 +137,6 @@ def check_disk_space(requirement: SpaceRequirement, free: FreeSpace | None, spil
 
 
 def _existing(folder: Path) -> Path:
-    """Return the folder, or its nearest existing parent."""
     return next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
 
 

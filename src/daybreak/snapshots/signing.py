@@ -265,7 +265,6 @@ class _Signing:
         return deltas
 
     def _previous_editions(self) -> dict[str, Edition]:
-        """Return the latest statements of the published snapshot, by account."""
         previous = self.plan.previous
         signed = None
         if previous is not None:

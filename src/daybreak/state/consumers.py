@@ -101,7 +101,6 @@ class ConsumerStore(Store):
         return {event.at.date() for event in self._downloads(token, timedelta(days=6), _MAX_EVENTS)}
 
     def _downloads(self, token: ApiToken, before_last_use: timedelta, limit: int) -> Iterator[AuditEvent]:
-        """Yield the downloads of a token in a time before its last use, newest first."""
         if token.last_used_at is None:
             return
         since = (token.last_used_at - before_last_use).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -37,7 +37,6 @@ class Store:
         return [make(*row) for row in self._execute(statement)]
 
     def _changes(self, statement: sa.Executable) -> int:
-        """Return the number of rows that an UPDATE or DELETE changes."""
         return self._execute(statement).rowcount
 
 

@@ -9,9 +9,8 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from daybreak_client.command.accounts import accounts, profiles, use
 from daybreak_client.command.fetch import fetch
-from daybreak_client.command.files import files, link
+from daybreak_client.command.files import files, link, s3_credentials, share_profile
 from daybreak_client.command.login import login, logout
-from daybreak_client.command.other_tools import s3_credentials, share_profile
 from daybreak_client.command.output import print_note
 from daybreak_client.command.receipts import receipts
 from daybreak_client.command.schema import schema, types

@@ -210,7 +210,6 @@ class _Work:
             return ""
 
     def _check(self, result: Result, record: Record) -> Result:
-        """Return the result with its files and faults."""
         statement = result.statement
         assert statement is not None
         files = expected_files(result.folder, statement, *self.wanted)
@@ -237,7 +236,6 @@ def _unsigned(folder: Path) -> Unsigned:
 
 
 def _print(result: Result, *, quiet: bool, complete: bool) -> None:
-    """Print the files and the state of a folder, and its faults."""
     prefix = f"daybreak: {result.folder}: "
     if result.error is not None:
         print_note(f"{prefix}{result.error.message}")

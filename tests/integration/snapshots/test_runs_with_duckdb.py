@@ -24,7 +24,7 @@ from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.web.api.manifest import manifest_view
+from daybreak.web.api.files import manifest_view
 from tests.configured import configured
 from tests.parts.row_faults import add_faults, excluded
 

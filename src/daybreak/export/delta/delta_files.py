@@ -203,7 +203,6 @@ class LeaderDeltaWriter:
                 self._fault = "previous_file_missing"
 
     def _is_verified(self, client_id: str) -> bool:
-        """Return whether this Leader's delta is compared byte for byte."""
         draw = zlib.crc32(f"{self._deltas.seed} {client_id}".encode()) / 2**32
         return draw < self._deltas.verified_share
 

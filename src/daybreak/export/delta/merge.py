@@ -218,7 +218,6 @@ class RowMerge:
         return MergeStep(needs, b"".join(csv for csv, _ in lines), b"".join(json for _, json in lines))
 
     def _merge_groups(self, old_rows: list[bytes], new_rows: list[bytes]) -> list[tuple[bytes, bytes]]:
-        """Return the lines for the rows of one key before and after."""
         if list(map(self._compared, old_rows)) == list(map(self._compared, new_rows)):
             return []
         lines = [self._lines.delete(split_cells(row[:-1])) for row in old_rows[:1]]

@@ -133,7 +133,6 @@ def link_operation(settings: Settings) -> AnyOperation:
 
 
 def _media_types(formats: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the media types of the files and of their content."""
     types = {format_named(name).media_type for name in formats}
     return tuple(sorted(types | {format_named(name).content_type.partition(";")[0] for name in formats}))
 

@@ -7,8 +7,15 @@ from collections.abc import Callable, Sequence
 from daybreak.insight.figures import Campaign, CampaignDay, CampaignFigures, LinkFigures
 from daybreak.insight.periods import Period
 from daybreak.web.dashboard.formatting import format_number
-from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
-from daybreak.web.dashboard.insight.labels import campaign_label, channel_label, link_type_label
+from daybreak.web.dashboard.insight.blocks import (
+    Block,
+    Column,
+    Row,
+    campaign_label,
+    channel_label,
+    link_type_label,
+    share,
+)
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 

@@ -17,11 +17,18 @@ from daybreak.web.dashboard.file_names import download_name
 from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.freshness.view import load_status
-from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
+from daybreak.web.dashboard.insight.blocks import (
+    Block,
+    Column,
+    Row,
+    campaign_label,
+    channel_label,
+    link_type_label,
+    share,
+)
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.campaign_blocks import campaign_total, campaigns_block
 from daybreak.web.dashboard.insight.handlers import block_response
-from daybreak.web.dashboard.insight.labels import campaign_label, channel_label, link_type_label
 from daybreak.web.dashboard.insight.queries import (
     load_campaign,
     load_campaign_figures,

@@ -8,8 +8,7 @@ from datetime import date
 from daybreak.insight.figures import CommunityFigures, GrowthDay, GrowthFigures, MemberFigures
 from daybreak.insight.periods import Period
 from daybreak.web.dashboard.formatting import format_number
-from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
-from daybreak.web.dashboard.insight.labels import subscription_label
+from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share, subscription_label
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 _GAINS = {"joined": "Joined", "returned": "Returned"}

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from daybreak.insight.figures import UsageFigures
-from daybreak.web.dashboard.insight.blocks import Block, Cell, Column, Row, share
-from daybreak.web.dashboard.insight.labels import channel_label, message_type_label
+from daybreak.web.dashboard.insight.blocks import Block, Cell, Column, Row, channel_label, message_type_label, share
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 _MESSAGES, _SEGMENTS = 0, 1

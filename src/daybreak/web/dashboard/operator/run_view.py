@@ -190,7 +190,6 @@ def _reason(run: Snapshot, now: datetime) -> str:
 
 
 def _accounts(run: Snapshot) -> list[dict[str, object]]:
-    """Return the rows of each source table: exported, or excluded by which rules."""
     accounting = run.report.accounting
     return [
         {
