@@ -1,5 +1,6 @@
 """Configuration of all tests: loopback only, reproducible examples, a clean environment."""
 
+import atexit
 import gc
 import os
 import sys
@@ -77,11 +78,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    # Otherwise DuckDB reports the objects that it finds at the exit.
-    gc.unfreeze()
+        # Otherwise DuckDB reports the objects that it finds at the exit. Not earlier: pytest collects ten times.
+        atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -28,13 +28,7 @@ SIZES = ("--leaders", "9", "--members", "600", "--messages", "2000")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a demo that has passed its check."""
     path = tmp_path_factory.mktemp("demo")
-    done = subprocess.run(
-        [*DEMO, str(path), *SIZES, "--port", str(free_port()), "--check"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    done = daybreakd("demo", path, *SIZES, "--port", str(free_port()), "--check")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "The files match the source."
     assert done.stdout.count("ok    members of") == 6
@@ -138,12 +132,6 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def test_folder_of_another_demo_is_refused(folder: Path) -> None:
-    done = subprocess.run(
-        [*DEMO, str(folder), "--leaders", "3", "--port", str(free_port()), "--check"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    done = daybreakd("demo", folder, "--leaders", "3", "--port", str(free_port()), "--check")
     assert done.returncode == 1
     assert "contains another demo (9 leaders" in done.stderr

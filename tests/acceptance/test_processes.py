@@ -19,13 +19,14 @@ from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, run_i
 from tests.parts.ports import listens
 from tests.parts.processes import is_running, running
 from tests.parts.waiting import wait_until
+from tests.parts.warm import running_warm
 
-# These tests cover the start of the processes.
+# Tests of the start of the processes.
 started = partial(serving, warm=False)
 
 
 def test_killed_worker_and_builder_are_restarted(make_installation: Callable[[], Installation]) -> None:
-    with started(make_installation(), settings={"snapshot.schedule": True}) as service:
+    with serving(make_installation(), settings={"snapshot.schedule": True}) as service:
         workers = service.workers()
         (builder,) = wait_until(lambda: service.processes("builder"), what="a builder")
         for pid in (workers[0], builder):
@@ -60,7 +61,7 @@ def test_web_and_builder_run_as_separate_services(make_installation: Callable[[]
 def test_web_keeps_serving_while_the_builder_fails(make_installation: Callable[[], Installation]) -> None:
     # The builder cannot create its folder there.
     settings = {"snapshot.schedule": True, "snapshot.temp_dir": "/proc/nowhere", "source.location": "/nowhere"}
-    with started(make_installation(), settings=settings) as service:
+    with serving(make_installation(), settings=settings) as service:
         for builder in wait_until(lambda: service.processes("builder"), what="a builder"):
             os.kill(builder, signal.SIGKILL)
         assert '"starts_again_in_seconds"' in service.program.wait_for_log('"ended"', PATIENCE_SECONDS)
@@ -68,7 +69,7 @@ def test_web_keeps_serving_while_the_builder_fails(make_installation: Callable[[
 
 
 def test_logins_in_progress_are_answered_at_shutdown(make_installation: Callable[[], Installation]) -> None:
-    with started(make_installation(), workers=1) as service, ThreadPoolExecutor(10) as clients:
+    with serving(make_installation(), workers=1) as service, ThreadPoolExecutor(10) as clients:
         assert service.log_in(MAYA).status_code == 200
         (worker,) = service.workers()
         before = _descriptors(worker)
@@ -93,7 +94,7 @@ def large_installation(make_installation: Callable[[], Installation]) -> Install
 
 
 def test_transfers_of_slow_readers_are_limited(large_installation: Installation) -> None:
-    with started(large_installation, workers=1, settings={"files.max_transfers": 40}) as service:
+    with serving(large_installation, workers=1, settings={"files.max_transfers": 40}) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
         assert len(expected) > 5_000_000
@@ -120,7 +121,7 @@ def test_transfers_of_slow_readers_are_limited(large_installation: Installation)
 
 
 def test_running_transfer_finishes_after_sigterm(large_installation: Installation) -> None:
-    with started(large_installation, workers=1) as service:
+    with serving(large_installation, workers=1) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
         with _slow_connection(service, link) as connection:
@@ -137,7 +138,7 @@ def test_running_transfer_finishes_after_sigterm(large_installation: Installatio
 
 
 def test_publication_does_not_change_running_transfers(large_installation: Installation) -> None:
-    with started(large_installation, workers=1) as service:
+    with serving(large_installation, workers=1) as service:
         token = service.token(MAYA, NORTH)
         link = service.link(token, NORTH, "members.csv.gz")
         old = service.get(link).content
@@ -178,7 +179,7 @@ def test_service_works_with_few_descriptors(make_installation: Callable[[], Inst
 
 def test_port_of_another_service_is_refused(service: Service) -> None:
     file = service.installation.folder / "daybreak.toml"
-    with running([*DAYBREAKD, "serve", "--config", file], folder=service.installation.folder) as second:
+    with running_warm(["serve", "--config", file], folder=service.installation.folder) as second:
         assert second.process.wait(PATIENCE_SECONDS) == 1
         assert "another process listens there" in second.log()
     assert service.get("/healthz").status_code == 200
@@ -190,7 +191,7 @@ def test_unix_socket_is_private_and_replaced(make_installation: Callable[[], Ins
         stale.bind(str(path))
     installation = make_installation()
     for _ in range(2):
-        with started(installation, settings={"listen": f"unix:{path}"}) as service:
+        with serving(installation, settings={"listen": f"unix:{path}"}) as service:
             assert path.stat().st_mode & 0o777 == 0o660
             assert b"200 OK" in _answer_over(path, b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             os.killpg(service.program.pid, signal.SIGKILL)

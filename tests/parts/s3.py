@@ -81,7 +81,7 @@ min_segment_size = 5242880
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:cache]
-use = egg:swift#memcache
+paste.filter_factory = tests.parts.swift_cache:filter_factory
 [filter:listing_formats]
 use = egg:swift#listing_formats
 [filter:copy]
@@ -195,7 +195,11 @@ def s3_server() -> Iterator[S3Server]:
             script = Path(sys.executable).with_name(f"swift-{kind}-server")
             programs.append(
                 stack.enter_context(
-                    running([sys.executable, script, file, "--verbose"], log_file=folder / f"{kind}.log")
+                    running(
+                        [sys.executable, script, file, "--verbose"],
+                        log_file=folder / f"{kind}.log",
+                        environment={"PYTHONPATH": str(Path(__file__).parents[2])},
+                    )
                 )
             )
         for program, port in zip(programs, ports.values(), strict=True):
