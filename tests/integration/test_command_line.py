@@ -481,6 +481,17 @@ def test_doctor_reports_faults(
     assert "chmod 600" in faulty
     assert "does not exist. Set it to a DuckDB file" in faulty
     monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
+    settings = folder / "daybreak.toml"
+    text, mode = settings.read_text(), settings.stat().st_mode
+    settings.write_text(text.replace("[mail]\n", '[mail]\nusername = "daybreak"\npassword = "secret"\n'))
+    for readable in (0o640, 0o604):
+        settings.chmod(readable)
+        report = command("doctor", code=1)
+        assert f"contains a secret in mail.password, and other users can read it (mode {readable:04o})" in report
+    settings.chmod(0o600)
+    assert "ok    configuration:" in command("doctor", code=1), "base_url is plain HTTP"
+    settings.write_text(text)
+    settings.chmod(mode)
     monkeypatch.setenv("DAYBREAK_BASE_URL", "http://localhost:9999")
     assert "the service listens on 127.0.0.1:8400, so links lead nowhere" in command("doctor", code=1)
     for name, value in (("DAYBREAK_TRUSTED_PROXIES", "127.0.0.1"), ("DAYBREAK_LISTEN", f"unix:{folder}/socket")):

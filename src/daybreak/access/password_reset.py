@@ -28,7 +28,7 @@ from daybreak.domain.audit import EventOrigin
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import NotFound, RequestError, Unauthenticated
 from daybreak.domain.events import EventType, new_event
-from daybreak.domain.identity import Caller, Seat, Session
+from daybreak.domain.identity import Caller, Seat, Session, folded_email
 from daybreak.settings import Settings
 from daybreak.state.password_resets import PasswordReset
 from daybreak.state.stores import Stores
@@ -84,7 +84,9 @@ def create_reset(
     token = mail_tokens.new_reset_token(random)
     digest = mail_tokens.reset_digest(token)
     assert digest is not None
-    return token, PasswordReset(digest, seat.seat_id, type_, seat.email, requested_at, now + LINK_LIFETIMES[type_])
+    return token, PasswordReset(
+        digest, seat.seat_id, type_, folded_email(seat.email), requested_at, now + LINK_LIFETIMES[type_]
+    )
 
 
 def link_url(settings: Settings, token: str) -> str:

@@ -18,7 +18,7 @@ from daybreak.state.statements import Store, upsert
 class PasswordReset:
     """A link that sets a new password. `digest` is the SHA-256 of its token in hex.
 
-    `type` is that of the mail, `email` the address that it is sent to.
+    `type` is that of the mail, `email` the address that it is sent to, folded: a change of case keeps the link.
     """
 
     digest: str
@@ -59,7 +59,7 @@ def _is_valid(digest: str, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
     ended_at, requested_at = seats.c.links_ended_at, password_resets.c.requested_at
     is_bound = sa.exists().where(
         seats.c.seat_id == password_resets.c.seat_id,
-        seats.c.email == password_resets.c.email,
+        seats.c.email_folded == password_resets.c.email,
         sa.not_(seats.c.disabled),
         sa.or_(ended_at.is_(None), ended_at < requested_at),
     )

@@ -194,6 +194,9 @@ def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services:
 
 def test_link_is_bound_to_its_address(instance: Instance, services: Services) -> None:
     token = link(instance)
+    instance.advance(seconds=1)
+    put_seat(email="Rosa@Example.org")(instance)
+    assert instance.run(password_reset.seat_of_link(services, token)) is not None
     seat = Seat(ROSA, "other@example.org")
     instance.write(lambda stores: stores.directory.put_seats(seat))  # without end_credentials
     assert not instance.run(password_reset.seat_of_link(services, token))
