@@ -483,7 +483,8 @@ def test_doctor_reports_faults(
     monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
     settings = folder / "daybreak.toml"
     text, mode = settings.read_text(), settings.stat().st_mode
-    settings.write_text(text.replace("[mail]\n", '[mail]\nusername = "daybreak"\npassword = "secret"\n'))
+    with_secret = text.replace('# username = ""', 'username = "daybreak"').replace('# password = ""', 'password = "x"')
+    settings.write_text(with_secret)
     for readable in (0o640, 0o604):
         settings.chmod(readable)
         report = command("doctor", code=1)
