@@ -29,6 +29,7 @@ from tests.parts.ports import free_port
 from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.presence import absent
 from tests.parts.processes import running
+from tests.parts.warm import daybreakd
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 240
@@ -134,15 +135,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 @pytest.fixture
 def token(demo: Demo, tmp_path: Path) -> Iterator[str]:
     """An API token for one page. It is revoked afterwards, because a seat can have a limited number."""
-    environment = {**os.environ, "DAYBREAK_CONFIG": str(demo.folder / "daybreak.toml")}
-    program = [sys.executable, "-m", "daybreak.cli.main", "token"]
-    create = [*program, "create", "--seat", "owner@demo.example", "--account", ACCOUNT]
-    done = subprocess.run(create, env=environment, capture_output=True, text=True, check=True)
-    (found,) = re.findall(r"service_api_\w{38}", done.stdout)
+    config = ("--config", demo.folder / "daybreak.toml")
+    created = daybreakd("token", "create", "--seat", "owner@demo.example", "--account", ACCOUNT, *config)
+    (found,) = re.findall(r"service_api_\w{38}", created.stdout)
     yield str(found)
     (tmp_path / "token.txt").write_text(found)
-    revoke = [*program, "revoke", "--leaked", str(tmp_path / "token.txt")]
-    subprocess.run(revoke, env=environment, capture_output=True, check=False)
+    daybreakd("token", "revoke", "--leaked", tmp_path / "token.txt", *config)
 
 
 def _case(page: Path) -> Any:

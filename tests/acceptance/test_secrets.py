@@ -57,7 +57,7 @@ def test_key_rotation_does_not_fail_requests(installation: Installation) -> None
             # Until the last rotation, and once after it.
             last = False
             while not last:
-                last = rotated.is_set()
+                last = rotated.wait(0.1)
                 link = service.link(tokens[number % 2], NORTH)
                 statuses.append(service.get(link).status_code)
                 statuses.append(service.get(links[number % 2]).status_code)
