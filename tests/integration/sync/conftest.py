@@ -18,6 +18,12 @@ NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-
 TOKEN = "service_api_secret"
 
 
+# For tests of behavior that does not depend on the database. The long version repeats them on DuckDB.
+one_database = pytest.mark.parametrize(
+    "target", [pytest.param("duckdb", marks=pytest.mark.release), "postgresql"], indirect=True
+)
+
+
 @dataclass(frozen=True)
 class Target:
     """URL of a database, and a function that runs SQL in it and returns the rows."""

@@ -167,7 +167,7 @@ def test_rows_with_equal_keys_keep_their_values(
     assert_equal(account, target, full=full)
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.release)])
 def test_tables_with_additions_equal_the_files(
     target: Target, north: Publisher, account: AccountFiles, *, full: bool, seed: int
