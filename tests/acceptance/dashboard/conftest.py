@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIResponse, Page, expect
 
 from daybreak.credentials import keyring
 from daybreak.state.sqlite_state import SqliteState
@@ -99,35 +99,44 @@ def sign_in(
     page.get_by_role("button", name="Sign in").click()
 
 
-def sign_in_without_form(page: Page, service: Service, email: str) -> None:
-    """Sign in through requests of the page's context, which take less time than the form, and open the files."""
-    address = service.base + "/dashboard/sign-in"
+def post_form(page: Page, address: str, **fields: str) -> APIResponse:
+    """Send the form of a page through requests of the page's context, which take less time than the browser."""
     form = re.search(r'name="csrf" value="([^"]+)"', page.request.get(address).text())
     assert form is not None
-    sent = {"csrf": form[1], "email": email, "password": directory.PASSWORD, "next": ""}
-    assert page.request.post(address, form=sent, max_redirects=0).status == 303
-    page.goto(service.base + "/dashboard/")
-    page.wait_for_url("**/files")
+    return page.request.post(address, form={"csrf": form[1], **fields}, max_redirects=0)
+
+
+def sign_in_without_form(page: Page, service: Service, email: str) -> None:
+    """Sign in through requests, without opening a page."""
+    address = service.base + "/dashboard/sign-in"
+    assert post_form(page, address, email=email, password=directory.PASSWORD, next="").status == 303
 
 
 @pytest.fixture
 def sign_in_as(open_page: Callable[..., Page], service: Service) -> Callable[..., Page]:
-    """A function that signs a user in, in a new browser context, and opens their files."""
+    """A function that signs a user in, in a new browser context, and opens their files, another page or none."""
 
-    def open_one(email: str = directory.OWNER, **options: Any) -> Page:
+    def open_one(email: str = directory.OWNER, *, address: str | None = "", **options: Any) -> Page:
         page = open_page(**options)
         sign_in_without_form(page, service, email)
+        if address is not None:
+            page.goto(address or f"{service.base}/dashboard/")
         return page
 
     return open_one
 
 
-@pytest.fixture
-def open_with_axe(open_page: Callable[..., Page], project_folder: Path) -> Callable[[], Page]:
-    """A function that opens a page with axe, without transitions so that axe measures final colors."""
+@pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.release)])
+def open_with_axe(
+    request: pytest.FixtureRequest, open_page: Callable[..., Page], project_folder: Path
+) -> Callable[[], Page]:
+    """A function that opens a page with axe, without transitions so that axe measures final colors.
+
+    Pages are light, and in the long version dark.
+    """
 
     def open_one() -> Page:
-        page = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+        page = open_page(color_scheme=request.param, viewport=WIDE, reduced_motion="reduce")
         page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
         return page
 

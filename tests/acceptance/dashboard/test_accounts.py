@@ -11,8 +11,7 @@ from tests.acceptance.dashboard.sample import directory
 
 
 def test_two_tabs_show_two_accounts(sign_in_as: Callable[..., Page], service: Service) -> None:
-    first = sign_in_as()
-    first.goto(service.account(directory.NORTHLIGHT))
+    first = sign_in_as(address=service.account(directory.NORTHLIGHT))
     second = first.context.new_page()
     second.goto(service.account(directory.KITA))
     first.reload()
@@ -71,16 +70,14 @@ def test_foreign_and_unknown_accounts_look_the_same(
 
 
 def test_account_list_has_pages(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(directory.AGENCY)
-    page.goto(service.account(directory.AGENCY_IDS[0], "accounts"))
+    page = sign_in_as(directory.AGENCY, address=service.account(directory.AGENCY_IDS[0], "accounts"))
     expect(page.locator(".account-grid li")).to_have_count(60)
     page.get_by_role("link", name="Next").last.click()
     expect(page.get_by_text(re.compile("61.120 of 120")).first).to_be_visible()
 
 
 def test_palette_finds_pages_files_and_accounts(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT))
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT))
     page.keyboard.press("Control+k")
     search = page.get_by_role("combobox", name="Find commands, accounts, pages and files")
     expect(search).to_be_focused()
@@ -111,7 +108,7 @@ def test_palette_finds_pages_files_and_accounts(sign_in_as: Callable[..., Page],
 
 
 def test_palette_opens_actions_and_keeps_the_section(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     page.add_init_script('Object.defineProperty(navigator, "platform", { value: "MacIntel" })')
     page.goto(service.account(directory.NORTHLIGHT, "activity"))
     expect(page.locator(".palette-open kbd")).to_have_text("⌘ K")

@@ -12,16 +12,14 @@ from daybreak.access.directory.edits import put_grant
 from daybreak.domain.audit import AuditEvent
 from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import PHONE, WIDE, axe_violations
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory
 
 
 @pytest.fixture
 def activity(sign_in_as: Callable[..., Page], service: Service) -> Page:
     """The Activity page of the largest account."""
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "activity"))
-    return page
+    return sign_in_as(address=service.account(directory.NORTHLIGHT, "activity"))
 
 
 def _position(page: Page) -> tuple[int, int, int]:
@@ -117,8 +115,7 @@ def test_link_on_the_next_page_is_shown_with_its_download(sign_in_as: Callable[.
         for action in actions
     ]  # fmt: skip
     service.state.write(lambda stores: stores.audit.append_all(events))
-    page = sign_in_as(directory.AGENCY)
-    page.goto(service.account(client_id, "activity?actor=script"))
+    page = sign_in_as(directory.AGENCY, address=service.account(client_id, "activity?actor=script"))
     assert _position(page) == (1, 50, 51)
     expect(page.locator("tbody tr:not(.day)").last).to_contain_text("File downloaded")
     expect(page.locator("tbody tr:not(.day)").last).to_contain_text("Link issued")
@@ -174,8 +171,7 @@ def test_changed_permissions_show_before_and_after(open_with_axe: Callable[[], P
 
     service.state.write(change)
     page = open_with_axe()
-    sign_in(page, service, directory.LONG_EMAIL)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, service, directory.LONG_EMAIL)
     page.goto(service.account(directory.LONG, "activity?action=grant.changed"))
     row = page.locator("tbody > tr", has_text="Data Export on").first
     row.locator("summary").click()

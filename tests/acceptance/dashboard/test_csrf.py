@@ -48,8 +48,7 @@ def test_cross_site_form_is_rejected(
     foreign_page: Callable[[str], str],
     console_messages: list[str],
 ) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/tokens/new"))
     token = page.locator("form[action$='tokens/new'] [name=csrf]").input_value()
     address = service.account(directory.NORTHLIGHT, "settings/tokens/new")
     # A form with a valid token is rejected because of its origin. It is same-site, so the browser sends the cookie.

@@ -13,8 +13,7 @@ from tests.acceptance.dashboard.sample import directory
 
 
 def test_pages_and_csv_follow_the_seat(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "settings/display"))
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/display"))
     expect(page.get_by_label("Time zone")).to_have_value("UTC")
     page.get_by_label("Time zone").select_option("Asia/Tokyo")
     page.get_by_label("Number format").select_option("1.234,5")
@@ -42,8 +41,7 @@ def test_pages_and_csv_follow_the_seat(sign_in_as: Callable[..., Page], service:
 def test_unknown_zone_is_refused(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "settings/display"))
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/display"))
     page.get_by_label("Time zone").evaluate("menu => { menu.options[0].value = 'Mars/Olympus'; }")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose a time zone from the list.")

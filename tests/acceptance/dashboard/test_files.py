@@ -20,9 +20,7 @@ from tests.parts.waiting import wait_until
 @pytest.fixture
 def files(sign_in_as: Callable[..., Page], service: Service) -> Page:
     """The Files page of the largest account."""
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT))
-    return page
+    return sign_in_as(address=service.account(directory.NORTHLIGHT))
 
 
 def test_files_page_shows_freshness_and_nine_resources(files: Page) -> None:
@@ -247,8 +245,7 @@ def test_earlier_snapshot_can_be_selected(files: Page) -> None:
 
 
 def test_account_without_files_shows_the_reason(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.UNKNOWN))
+    page = sign_in_as(address=service.account(directory.UNKNOWN))
     expect(page.get_by_text("The source has no data for this account")).to_be_visible()
     page.goto(service.account(directory.VIEWER))
     expect(page.get_by_role("heading", name="No Data Export access")).to_be_visible()

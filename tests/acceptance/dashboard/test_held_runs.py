@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.axe import axe_violations
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, served_sample, sign_in
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, served_sample, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory, snapshots
 
 
@@ -27,8 +27,8 @@ def test_decision_on_held_snapshot_needs_a_reason(
 ) -> None:
     held = snapshots.add_held(service.state, datetime.now(UTC))
     page = open_with_axe()
-    sign_in(page, service, directory.OPERATOR)
-    page.get_by_role("link", name="Runs").click()
+    sign_in_without_form(page, service, directory.OPERATOR)
+    page.goto(service.operator("runs"))
     page.get_by_role("link", name="Review snapshot").click()
     compared = page.get_by_role("region", name="Table: Compared with the published snapshot")
     expect(compared.get_by_role("row", name=re.compile("Member Details"))).to_contain_text(
@@ -79,8 +79,7 @@ def test_large_drop_must_be_typed_to_publish(
 ) -> None:
     held = snapshots.add_held(own_service.state, datetime.now(UTC))
     page = open_page()
-    sign_in(page, own_service, directory.OPERATOR)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, own_service, directory.OPERATOR)
     page.goto(own_service.operator(f"runs/{held}"))
     page.get_by_role("link", name="Publish").click()
     expect(page.get_by_role("main")).to_contain_text("220,961 rows in Member Subscription Status refer to members")
@@ -98,8 +97,7 @@ def test_large_drop_must_be_typed_to_publish(
     assert published.snapshot_id == held
 
     owner = open_page()
-    sign_in(owner, own_service, directory.OWNER)
-    owner.wait_for_url("**/files")
+    sign_in_without_form(owner, own_service, directory.OWNER)
     owner.goto(own_service.account(directory.NORTHLIGHT))
     members = owner.locator(".resource", has_text="Member Details")
     expect(members).to_contain_text("large drop")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.dashboard.axe import PHONE, axe_violations
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.dashboard.sample.service import HOLD_FIGURES
 
@@ -17,9 +17,7 @@ from tests.acceptance.dashboard.sample.service import HOLD_FIGURES
 @pytest.fixture
 def insight(sign_in_as: Callable[..., Page], service: Service) -> Page:
     """The Insight page of the largest account."""
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "insight"))
-    return page
+    return sign_in_as(address=service.account(directory.NORTHLIGHT, "insight"))
 
 
 def _number(text: str) -> int:
@@ -116,8 +114,7 @@ def test_range_and_comparison_are_in_the_url(insight: Page) -> None:
 
 def test_campaign_is_found_and_opened(open_with_axe: Callable[[], Page], service: Service) -> None:
     page = open_with_axe()
-    sign_in(page, service, directory.OWNER)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, service, directory.OWNER)
     page.goto(service.account(directory.NORTHLIGHT, "insight?range=90d"))
     campaigns = _download(page, "Campaigns")
     page.get_by_role("link", name="Show all").click()
@@ -166,8 +163,7 @@ def test_page_opens_when_the_rows_are_counted(
 ) -> None:
     """No other test opens Insight on these accounts. The files are their own, so the figures are not in the cache."""
     page = open_with_axe()
-    sign_in(page, service, directory.AGENCY)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, service, directory.AGENCY)
     requests: list[Route] = []
 
     def receive(route: Route) -> None:
@@ -199,8 +195,9 @@ def test_hostile_names_are_text(insight: Page) -> None:
 
 
 def test_charts_need_no_script(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(java_script_enabled=False, viewport=PHONE)
-    page.goto(service.account(directory.NORTHLIGHT, "insight?range=12m"))
+    page = sign_in_as(
+        java_script_enabled=False, viewport=PHONE, address=service.account(directory.NORTHLIGHT, "insight?range=12m")
+    )
     bars = page.get_by_role("img", name="Chart of Messages by channel").locator("path.bars")
     expect(bars).to_have_count(3)
     box = bars.first.bounding_box()

@@ -46,8 +46,7 @@ def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], servic
     now = datetime.now(UTC)
     snapshot_id, fence = snapshots.add_building(service.state, now)
     try:
-        page = sign_in_as(directory.OPERATOR)
-        page.get_by_role("link", name="Runs").click()
+        page = sign_in_as(directory.OPERATOR, address=service.operator("runs"))
         meter = page.get_by_role("img", name=re.compile(r"40 % · writing Member Details \(4 of 9\)"))
         expect(meter).to_be_visible()
         snapshots.report_progress(service.state, snapshot_id, fence, now, share=0.73)
@@ -65,8 +64,7 @@ def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], servic
 
 
 def test_runs_page_notices_a_new_run(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(directory.OPERATOR)
-    page.goto(service.operator("runs"))
+    page = sign_in_as(directory.OPERATOR, address=service.operator("runs"))
     page.evaluate("() => { document.body.dataset.opened = 'once'; }")
     now = datetime.now(UTC)
     snapshot_id, fence = snapshots.add_building(service.state, now)
@@ -90,8 +88,7 @@ def test_run_without_heartbeat_is_lapsed(sign_in_as: Callable[..., Page], servic
     long_ago = datetime.now(UTC) - timedelta(days=2)
     snapshot_id, fence = snapshots.add_building(service.state, long_ago)
     try:
-        page = sign_in_as(directory.OPERATOR)
-        page.get_by_role("link", name="Runs").click()
+        page = sign_in_as(directory.OPERATOR, address=service.operator("runs"))
         expect(page.get_by_role("region", name="Run in progress")).to_have_count(0)
         page.get_by_role("row", name=re.compile("lapsed")).get_by_role("link").click()
         expect(page.get_by_text("Run lapsed.")).to_be_visible()
@@ -105,8 +102,7 @@ def test_run_without_heartbeat_is_lapsed(sign_in_as: Callable[..., Page], servic
 
 
 def test_operator_pages_show_freshness_accounts_and_nodes(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(directory.OPERATOR)
-    page.get_by_role("link", name="Freshness").click()
+    page = sign_in_as(directory.OPERATOR, address=service.operator("freshness"))
     missing = page.get_by_role("region", name="Accounts without files")
     expect(missing).to_contain_text("Brand New Bakery")
     expect(page.get_by_role("region", name="Publications").locator("tbody tr")).to_have_count(3)

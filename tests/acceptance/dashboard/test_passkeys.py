@@ -11,8 +11,9 @@ from playwright.sync_api import CDPSession, Page, Route, expect
 
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditQuery
+from daybreak.domain.identity import Passkey
 from daybreak.state.stores import Stores
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, post_form, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory
 
 SEAT = directory.id_of(directory.KEEPER)
@@ -48,17 +49,15 @@ def add_authenticator(page: Page) -> Authenticator:
 
 
 def sign_in_with_code(page: Page, service: Service) -> None:
-    """Sign in with the current code of the authenticator app, and open the security page."""
-    sign_in(page, service, directory.KEEPER)
-    page.get_by_label("Six-digit code").fill(totp.code_at(directory.SEED, int(time.time()) // 30))
-    page.get_by_role("button", name="Continue").click()
-    page.wait_for_url("**/files")
-    page.goto(service.account(directory.KITA, "settings/security"))
+    """Sign in with the current code of the authenticator app, through requests."""
+    sign_in_without_form(page, service, directory.KEEPER)
+    code = totp.code_at(directory.SEED, int(time.time()) // 30)
+    assert post_form(page, f"{service.base}/dashboard/second-factor", code=code, next="").status == 303
 
 
-def add_passkey(page: Page, name: str) -> None:
-    """Add a passkey, from the security page."""
-    page.get_by_role("link", name="Add passkey").click()
+def add_passkey(page: Page, service: Service, name: str) -> None:
+    """Add a passkey, which leads to the security page."""
+    page.goto(service.account(directory.KITA, "settings/security/passkeys/new"))
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Add passkey").click()
     expect(page.get_by_text("Passkey added.")).to_be_visible()
@@ -67,7 +66,8 @@ def add_passkey(page: Page, name: str) -> None:
 def start_login(page: Page, service: Service) -> None:
     """Sign out, and sign in again up to the second factor."""
     page.context.clear_cookies()
-    sign_in(page, service, directory.KEEPER)
+    sign_in_without_form(page, service, directory.KEEPER)
+    page.goto(f"{service.base}/dashboard/second-factor")
     expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
 
 
@@ -90,7 +90,7 @@ def forget_password(service: Service) -> None:
 
 @pytest.fixture
 def keeper(open_page: Callable[..., Page], service: Service) -> Page:
-    """A page on the security settings of a seat with an authenticator app."""
+    """A page of a seat that signed in with an authenticator app."""
     service.reset_seat(directory.KEEPER)
     page = open_page()
     sign_in_with_code(page, service)
@@ -99,7 +99,7 @@ def keeper(open_page: Callable[..., Page], service: Service) -> Page:
 
 def test_passkey_is_added_used_renamed_and_removed(keeper: Page, service: Service) -> None:
     authenticator = add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
+    add_passkey(keeper, service, "laptop")
     row = keeper.locator("section", has=keeper.get_by_role("heading", name="Passkeys")).locator(".list-row").first
     expect(row).to_contain_text("laptop")
     expect(row).to_contain_text("last used never")
@@ -136,7 +136,7 @@ def test_passkey_is_added_used_renamed_and_removed(keeper: Page, service: Servic
 
 def test_device_with_a_passkey_is_not_registered_twice(keeper: Page, service: Service) -> None:
     add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
+    add_passkey(keeper, service, "laptop")
     keeper.get_by_role("link", name="Add passkey").click()
     keeper.get_by_label("Name").fill("laptop again")
     keeper.get_by_role("button", name="Add passkey").click()
@@ -146,7 +146,7 @@ def test_device_with_a_passkey_is_not_registered_twice(keeper: Page, service: Se
 
 def test_other_authenticator_is_refused_and_codes_work(keeper: Page, service: Service) -> None:
     own = add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
+    add_passkey(keeper, service, "laptop")
     own.send("removeVirtualAuthenticator")
     add_authenticator(keeper)
     start_login(keeper, service)
@@ -161,7 +161,7 @@ def test_other_authenticator_is_refused_and_codes_work(keeper: Page, service: Se
 
 def test_dialog_without_an_answer_ends_with_a_message(keeper: Page, service: Service) -> None:
     authenticator = add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
+    add_passkey(keeper, service, "laptop")
     authenticator.send("setAutomaticPresenceSimulation", enabled=False)
 
     def shorten(route: Route) -> None:
@@ -183,17 +183,15 @@ def test_dialog_without_an_answer_ends_with_a_message(keeper: Page, service: Ser
     keeper.wait_for_url("**/files")
 
 
-@pytest.mark.parametrize("override", ["isBogusSignature", "isBadUP"])
-def test_tampered_signature_is_refused(
-    override: str, keeper: Page, service: Service, console_messages: list[str]
-) -> None:
+def test_tampered_signature_is_refused(keeper: Page, service: Service, console_messages: list[str]) -> None:
     authenticator = add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
-    start_login(keeper, service)
-    authenticator.send("setResponseOverrideBits", **{override: True})
-    keeper.get_by_role("button", name="Use a passkey").click()
-    expect(keeper.get_by_text("The passkey was not accepted. Try again.")).to_be_visible()
-    assert results(service, "second_factor")[0] == ("invalid_passkey", {"proof": "pop"})
+    add_passkey(keeper, service, "laptop")
+    for override in ("isBogusSignature", "isBadUP"):
+        start_login(keeper, service)
+        authenticator.send("setResponseOverrideBits", **{override: True})
+        keeper.get_by_role("button", name="Use a passkey").click()
+        expect(keeper.get_by_text("The passkey was not accepted. Try again.")).to_be_visible()
+        assert results(service, "second_factor")[0] == ("invalid_passkey", {"proof": "pop"})
     authenticator.send("setResponseOverrideBits")
     keeper.get_by_role("button", name="Use a passkey").click()
     keeper.wait_for_url("**/files")
@@ -202,7 +200,7 @@ def test_tampered_signature_is_refused(
 
 def test_copied_passkey_is_refused(keeper: Page, service: Service, console_messages: list[str]) -> None:
     authenticator = add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
+    add_passkey(keeper, service, "laptop")
     (copy,) = authenticator.credentials()
     start_login(keeper, service)
     keeper.get_by_role("button", name="Use a passkey").click()
@@ -218,7 +216,7 @@ def test_copied_passkey_is_refused(keeper: Page, service: Service, console_messa
 
 def test_passkeys_need_a_recent_password(keeper: Page, service: Service) -> None:
     add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
+    add_passkey(keeper, service, "laptop")
     keeper.get_by_role("link", name="Add passkey").click()
     forget_password(service)
     keeper.get_by_label("Name").fill("second")
@@ -235,33 +233,31 @@ def test_passkeys_need_a_recent_password(keeper: Page, service: Service) -> None
 
 
 def test_passkeys_need_an_authenticator_app(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(directory.ENROLLER)
-    page.goto(service.account(directory.KITA, "settings/security"))
+    page = sign_in_as(directory.ENROLLER, address=service.account(directory.KITA, "settings/security"))
     expect(page.get_by_text("Set up the authenticator app first.")).to_be_visible()
     expect(page.get_by_role("link", name="Add passkey")).to_have_count(0)
     page.goto(service.account(directory.KITA, "settings/security/passkeys/new"))
     page.wait_for_url("**/settings/security")
 
 
-@pytest.mark.parametrize("browser", ["without JavaScript", "without WebAuthn"])
-def test_browser_without_passkeys_uses_codes(
-    browser: str, keeper: Page, open_page: Callable[..., Page], service: Service
-) -> None:
-    add_authenticator(keeper)
-    add_passkey(keeper, "laptop")
-    page = open_page(java_script_enabled=browser != "without JavaScript")
-    if browser == "without WebAuthn":
-        page.add_init_script("delete window.PublicKeyCredential")
-    sign_in(page, service, directory.KEEPER)
-    expect(page.get_by_label("Six-digit code")).to_be_visible()
-    expect(page.get_by_role("button", name="Use a passkey")).to_be_hidden()
-    page.get_by_role("link", name="Use recovery code").click()
-    page.get_by_label("Recovery code").fill(directory.RECOVERY_CODE)
-    page.get_by_role("button", name="Continue").click()
-    page.wait_for_url("**/files")
-    page.goto(service.account(directory.KITA, "settings/security/passkeys/new"))
-    expect(page.get_by_text("This browser cannot create passkeys.")).to_be_visible()
-    expect(page.get_by_role("button", name="Add passkey")).to_be_hidden()
+def test_browser_without_passkeys_uses_codes(open_page: Callable[..., Page], service: Service) -> None:
+    """A browser without JavaScript, and one without WebAuthn."""
+    passkey = Passkey("bGFwdG9w", SEAT, "a2V5", 0, "laptop", datetime.now(UTC))
+    without_script, without_webauthn = open_page(java_script_enabled=False), open_page()
+    without_webauthn.add_init_script("delete window.PublicKeyCredential")
+    for page in (without_script, without_webauthn):
+        service.reset_seat(directory.KEEPER)
+        service.state.write(lambda stores: stores.passkeys.add(passkey))
+        start_login(page, service)
+        expect(page.get_by_label("Six-digit code")).to_be_visible()
+        expect(page.get_by_role("button", name="Use a passkey")).to_be_hidden()
+        page.get_by_role("link", name="Use recovery code").click()
+        page.get_by_label("Recovery code").fill(directory.RECOVERY_CODE)
+        page.get_by_role("button", name="Continue").click()
+        page.wait_for_url("**/files")
+        page.goto(service.account(directory.KITA, "settings/security/passkeys/new"))
+        expect(page.get_by_text("This browser cannot create passkeys.")).to_be_visible()
+        expect(page.get_by_role("button", name="Add passkey")).to_be_hidden()
 
 
 def test_browser_without_json_methods_works(open_page: Callable[..., Page], service: Service) -> None:
@@ -274,7 +270,7 @@ def test_browser_without_json_methods_works(open_page: Callable[..., Page], serv
     )
     sign_in_with_code(page, service)
     add_authenticator(page)
-    add_passkey(page, "older browser")
+    add_passkey(page, service, "older browser")
     start_login(page, service)
     page.get_by_role("button", name="Use a passkey").click()
     page.wait_for_url("**/files")
@@ -282,6 +278,7 @@ def test_browser_without_json_methods_works(open_page: Callable[..., Page], serv
 
 def test_keyboard_reaches_passkeys(keeper: Page, service: Service) -> None:
     add_authenticator(keeper)
+    keeper.goto(service.account(directory.KITA, "settings/security"))
     keeper.get_by_role("link", name="Add passkey").press("Enter")
     expect(keeper.get_by_label("Name")).to_be_focused()
     keeper.keyboard.type("keyboard")

@@ -11,8 +11,10 @@ from playwright.sync_api import Page, expect
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.axe import axe_violations
-from tests.acceptance.dashboard.conftest import Service, served_sample, sign_in
+from tests.acceptance.dashboard.conftest import Service, served_sample, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory, snapshots
+
+STATE_PATHS = ("files", "insight", "settings/tokens")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,8 @@ def test_late_failed_and_held_files_differ(open_with_axe: Callable[[], Page], la
     expect(page.get_by_label("Freshness")).to_contain_text("The run for today's files has not started.")
 
     snapshot_id, fence = snapshots.begin_day(late_service.state, day, now)
-    _expect_state(page, late_service, "Late", r"Late by 8 h", r"still being built \(40 % done\)")
+    text = r"still being built \(40 % done\)"
+    _expect_state(page, late_service, "Late", r"Late by 8 h", text, paths=("files",))
 
     _finish(late_service, snapshot_id, fence, SnapshotState.FAILED, now)
     text = r"Late by 8 h.*Next attempt \d\d:\d\d"
@@ -61,8 +64,8 @@ def test_first_run_and_no_run_differ(open_with_axe: Callable[[], Page], new_serv
 
 
 def test_fresh_files_have_no_strip(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    for path in ("files", "insight", "settings/tokens"):
+    page = sign_in_as(address=None)
+    for path in STATE_PATHS:
         page.goto(service.account(directory.NORTHLIGHT, path))
         expect(page).to_have_title(re.compile("^(Files|Insight|API tokens)"))
         expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile(r"/favicon\.svg$"))
@@ -71,19 +74,20 @@ def test_fresh_files_have_no_strip(sign_in_as: Callable[..., Page], service: Ser
 
 def _signed_in(open_with_axe: Callable[[], Page], service: Service) -> Page:
     page = open_with_axe()
-    sign_in(page, service, directory.OWNER)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, service, directory.OWNER)
     return page
 
 
-def _expect_state(page: Page, service: Service, tag: str, headline: str, text: str) -> str:
+def _expect_state(
+    page: Page, service: Service, tag: str, headline: str, text: str, paths: tuple[str, ...] = STATE_PATHS
+) -> str:
     """Expect the state on the panel of Files and on the strip of Insight and API tokens, in their titles and icons.
 
     Returns the background of the panel and of the strips.
     """
     backgrounds = set()
     icon = re.compile(rf"/favicon-{tag.lower().replace('not ', 'un').replace(' ', '_')}\.svg$")
-    for path in ("files", "insight", "settings/tokens"):
+    for path in paths:
         page.goto(service.account(directory.NORTHLIGHT, path))
         expect(page).to_have_title(re.compile(f"^{tag}: "))
         expect(page.locator("link[rel=icon]")).to_have_attribute("href", icon)

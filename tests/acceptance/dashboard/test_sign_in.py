@@ -162,8 +162,7 @@ def test_back_button_after_sign_in_stays_signed_in(page: Page, service: Service)
 
 
 def test_form_is_restored_after_the_session_ends(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.KITA, "settings/tokens/new"))
+    page = sign_in_as(address=service.account(directory.KITA, "settings/tokens/new"))
     page.get_by_label("Name").fill("half typed")
     page.get_by_label("Expires").select_option("365")
     service.end_sessions(directory.OWNER)
@@ -180,8 +179,7 @@ def test_form_is_restored_after_the_session_ends(sign_in_as: Callable[..., Page]
 
 
 def test_partial_without_session_redirects_the_page(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT))
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT))
     service.end_sessions(directory.OWNER)
     page.locator(".resource").nth(0).get_by_role("link", name="Preview").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()

@@ -70,7 +70,7 @@ def shell(tmp_path: Path) -> Shell:
 @pytest.fixture
 def created(sign_in_as: Callable[..., Page], service: Service) -> CreatedToken:
     """A new token of the owner."""
-    return _create(sign_in_as(), service)
+    return _create(sign_in_as(address=None), service)
 
 
 def _create(page: Page, service: Service, name: str = "") -> CreatedToken:
@@ -204,7 +204,7 @@ def test_page_works_without_javascript(plain_page: Page, service: Service, shell
 
 
 def test_token_can_be_renamed(sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     before, after = unique("Before"), unique("After")
     _create(page, service, before)
     page.get_by_role("link", name="Done").click()
@@ -224,7 +224,7 @@ def test_token_can_be_renamed(sign_in_as: Callable[..., Page], service: Service,
 def test_addresses_of_a_token_are_limited(
     sign_in_as: Callable[..., Page], service: Service, shell: Shell, console_messages: list[str]
 ) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     name = unique("Office")
     page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
     page.get_by_label("Name").fill(name)
@@ -269,7 +269,7 @@ def test_addresses_of_a_token_are_limited(
 def test_many_addresses_survive_sign_in_and_password_prompt(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     networks = "\n".join(f"2001:db8:{number:x}:ffff::/64" for number in range(40))
     page.goto(service.account(directory.KITA, "settings/tokens/new"))
     page.get_by_label("Name").fill(unique("Many"))
@@ -308,7 +308,7 @@ def _age_password_checks(service: Service) -> None:
 
 
 def test_badges_name_the_days_until_expiry(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     now = datetime.now(UTC)
     names = {}
     for days, badge in ((1.5, "expires in 2 days"), (9.5, "expires in 10 days"), (-1, "expired"), (60, "")):

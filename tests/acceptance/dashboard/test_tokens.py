@@ -23,7 +23,7 @@ def _create(page: Page, service: Service, name: str, client_id: str = directory.
 
 
 def test_token_is_shown_once_and_can_be_revoked(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     nightly = unique("Nightly")
     secret = _create(page, service, f"{nightly} {directory.HOSTILE[:40]}")
     assert re.fullmatch(r"service_api_[0-9A-Za-z]{38}", secret)
@@ -55,8 +55,7 @@ def test_token_is_shown_once_and_can_be_revoked(sign_in_as: Callable[..., Page],
 
 
 def test_token_can_send_texts(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/tokens/new"))
     page.get_by_label("Name").fill(unique("Parsons"))
     page.get_by_label("Files", exact=True).select_option("Text, compressed in transfer")
     page.get_by_role("button", name="Create token").click()
@@ -71,7 +70,7 @@ def test_token_can_send_texts(sign_in_as: Callable[..., Page], service: Service)
 def test_error_of_a_choice_is_described(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     for label, hint in (("Expires", ""), ("Files", "Choose text for a program")):
         page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
         page.get_by_label("Name").fill("altered")
@@ -84,7 +83,7 @@ def test_error_of_a_choice_is_described(
 
 
 def test_form_sent_twice_creates_one_token(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     twice, again = unique("Twice"), unique("Sent again")
     page.goto(service.account(directory.KITA, "settings/tokens/new"))
     page.get_by_label("Name").fill(twice)
@@ -108,7 +107,7 @@ def test_form_sent_twice_creates_one_token(sign_in_as: Callable[..., Page], serv
 def test_password_is_required_before_a_secret(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     earlier = datetime.now(UTC) - timedelta(minutes=11)
 
     def age_password_check(stores: Stores) -> None:
@@ -132,8 +131,7 @@ def test_password_is_required_before_a_secret(
 
 
 def test_missing_permission_names_the_operator(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(directory.ANALYST)
-    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
+    page = sign_in_as(directory.ANALYST, address=service.account(directory.NORTHLIGHT, "settings/tokens"))
     expect(page.get_by_text("No Async REST API access")).to_be_visible()
     expect(page.get_by_text("Contact: data@northlight.example")).to_be_visible()
     assert page.get_by_role("link", name="Create token").count() == 0

@@ -14,7 +14,7 @@ from daybreak.access.end_credentials import stop_ownerless_webhooks
 from daybreak.domain.events import EventType
 from daybreak.domain.identity import Seat
 from tests.acceptance.dashboard.axe import axe_violations
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, post_form, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory
 from tests.parts.webhook_receiver import Answer, Receiver
 
@@ -34,25 +34,32 @@ def _remove_webhooks(service: Service) -> Iterator[None]:
 
 
 def _create(page: Page, service: Service, url: str) -> str:
-    """Create a webhook, return its secret, and stay on its page."""
-    page.goto(service.account(directory.NORTHLIGHT, "settings/webhooks"))
-    page.get_by_role("link", name="Create webhook").click()
-    page.get_by_label("URL").fill(url)
-    page.get_by_role("button", name="Create webhook").click()
-    expect(page.get_by_role("heading", name="Webhook created")).to_be_visible()
-    secret = page.locator("#webhook-secret").inner_text()
-    page.get_by_role("link", name="Done").click()
-    return secret
+    """Create a webhook without its form, return its secret, and open its page."""
+    address = service.account(directory.NORTHLIGHT, "settings/webhooks")
+    created = post_form(page, f"{address}/new", url=url).text()
+    secret, shown = (
+        re.search(r"whsec_[A-Za-z0-9+/]{43}=", created),
+        re.search(r"/settings/webhooks/([\w-]+)\"", created),
+    )
+    assert secret is not None
+    assert shown is not None
+    page.goto(f"{address}/{shown[1]}")
+    return secret[0]
 
 
 def test_webhook_is_created_tested_and_logged(
     open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
 ) -> None:
     page = open_with_axe()
-    sign_in(page, service, directory.OWNER)
-    page.wait_for_url("**/files")
-    secret = _create(page, service, receiver.url("/events"))
+    sign_in_without_form(page, service, directory.OWNER)
+    page.goto(service.account(directory.NORTHLIGHT, "settings/webhooks"))
+    page.get_by_role("link", name="Create webhook").click()
+    page.get_by_label("URL").fill(receiver.url("/events"))
+    page.get_by_role("button", name="Create webhook").click()
+    expect(page.get_by_role("heading", name="Webhook created")).to_be_visible()
+    secret = page.locator("#webhook-secret").inner_text()
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret)
+    page.get_by_role("link", name="Done").click()
     expect(page.get_by_text("No deliveries yet")).to_be_visible()
     page.get_by_role("button", name="Send test event").click()
     expect(page.get_by_text("Test event queued.")).to_be_visible()
@@ -73,7 +80,7 @@ def test_failed_delivery_is_retried_by_hand(
     sign_in_as: Callable[..., Page], service: Service, receiver: Receiver
 ) -> None:
     receiver.script = lambda _request, number: Answer(410 if number == 1 else 200)
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     _create(page, service, receiver.url("/gone"))
     page.get_by_role("button", name="Send test event").click()
     expect(page.locator(".delivery .tag")).to_have_text("failed")
@@ -91,8 +98,7 @@ def test_secret_is_rotated_after_the_password(
     open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
 ) -> None:
     page = open_with_axe()
-    sign_in(page, service, directory.OWNER)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, service, directory.OWNER)
     old = _create(page, service, receiver.url("/rotated"))
     page.get_by_role("link", name="Rotate secret").click()
     violations = axe_violations(page, "rotation of a secret")
@@ -118,8 +124,7 @@ def test_secret_is_rotated_after_the_password(
 def test_private_urls_are_refused(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "settings/webhooks/new"))
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/webhooks/new"))
     for url, message in (
         ("https://10.0.0.1/", "Use a public address."),
         ("http://example.org/", "Use https."),
@@ -137,7 +142,7 @@ def test_private_urls_are_refused(
 
 
 def test_account_has_up_to_five_webhooks(sign_in_as: Callable[..., Page], service: Service, receiver: Receiver) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     for number in range(5):
         _create(page, service, receiver.url(f"/{number}"))
     page.goto(service.account(directory.NORTHLIGHT, "settings/webhooks"))
@@ -154,8 +159,7 @@ def test_webhook_of_a_user_who_left_is_taken_over(
     open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
 ) -> None:
     page = open_with_axe()
-    sign_in(page, service, directory.OWNER)
-    page.wait_for_url("**/files")
+    sign_in_without_form(page, service, directory.OWNER)
     _create(page, service, receiver.url("/left"))
     endpoint_id = page.url.rpartition("/")[2].partition("?")[0]
     left = Seat("90000000-0000-4000-8000-000000000009", "former@example.org")
@@ -175,8 +179,7 @@ def test_webhook_of_a_user_who_left_is_taken_over(
 def test_analyst_cannot_manage_webhooks(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
-    page = sign_in_as(directory.ANALYST)
-    page.goto(service.account(directory.NORTHLIGHT, "settings/webhooks"))
+    page = sign_in_as(directory.ANALYST, address=service.account(directory.NORTHLIGHT, "settings/webhooks"))
     expect(page.get_by_text("Only owners and admins of this account can manage webhooks.")).to_be_visible()
     assert page.get_by_role("link", name="Create webhook").count() == 0
     response = page.goto(service.account(directory.NORTHLIGHT, "settings/webhooks/new"))
@@ -188,7 +191,7 @@ def test_analyst_cannot_manage_webhooks(
 def test_webhook_of_another_account_is_unknown(
     sign_in_as: Callable[..., Page], service: Service, receiver: Receiver, console_messages: list[str]
 ) -> None:
-    page = sign_in_as()
+    page = sign_in_as(address=None)
     _create(page, service, receiver.url("/own"))
     path = page.url.partition("/settings/")[2]
     response = page.goto(service.account(directory.KITA, f"settings/{path}"))
@@ -216,7 +219,6 @@ def test_choices_are_saved_with_the_keyboard(sign_in_as: Callable[..., Page], se
 
 
 def test_operator_can_choose_events_of_runs(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(directory.OPERATOR)
-    page.goto(service.account(directory.NORTHLIGHT, "settings/notifications"))
+    page = sign_in_as(directory.OPERATOR, address=service.account(directory.NORTHLIGHT, "settings/notifications"))
     expect(page.locator('input[name="snapshot.held"]')).not_to_be_checked()
     expect(page.locator('input[name="snapshot.failed"]')).not_to_be_checked()

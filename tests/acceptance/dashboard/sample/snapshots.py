@@ -33,6 +33,8 @@ from tests.acceptance.dashboard.sample.rows import Row, Rows, encode_csv, encode
 
 _EMPTY_LEADERS = (*AGENCY_IDS, VIEWER, LONG)
 _LEASE_SECONDS = 86400
+Contents = dict[tuple[str, str, int], dict[str, bytes]]
+"""Encoded files by account, resource, number of rows and format."""
 
 
 def write_snapshots(state: State, store: FileStore, due: datetime, *, members: int, days: int) -> None:
@@ -42,6 +44,7 @@ def write_snapshots(state: State, store: FileStore, due: datetime, *, members: i
     """
     sizes = {NORTHLIGHT: members, KITA: 60, ODD: 12, VAULT: 40, **dict.fromkeys(AGENCY_IDS[:3], 3)}
     rows = {client_id: sample_rows(client_id, size, due) for client_id, size in sizes.items()}
+    contents: Contents = {}
     before: dict[str, Rows] | None = None
     for days_ago in range(days - 1, -1, -1):
         published_at = due - timedelta(days=days_ago)
@@ -49,7 +52,7 @@ def write_snapshots(state: State, store: FileStore, due: datetime, *, members: i
             _write_failed_run(state, published_at - timedelta(hours=5))
         share = 1 - 0.022 * days_ago - (0.05 if days_ago == 3 else 0)
         of_day = {key: _first_rows(value, share) for key, value in rows.items()}
-        _write_snapshot(state, store, published_at, of_day, before if days_ago == 0 else None)
+        _write_snapshot(state, store, published_at, of_day, before if days_ago == 0 else None, contents)
         before = of_day
 
 
@@ -167,6 +170,7 @@ def _write_snapshot(
     published_at: datetime,
     rows: Mapping[str, Rows],
     before: Mapping[str, Rows] | None,
+    contents: Contents,
 ) -> None:
     """Write and publish a snapshot. `before` are the rows of the snapshot before, for the deltas of one account."""
     as_of, snapshot_id = published_at - timedelta(minutes=48), str(uuid.uuid4())
@@ -175,7 +179,9 @@ def _write_snapshot(
     resources: dict[str, ResourceFigures] = {}
     for number, resource in enumerate(RESOURCES):
         parts = {client_id: by_resource[resource.name] for client_id, by_resource in rows.items()}
-        entries += [_write_files(sink, client_id, resource, part) for client_id, part in {**parts, "": []}.items()]
+        entries += [
+            _write_files(sink, client_id, resource, part, contents) for client_id, part in {**parts, "": []}.items()
+        ]
         total = sum(map(len, parts.values()))
         seconds = round(40 + 1200 * total / 30000 + 31 * number, 1)
         resources[resource.name] = ResourceFigures(rows=total * 1000, seconds=seconds)
@@ -216,9 +222,15 @@ def _write_snapshot(
     state.write(write)
 
 
-def _write_files(sink: FileSink, client_id: str, resource: Resource, rows: list[Row]) -> ManifestEntry:
+def _write_files(
+    sink: FileSink, client_id: str, resource: Resource, rows: list[Row], contents: Contents
+) -> ManifestEntry:
     formats = {}
-    for name, content in (("csv", encode_csv(resource, rows)), ("json", encode_json(resource, rows))):
+    # Every day has the first rows of the same list.
+    key = (client_id, resource.name, len(rows))
+    if key not in contents:
+        contents[key] = {"csv": encode_csv(resource, rows), "json": encode_json(resource, rows)}
+    for name, content in contents[key].items():
         written = sink.write(client_id, resource.name, name, [gzip.compress(content, 2, mtime=0)])
         formats[name] = StoredFormat(written.bytes, written.sha256, len(content), _sha256(content), written.key)
     return ManifestEntry(client_id, resource.name, len(rows), "0" * 32, formats)
