@@ -51,7 +51,7 @@ feed the others.
 STATEMENTS = Format(
     "statements", ".statements", "application/octet-stream", "application/octet-stream", ".statements", gzip=False
 )
-"""The format of packs of signed statements, which are stored with the files and not downloaded."""
+"""The format of statement packs, which are stored with the files and not downloaded."""
 
 _BY_NAME = {format.name: format for format in (*FORMATS, *DELTA_FORMATS, STATEMENTS)}
 _DELTA_OF = {format.delta_of: format for format in DELTA_FORMATS}

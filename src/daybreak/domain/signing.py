@@ -38,7 +38,7 @@ class Trust:
         return "\n".join([*lines, ""])
 
 
-class Pack(msgspec.Struct, frozen=True):
+class StatementPack(msgspec.Struct, frozen=True):
     """A stored file of statements: its first account, its key, and length and SHA-256 (hex) of its bytes."""
 
     first: str
@@ -62,7 +62,7 @@ class SignedSnapshot:
     signed_at: datetime
     expires_at: datetime
     public_key: str
-    packs: tuple[Pack, ...]
+    packs: tuple[StatementPack, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Revision:
 
     client_id: str
     edition: Edition
-    pack: Pack
+    pack: StatementPack
     erasure_id: str
     public_key: str
 

@@ -2,7 +2,7 @@
 
 A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}.{resource}{ending}`, relative to the root folder
 or prefix of the store. All Leaders without rows share the file `snapshots/{snapshot_id}/empty/{resource}{ending}`.
-Packs of statements are in `snapshots/{snapshot_id}/statements/`.
+Statement packs are in `snapshots/{snapshot_id}/statements/`.
 Deltas are below `deltas/{snapshot_id}/`, because they are kept longer than the files of their snapshot. Those without
 rows are shared, too.
 There is no folder per Leader: on a disk, creating a folder takes longer than writing its files.

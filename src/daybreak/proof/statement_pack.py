@@ -1,7 +1,7 @@
-"""Packs: statements of some accounts with their signatures, in one stored file.
+"""Statement packs: statements of some accounts with their signatures, in one stored file.
 
-A pack begins with MAGIC and the number of accounts (4 bytes), followed by an entry for each account, sorted: its id,
-the offset and length of the compressed statement, the length of the signature, and the digest of the statement.
+It begins with MAGIC and the number of accounts (4 bytes), followed by an entry for each account, sorted: its id, the
+offset and length of the compressed statement, the length of the signature, and the digest of the statement.
 """
 
 from __future__ import annotations

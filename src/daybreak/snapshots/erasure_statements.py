@@ -20,7 +20,7 @@ from daybreak.catalogue.formats import STATEMENTS
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.erasure import Erasure
 from daybreak.domain.errors import Conflict, FileStoreError
-from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, account_namespace
+from daybreak.domain.signing import Edition, Revision, SignedSnapshot, StatementPack, account_namespace
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_store import FileRevision
 from daybreak.proof.statement import ERASURE_TYPE, AccountFacts, Facts, in_toto, listed, reconciled, statement
@@ -94,7 +94,7 @@ class ErasureStatements:
         signed = SignedStatement(content, key.sign(content, account_namespace(client_id)))
         stored = revision.write(client_id, STATEMENT, STATEMENTS.name, [encode_pack([(client_id, signed)])])
         edition = Edition(found.edition.version, number, signed.sha256)
-        pack = Pack(client_id, stored.key, stored.bytes, stored.sha256)
+        pack = StatementPack(client_id, stored.key, stored.bytes, stored.sha256)
         return Revision(client_id, edition, pack, self._erasure.erasure_id, key.public)
 
     def sign_kept_versions(self) -> None:

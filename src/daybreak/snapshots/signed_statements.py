@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from daybreak.domain.errors import FileStoreError
-from daybreak.domain.signing import Edition, Pack, SignedSnapshot
+from daybreak.domain.signing import Edition, SignedSnapshot, StatementPack
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement_pack import SignedStatement, read_digests, read_statement
 from daybreak.state.stores import Stores
@@ -33,7 +33,7 @@ def statement_key(stores: Stores, signed: SignedSnapshot, client_id: str, revisi
     return None if pack is None else pack.key
 
 
-def _pack_of(signed: SignedSnapshot, client_id: str) -> Pack | None:
+def _pack_of(signed: SignedSnapshot, client_id: str) -> StatementPack | None:
     """Return the pack that has the first revision of an account, if any has."""
     number = bisect_right(signed.packs, client_id, key=attrgetter("first")) - 1
     return None if number < 0 else signed.packs[number]
@@ -89,7 +89,7 @@ class StoredStatements:
             for client_id, sha256 in digests:
                 yield client_id, Edition(self._signed.version, 1, sha256)
 
-    def _load(self, pack: Pack) -> None:
+    def _load(self, pack: StatementPack) -> None:
         if pack.key != self._key:
             self._content = b"".join(self._store.read(pack.key))
             self._key = pack.key

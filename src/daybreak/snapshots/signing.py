@@ -24,7 +24,7 @@ from daybreak.credentials.signing_folder import RECOVERY_FILE, load_ca, load_rec
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
-from daybreak.domain.signing import TRUST_NAMESPACE, Edition, Pack, SignedSnapshot, Trust, account_namespace
+from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, StatementPack, Trust, account_namespace
 from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, ListedFiles, listed, reconciled, statement
@@ -211,14 +211,16 @@ class _Signing:
     plan: _Plan
     completeness: Completeness
 
-    def write_packs(self, facts: Facts, key: SigningKey, name: str, check: Callable[[], None]) -> tuple[Pack, ...]:
+    def write_packs(
+        self, facts: Facts, key: SigningKey, name: str, check: Callable[[], None]
+    ) -> tuple[StatementPack, ...]:
         """Sign the statements of all accounts. Return their packs."""
         snapshot_id, plan = self.plan.snapshot.snapshot_id, self.plan
         accounts = self.state.read(lambda stores: sorted(stores.snapshots.leaders(snapshot_id)))
         shared = self._entries("", "").get("", {})
         chains = self.state.read(lambda stores: stores.signatures.account_chains(plan.chain_id))
         previous = self._previous_editions()
-        packs: list[Pack] = []
+        packs: list[StatementPack] = []
         with self.store.revise(snapshot_id, name) as revision:
             for start in range(0, len(accounts), ACCOUNTS_PER_PACK):
                 check()
@@ -243,7 +245,7 @@ class _Signing:
                     statements.append((client_id, SignedStatement(content, signature)))
                 name_of_pack = f"statements_{len(packs):06}"
                 written = revision.write("", name_of_pack, STATEMENTS.name, [encode_pack(statements)])
-                packs.append(Pack(batch[0], written.key, written.bytes, written.sha256))
+                packs.append(StatementPack(batch[0], written.key, written.bytes, written.sha256))
             revision.commit()
         return tuple(packs)
 

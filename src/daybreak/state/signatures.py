@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.errors import Conflict
-from daybreak.domain.signing import Edition, Pack, Revision, SignedSnapshot, Trust
+from daybreak.domain.signing import Edition, Revision, SignedSnapshot, StatementPack, Trust
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.state.columns import instant_of
 from daybreak.state.manifest_entries import ENTRY_COLUMNS, entry_of
@@ -25,8 +25,8 @@ from daybreak.state.statements import PreparedRead, Store, upsert
 
 _SIGNED = ("version", "chain_id", "epoch", "signed_at", "expires_at", "public_key", "packs")
 _DELTA = msgspec.json.Decoder(ResourceDelta)
-_PACK = msgspec.json.Decoder(Pack)
-_PACKS = msgspec.json.Decoder(tuple[Pack, ...])
+_PACK = msgspec.json.Decoder(StatementPack)
+_PACKS = msgspec.json.Decoder(tuple[StatementPack, ...])
 
 
 def _statements_of(*where: sa.ColumnElement[bool]) -> PreparedRead:

@@ -1,4 +1,4 @@
-"""Packs of statements."""
+"""Statement packs."""
 
 from __future__ import annotations
 
