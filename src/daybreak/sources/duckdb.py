@@ -110,6 +110,8 @@ class DuckdbSource:
         with self.open(datetime.now(UTC)) as reading, reading.cursor() as cursor, faults:
             create_other_views(cursor)
             relation = cursor.sql(sql)
+            if relation is None:
+                raise SourceError("A query under [directory] is not a query. Use one SELECT.")
             return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 

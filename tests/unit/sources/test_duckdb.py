@@ -442,6 +442,9 @@ def test_other_tables_are_reachable_by_name(platform: Path, tmp_path: Path, kind
     source = DuckdbSource(location, models, memory_bytes=256_000_000, threads=2, temp_dir=tmp_path / "spill")
     query = 'SELECT o.id, leader_name FROM "Old accounts" AS o JOIN leaders ON leader_id = o.id::UUID'
     assert source.query(query) == [{"id": LEADER, "leader_name": "One"}]
+    for nothing in ("", "-- accounts", "SET threads = 1"):
+        with pytest.raises(SourceError):
+            source.query(nothing)
     with source.open(AS_OF) as opened:
         opened.check()
         assert opened.cursor().execute(f'SELECT "CITY" FROM ({opened.rows_query("members")})').fetchall() == [("Ana",)]
