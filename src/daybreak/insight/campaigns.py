@@ -69,14 +69,21 @@ _COUNTS = "SELECT (SELECT COUNT(*) FROM campaigns), (SELECT COUNT(*) FROM campai
 PAGE_LENGTH = 50
 MAXIMUM_TEXT_LENGTH = 10_000
 
-ORDERS = {
-    "sent": "SENT_AT DESC",
-    "recipients": "RECIPIENT_COUNT DESC",
-    "replies": "REPLIED_COUNT / nullif(RECIPIENT_COUNT, 0) DESC NULLS LAST",
-    "stops": "STOP_COUNT / nullif(RECIPIENT_COUNT, 0) DESC NULLS LAST",
-    "clicks": "coalesce(clicks, 0) DESC",
+_ORDERED = {
+    "sent": "SENT_AT",
+    "recipients": "RECIPIENT_COUNT",
+    "replies": "REPLIED_COUNT / nullif(RECIPIENT_COUNT, 0)",
+    "stops": "STOP_COUNT / nullif(RECIPIENT_COUNT, 0)",
+    "clicks": "coalesce(clicks, 0)",
+    "segments": "SEGMENT_COUNT",
 }
-"""SQL of each order by its name in URLs."""
+ASCENDING = "-up"
+ORDERS = {
+    name + suffix: f"{value} {direction} NULLS LAST"
+    for name, value in _ORDERED.items()
+    for suffix, direction in (("", "DESC"), (ASCENDING, "ASC"))
+}
+"""SQL of each order by its name in URLs. Orders are descending without ASCENDING at the end of the name."""
 
 _MATCHING = """
     WHERE NOT TEST_CAMPAIGN AND SENT_AT BETWEEN $start AND $last

@@ -46,8 +46,7 @@ def test_search_finds_names_and_messages(publish: Publish, text: str, found: lis
     assert page.total == len(found)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_pages_contain_every_campaign_once(publish: Publish, order: str) -> None:
+def test_pages_contain_every_campaign_once(publish: Publish) -> None:
     recipients = [number % 7 for number in range(120)]
     campaigns = [
         {**CAMPAIGNS[0], "CAMPAIGN_ID": f"{number:032}", "RECIPIENT_COUNT": count, "REPLIED_COUNT": number % 3}
@@ -55,11 +54,11 @@ def test_pages_contain_every_campaign_once(publish: Publish, order: str) -> None
     ]
     published = publish(campaigns=campaigns, campaign_links=[])
     with published.open() as tables:
-        pages = [campaign_page(tables, CampaignQuery(ALWAYS, "", order), number=number) for number in (1, 2, 3)]
-        beyond = campaign_page(tables, CampaignQuery(ALWAYS, "", order), number=9)
-    assert [(page.total, page.first) for page in pages] == [(120, 0), (120, 50), (120, 100)]
-    assert len(pages[-1].campaigns) == 20
-    assert len({campaign.campaign_id for page in pages for campaign in page.campaigns}) == 120
-    assert beyond == pages[-1]
-    if order == "recipients":
-        assert [each.recipients for each in pages[0].campaigns] == sorted(recipients, reverse=True)[:50]
+        for order in ORDERS:
+            pages = [campaign_page(tables, CampaignQuery(ALWAYS, "", order), number=number) for number in (1, 2, 3, 9)]
+            assert [(page.total, page.first) for page in pages] == [(120, 0), (120, 50), (120, 100), (120, 100)]
+            assert len(pages[2].campaigns) == 20
+            assert len({campaign.campaign_id for page in pages for campaign in page.campaigns}) == 120
+            if order in ("recipients", "recipients-up"):
+                found = [each.recipients for each in pages[0].campaigns]
+                assert found == sorted(recipients, reverse=order == "recipients")[:50]

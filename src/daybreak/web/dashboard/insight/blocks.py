@@ -34,10 +34,11 @@ _LINK_TYPES = {"link": "Link", "media": "Media"}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a block."""
+    """One column of a block. `order` is the name of its order in pages that sort the rows by it."""
 
     label: str
     kind: ColumnKind = "count"
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,10 @@ def campaigns_block(campaigns: Sequence[Campaign], count: int, url: Callable[[st
         title="Campaigns",
         note=f"Largest {len(shown)} of {format_number(count)}" if count > len(shown) else "Largest first",
         columns=(
-            Column("Campaign", "text"), Column("Sent", "date"), Column("Channel", "text"), Column("Recipients"),
-            Column("Reply rate", "share"), Column("Stop rate", "share"), Column("Clicks"), Column("Segments"),
+            Column("Campaign", "text"), Column("Sent", "date", "sent"), Column("Channel", "text"),
+            Column("Recipients", order="recipients"), Column("Reply rate", "share", "replies"),
+            Column("Stop rate", "share", "stops"), Column("Clicks", order="clicks"),
+            Column("Segments", order="segments"),
         ),
         rows=tuple(
             Row(campaign_label(each.name), (

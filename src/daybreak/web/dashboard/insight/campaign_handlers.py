@@ -10,7 +10,7 @@ from starlette.responses import Response
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.insight.campaigns import ORDERS, PAGE_LENGTH, CampaignPage, CampaignQuery
+from daybreak.insight.campaigns import ASCENDING, ORDERS, PAGE_LENGTH, CampaignPage, CampaignQuery
 from daybreak.insight.figures import CampaignDay, CampaignDetails, CampaignFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.file_names import download_name
@@ -49,6 +49,7 @@ ORDER_LABELS: Mapping[str, str] = {
     "replies": "Reply rate",
     "stops": "Stop rate",
     "clicks": "Clicks",
+    "segments": "Segments",
 }
 
 
@@ -72,15 +73,26 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
     wanted = CampaignQuery(found.selection.period, text, order)
     shown = await load_campaign_page(cache, page, found.entries, wanted, number)
 
-    def page_url(other: str) -> str:
-        query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order}
-        return page.url("insight/campaigns", **query, page=other)
+    def list_url(**changes: str) -> str:
+        query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order, **changes}
+        return page.url("insight/campaigns", **query)
+
+    def sort_url(name: str) -> str:
+        return list_url(order=name + ASCENDING if order == name else name)
 
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight/campaigns"),
         "block": campaign_table(shown, lambda campaign_id: _campaign_url(page, found.selection, campaign_id)),
-        "slice": slice_at((), shown.first, len(shown.campaigns), total=shown.total, length=PAGE_LENGTH, url=page_url),
-        "orders": ORDER_LABELS,
+        "slice": slice_at(
+            (),
+            shown.first,
+            len(shown.campaigns),
+            total=shown.total,
+            length=PAGE_LENGTH,
+            url=lambda other: list_url(page=other),
+        ),
+        "orders": {**ORDER_LABELS, **({} if order in ORDER_LABELS else {order: _ascending_label(order)})},
+        "sort": {"order": order, "url": sort_url},
         "order": order,
         "text": text,
         "ranges": RANGES,
@@ -141,6 +153,11 @@ async def _load_details(cache: FigureCache, page: PageRequest, found: _Requested
     if details is None:
         raise NotFound("No such campaign in the published files.", code="not_found")
     return details
+
+
+def _ascending_label(order: str) -> str:
+    name = order.removesuffix(ASCENDING)
+    return "Oldest" if name == "sent" else f"{ORDER_LABELS[name]}, lowest first"
 
 
 def _campaign_url(page: PageRequest, selection: Selection, campaign_id: str) -> str:
