@@ -57,6 +57,19 @@ def test_templates_have_no_inline_code_and_no_other_host(project_folder: Path) -
         assert not re.search(r"<script(?![^>]*\ssrc=)", text), template.name
 
 
+def test_names_are_isolated_from_the_text_around_them(project_folder: Path) -> None:
+    """A right-to-left name must not reorder the text after it. Titles of documents cannot contain elements."""
+    shown = 0
+    for template in sorted((project_folder / WEB / "dashboard").rglob("*.html")):
+        text = re.sub(r"{% block title %}.*?{% endblock %}", "", template.read_text("utf-8"))
+        for found in re.finditer(r">[^<>]*{{[^{}]*\| name }}", text):
+            element, isolation, inside = text[: found.start() + 1].rpartition(' dir="auto"')
+            is_open = isolation and f"</{element.rpartition('<')[2].split()[0]}>" not in inside
+            assert is_open or text[: found.start() + 1].endswith("<bdi>"), (template.name, found[0])
+            shown += 1
+    assert shown > 10
+
+
 def test_templates_name_templates_that_exist(project_folder: Path) -> None:
     for folder in (project_folder / WEB / "dashboard", project_folder / WEB / "api" / "docs"):
         environment = templates_in(folder)
