@@ -41,7 +41,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "token_expired": (401, "Token expired"),
     "invalid_code": (401, "Invalid code"),
     "invalid_passkey": (401, "Passkey refused"),
-    "invalid_reset_link": (401, "Link expired or used"),
+    "invalid_reset_link": (403, "Link expired or used"),
     "passkey_cloned": (401, "Passkey possibly copied"),
     "not_your_account": (403, "No access to this account"),
     "wrong_context": (403, "Token of another account"),

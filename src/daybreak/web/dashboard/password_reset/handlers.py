@@ -78,7 +78,7 @@ async def set_password(dashboard: DashboardContext, request: Request) -> Respons
 
 def _expired_page(dashboard: DashboardContext, request: Request) -> Response:
     flash = Flash("warn", "This link has expired or was used.", "Request a new one.")
-    return _request_page(dashboard, request, outcome=PageOutcome(401, flash=flash, code="invalid_reset_link"))
+    return _request_page(dashboard, request, outcome=PageOutcome(403, flash=flash, code="invalid_reset_link"))
 
 
 def _request_page(
