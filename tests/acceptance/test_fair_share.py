@@ -1,4 +1,4 @@
-"""Requests that take long: 600 of one account do not keep another account waiting."""
+"""Requests that take long: 320 of one account do not keep another account waiting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, Installat
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 
-REQUESTS = 600
+REQUESTS = 320
 # North's members are too large for the buffers of a connection, so these responses wait for their readers.
 STREAMS = ("files/all.zip?format=csv", "files/all.zip?format=excel", "files/members/spreadsheet-safe.csv")
 PATHS = (
