@@ -48,7 +48,7 @@ USER_RULES = [
 
 
 @pytest.mark.parametrize(("engine", "rule", "expected"), USER_RULES)
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_messages_contain_no_value(
     target: Target, north: Publisher, account: AccountFiles, engine: str, rule: str, expected: str, full: bool,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
