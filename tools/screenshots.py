@@ -215,6 +215,7 @@ def operator_pages(browser: Browser, base: str, state: SqliteState, capture: Cap
         ("people?q=o", "people"),
         (f"accounts/{directory.NORTHLIGHT}", "account"),
         (f"seats/{directory.id_of(directory.OWNER)}", "seat"),
+        ("consumers", "consumers"),
         ("nodes", "nodes"),
     ):
         page.goto(f"{base}/dashboard/operator/{path}")
