@@ -36,6 +36,7 @@ WITHOUT_PASSWORD = {
     "/dashboard/{client_id}/settings/security/password",
     "/dashboard/{client_id}/settings/security/passkeys/{reference}/rename",
     "/dashboard/{client_id}/settings/webhooks/{endpoint_id}/deliveries/{delivery_id}/retry",
+    "/dashboard/{client_id}/settings/webhooks/{endpoint_id}/events",
     "/dashboard/{client_id}/settings/webhooks/{endpoint_id}/test",
     "/dashboard/{client_id}/settings/webhooks/{endpoint_id}/disable",
     "/dashboard/{client_id}/settings/webhooks/{endpoint_id}/enable",
