@@ -303,7 +303,7 @@ def test_erasure_deletes_old_changes(changing: Changing) -> None:
         keys = state.write(
             lambda stores: stores.deltas.close_account_chain(NORTH, NORTH, "member_erased", datetime.now(UTC))
         )
-    assert sum(key.endswith(".delta.parquet") for key in keys) >= len(urls)
+    assert len(keys) >= len(urls)
     assert {requests.get(url, timeout=PATIENCE_SECONDS).status_code for url in urls} == {404}
     refused = recipient.call(recipient.table(name) + f"/changes?startingVersion={last}")
     assert (refused.status_code, refused.json()["errorCode"]) == (400, "version_not_kept")
