@@ -25,6 +25,7 @@ from daybreak.export.gzip_member import PART_BYTES
 from daybreak.export.job import ResourceReport
 from daybreak.filestore.file_store import FileSink, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.packs import NO_PACKS
 from daybreak.proof.newest import newest_rows
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
@@ -81,7 +82,7 @@ def embedded(
     """Export resources with the embedded engine."""
     source = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     results = ExportResults()
-    sink = LocalDisk(tmp_path / "embedded").stage(SNAPSHOT)
+    sink = LocalDisk(tmp_path / "embedded", NO_PACKS).stage(SNAPSHOT)
     with source.open(AS_OF) as reading:
         reports = [reading.export(export_job(name, formats), sink, results) for name in resources]
     return results.entries, reports
@@ -143,7 +144,7 @@ def exported(
 def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path, resources: Sequence[str]) -> None:
     expected, reports = embedded(parquet, tmp_path, FORMATS, resources)
     results = ExportResults()
-    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
+    sink = LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT)
     # With few rows per partition, large Leaders have separate tasks and small ones share tasks.
     with source_on(parquet, partition_rows=2500).open(AS_OF) as spark:
         for name, report in zip(resources, reports, strict=True):
@@ -152,7 +153,7 @@ def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path, resources: S
 
     assert sorted(results.entries, key=by_resource) == sorted(expected, key=by_resource)
     sink.commit()
-    store = LocalDisk(tmp_path / "spark")
+    store = LocalDisk(tmp_path / "spark", NO_PACKS)
     for entry in results.entries:
         for stored in entry.formats.values():
             store.check(stored.key, stored.bytes, stored.sha256)
@@ -160,7 +161,7 @@ def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path, resources: S
 
 @pytest.mark.usefixtures("session")
 def test_unchanged_leaders_are_reused_and_rewrites_are_equal(parquet: Path, tmp_path: Path) -> None:
-    sink = LocalDisk(tmp_path / "files").stage(SNAPSHOT)
+    sink = LocalDisk(tmp_path / "files", NO_PACKS).stage(SNAPSHOT)
     with source_on(parquet).open(AS_OF) as reading:
         first, report = exported(reading, sink)
         assert not first.reused
@@ -184,7 +185,7 @@ def test_leader_split_over_tasks_has_the_same_files(parquet: Path, tmp_path: Pat
     smallest, *_, largest = sorted((entry for entry in expected if entry.client_id), key=lambda entry: entry.rows)
     assert largest.rows > report.rows * 0.6
     assert largest.formats["json"].content_bytes > PART_BYTES
-    sink = LocalDisk(tmp_path / "split").stage(SNAPSHOT)
+    sink = LocalDisk(tmp_path / "split", NO_PACKS).stage(SNAPSHOT)
     failing = FailingOnce(sink, tmp_path / "marks", (smallest.client_id, largest.client_id))
     failing.folder.mkdir()
     with source_on(platform, partition_rows=400).open(AS_OF) as reading:
@@ -199,7 +200,7 @@ def test_leader_split_over_tasks_has_the_same_files(parquet: Path, tmp_path: Pat
         assert largest.client_id in again.reused
         assert report.bytes_written == 0
     sink.commit()
-    store = LocalDisk(tmp_path / "split")
+    store = LocalDisk(tmp_path / "split", NO_PACKS)
     for entry in found.entries:
         for stored in entry.formats.values():
             store.check(stored.key, stored.bytes, stored.sha256)
@@ -216,7 +217,7 @@ def test_catalog_tables_and_views_produce_the_same_files(session: SparkSession, 
         session.sql(f"CREATE {kind} platform.{table.name} AS SELECT * FROM parquet.`{parquet}/{table.name}.parquet`")
     source = source_on(Path("catalog:platform"))
     with source.open(AS_OF) as reading:
-        found, _ = exported(reading, LocalDisk(tmp_path / "spark").stage(SNAPSHOT), formats=("csv",))
+        found, _ = exported(reading, LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT), formats=("csv",))
     assert sorted(found.entries, key=_leader) == sorted(expected, key=_leader)
     counted = "SELECT count(*) AS leaders, (SELECT max(first_name) FROM accounts) AS first_name FROM leaders"
     assert source.query(counted) == [{"leaders": 8, "first_name": "Ana"}]
@@ -306,7 +307,7 @@ def test_unusual_values_are_read_as_in_duckdb(parquet: Path, tmp_path: Path) -> 
             engine.execute(f"COPY ({rows} {query}) TO '{folder}/{table}.parquet'")
     resources = ("campaigns", "outbound_message_type_usage", "campaign_links")
     expected, _ = embedded(folder, tmp_path, ("csv",), resources)
-    sink, results = LocalDisk(tmp_path / "spark").stage(SNAPSHOT), ExportResults()
+    sink, results = LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT), ExportResults()
     with source_on(folder).open(AS_OF) as reading:
         for resource in resources:
             reading.export(export_job(resource, ("csv",)), sink, results)
@@ -342,12 +343,14 @@ def test_malformed_rows_are_refused_as_in_duckdb(parquet: Path, tmp_path: Path, 
     with source.open(AS_OF) as reading:
         reading.check()
         malformed, leaders = reading.malformed, reading.leaders()
-        reading.export(export_job("members", ("csv",)), LocalDisk(tmp_path / "duckdb").stage(SNAPSHOT), results)
+        reading.export(
+            export_job("members", ("csv",)), LocalDisk(tmp_path / "duckdb", NO_PACKS).stage(SNAPSHOT), results
+        )
     with source_on(folder).open(AS_OF) as spark:
         spark.check()
         assert (spark.malformed, spark.leaders()) == (malformed, leaders)
         found = ExportResults()
-        spark.export(export_job("members", ("csv",)), LocalDisk(tmp_path / "spark").stage(SNAPSHOT), found)
+        spark.export(export_job("members", ("csv",)), LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT), found)
     counts = ("outbound_messages", "segment_count", 2)
     assert [(rows.table, rows.column, rows.rows) for rows in malformed] == [(table, column, 1), counts]
     assert sorted(found.entries, key=_leader) == sorted(results.entries, key=_leader)
@@ -384,7 +387,7 @@ def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path, resources: Sequence
         newest = newest_rows(reading, "duckdb", AS_OF, [])
         reading.models = own_models
         expected_own = own_rows(reading, "duckdb", AS_OF)
-    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
+    sink = LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as spark:
         found = accounting(spark, "spark", AS_OF, sink, resources=resources)
         assert newest_rows(spark, "spark", AS_OF, []) == newest
