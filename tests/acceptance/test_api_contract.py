@@ -28,6 +28,8 @@ from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.identity import Grant
 from daybreak.state.stores import Stores
 from daybreak.web.api import examples
+from daybreak.web.api.docs.page import PAGES
+from daybreak.web.api.operation import TAGS
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import (
     CARL,
@@ -76,7 +78,8 @@ def private_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servic
 
 def test_commands_of_the_documentation_page_work(private_service: Service, tmp_path: Path) -> None:
     token = private_service.token(MAYA, NORTH)
-    panels = re.findall(r"<pre><code>(.*?)</code></pre>", private_service.get("/docs").text, re.DOTALL)
+    pages = "".join(private_service.get(page.path).text for page in PAGES[: 1 + len(TAGS)])
+    panels = re.findall(r"<pre><code>(.*?)</code></pre>", pages, re.DOTALL)
     save_token, *commands = [unescape(panel) for panel in panels if panel.startswith(("umask", "curl"))]
     run(save_token, tmp_path, DAYBREAK_TOKEN=token)
     assert (tmp_path / "daybreak-token.txt").stat().st_mode & 0o777 == 0o600

@@ -67,7 +67,7 @@ def test_pages_are_accessible_and_load_nothing_external(
     sign_in_without_form(page, service, directory.OPERATOR)
     addresses = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
     addresses += [service.operator(path) for path in (*OPERATOR_PAGES, f"runs/{held_run}")]
-    addresses += [f"{service.base}/{path}" for path in ("docs", "docs/files", "docs/help")]
+    addresses += [f"{service.base}/{path}" for path in ("docs", "docs/api-files", "docs/files", "docs/help")]
     for address in addresses:
         loaded.clear()
         response = page.goto(address)
@@ -243,14 +243,11 @@ def test_documentation_page_works_with_the_keyboard(open_page: Callable[..., Pag
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="API", exact=True)).to_be_focused()
-    for name in ("Files and columns", "Help", "OpenAPI document"):
-        page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name=name, exact=True)).to_be_focused()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="OpenAPI document", exact=True)).to_be_focused()
     contents = page.get_by_role("navigation", name="Contents")
-    contents.get_by_role("link", name="Switch to an account").press("Enter")
+    for name in ("API: Authentication", "Switch to an account"):
+        page.get_by_text("Contents", exact=True).press("Enter")
+        contents.get_by_role("link", name=name).press("Enter")
     expect(page.get_by_role("heading", name="Switch to an account")).to_be_in_viewport()
 
 
@@ -258,9 +255,10 @@ def test_documentation_is_linked_from_the_dashboard(sign_in_as: Callable[..., Pa
     page = sign_in_as(viewport=PHONE)
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Documentation").click()
     expect(page.get_by_role("heading", level=1, name="Help")).to_be_visible()
-    page.get_by_role("navigation", name="Documentation").get_by_role("link", name="Files and columns").click()
-    page.get_by_text("Contents", exact=True).click()
-    page.get_by_role("navigation", name="Contents").get_by_role("link", name="Member Details").click()
+    contents = page.get_by_role("navigation", name="Contents")
+    for name in ("Files and columns", "Member Details"):
+        page.get_by_text("Contents", exact=True).click()
+        contents.get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_role("heading", name="Member Details")).to_be_in_viewport()
     row = page.get_by_role("table", name="Columns of Member Details").get_by_role("row", name="SUBSCRIPTION_STATE")
     expect(row).to_contain_text("opted_out")
@@ -269,6 +267,13 @@ def test_documentation_is_linked_from_the_dashboard(sign_in_as: Callable[..., Pa
     page.goto(service.account(directory.NORTHLIGHT, "files/members/preview"))
     page.get_by_role("link", name="Documentation of this file").click()
     expect(page.get_by_role("heading", name="Member Details")).to_be_in_viewport()
+    page.set_viewport_size({"width": 1200, "height": 800})
+    page.get_by_role("searchbox", name="Search the documentation").fill("file request")
+    contents.get_by_role("link", name="Request a file").click()
+    command = page.locator("article", has=page.get_by_role("heading", name="Request a file")).locator("figure")
+    expect(command.first).to_contain_text(directory.NORTHLIGHT)
+    command.first.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("status")).to_have_text(re.compile("Copied|Press"))
 
 
 def test_long_names_do_not_widen_pages(sign_in_as: Callable[..., Page], service: Service) -> None:

@@ -82,8 +82,8 @@ _FURTHER_PAGES = tuple(page.path.removeprefix(f"{_DOCS}/") for page in PAGES if 
 GET_DOCS_PAGE = Operation(
     operation_id="getDocsPage",
     summary="Get another documentation page",
-    description="Returns the documentation of the files and their columns, or answers to common questions, as a web "
-    "page.",
+    description="Returns the documentation of a group of operations, of the files and their columns, or answers to "
+    "common questions, as a web page.",
     tag=SERVICE,
     parameters=(
         Parameter(
@@ -137,7 +137,8 @@ class _DescriptionEndpoints:
         page = self._docs.get(_DOCS if name is None else f"{_DOCS}/{name}")
         if page is None:
             raise NotFound(f"Unknown page. Use one of {', '.join(_FURTHER_PAGES)}.")
-        return page.response(request, {"Content-Security-Policy": CONTENT_SECURITY_POLICY})
+        headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "public, max-age=300"}
+        return page.response(request, headers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ _MEDIA_TYPES = {
     "docs.css": "text/css; charset=utf-8",
     "daybreak.js": "text/javascript; charset=utf-8",
     "partials.js": "text/javascript; charset=utf-8",
+    "docs.js": "text/javascript; charset=utf-8",
     "palette.js": "text/javascript; charset=utf-8",
     "passkeys.js": "text/javascript; charset=utf-8",
     "favicon.svg": "image/svg+xml",

@@ -14,12 +14,19 @@ import pytest
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, csv_sample, highlight_json, json_sample, mark_code
+from daybreak.web.api.docs.page import (
+    CONTENT_SECURITY_POLICY,
+    PAGES,
+    csv_sample,
+    highlight_json,
+    json_sample,
+    mark_code,
+)
 from daybreak.web.http.problems import PROBLEMS
 from tests.unit.web.api.conftest import DescribedApp
 from tests.unit.web.asgi import call, http_scope
 
-PATHS = ("/docs", "/docs/files", "/docs/help")
+PATHS = tuple(page.path for page in PAGES)
 
 
 @pytest.fixture(scope="session")
@@ -30,13 +37,15 @@ def pages(described: DescribedApp) -> dict[str, str]:
         answer = call(described.app, scope)
         assert answer.status == 200
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+        assert answer.headers["cache-control"] == "public, max-age=300"
         found[path] = answer.body.decode()
     return found
 
 
 @pytest.fixture(scope="session")
 def page(pages: dict[str, str]) -> str:
-    return pages["/docs"]
+    """Return the pages about the API, one after the other."""
+    return "".join(text for path, text in pages.items() if path == "/docs" or path.startswith("/docs/api-"))
 
 
 @pytest.fixture(scope="session")
@@ -46,9 +55,9 @@ def commands(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_page_needs_no_scripts_and_no_other_hosts(pages: dict[str, str], path: str) -> None:
+def test_page_has_no_inline_code_and_no_other_hosts(pages: dict[str, str], path: str) -> None:
     page = pages[path]
-    assert "<script" not in page
+    assert not re.search(r"<script(?! src=)|<script[^>]*>[^<]", page)
     assert " style=" not in page
     urls = re.findall(r'(?:href|src)="([^"]*)"', page)
     assert urls
@@ -61,6 +70,18 @@ def test_every_link_to_a_page_has_a_target(pages: dict[str, str]) -> None:
         assert len(set(ids[path])) == len(ids[path])
         for target, anchor in re.findall(r'href="(?:/data(/docs[^"#]*))?(?:#([^"]*))?"', page):
             assert not anchor or anchor in ids[target or path], (path, target, anchor)
+
+
+def test_search_finds_every_operation_column_question_and_error(pages: dict[str, str], described: DescribedApp) -> None:
+    for path, page in pages.items():
+        contents = page[page.index("<nav") :].partition("</nav>")[0]
+        shown = re.findall(r'class="docs-target" href="/data([^"#]*)#([^"]*)"( data-found hidden)?>', contents)
+        ids = [
+            (other, each) for other, text in pages.items() for each in re.findall(r'<(?:article|tr) id="([^"]*)"', text)
+        ]
+        assert {target[:2] for target in shown} >= set(ids) - {("/docs", "")}
+        assert all(bool(hidden) or target == path for target, _, hidden in shown)
+        assert "CAMPAIGN_NAME" in contents
 
 
 def test_pages_link_to_each_other(pages: dict[str, str]) -> None:
@@ -128,7 +149,7 @@ def test_page_shows_every_operation_and_error(page: str, described: DescribedApp
                 assert f"<code>{parameter['name']}</code>" in page
     for code in PROBLEMS:
         assert f'<tr id="{code}">' in page
-        assert f'href="#{code}"' in page or code in _DASHBOARD_PROBLEMS, code
+        assert f'href="/data/docs#{code}"' in page or code in _DASHBOARD_PROBLEMS, code
 
 
 # No operation of the API returns these.

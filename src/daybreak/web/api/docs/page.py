@@ -1,4 +1,4 @@
-"""The documentation pages, which work without scripts and without other hosts."""
+"""The documentation pages, which need no scripts and no other hosts. Scripts add search and copy buttons."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.settings import Settings
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
 from daybreak.web.api.docs.help import help_topics
-from daybreak.web.api.docs.sections import Sections, problem_sample
+from daybreak.web.api.docs.sections import Section, Sections, problem_sample
 from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, HEADER_FILE, download_command, file_url, save_token_command
+from daybreak.web.api.operation import TAGS
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _SHARING_SAMPLE = f"""\
 import delta_sharing
@@ -39,24 +40,40 @@ _EXAMPLE_ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 
 @dataclass(frozen=True, slots=True)
 class DocsPage:
-    """One page: its path, its label in the list of pages, its title and its template."""
+    """One page: its path, its title and its template. `tag` is the group of operations that it describes."""
 
     path: str
-    label: str
     title: str
     template: str
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place that a search finds: the label of its link, its page and the id of its element. `listed` ones are also
+    in the contents of their page.
+    """
+
+    label: str
+    path: str
+    anchor: str
+    listed: bool = True
 
 
 PAGES = (
-    DocsPage("/docs", "API", "API documentation", "api.html"),
-    DocsPage("/docs/files", "Files and columns", "Files and columns", "files.html"),
-    DocsPage("/docs/help", "Help", "Help", "help.html"),
+    DocsPage("/docs", "API documentation", "api.html"),
+    *(DocsPage(f"/docs/api-{tag.name.lower()}", f"API: {tag.name}", "operations.html", tag.name) for tag in TAGS),
+    DocsPage("/docs/files", "Files and columns", "files.html"),
+    DocsPage("/docs/help", "Help", "help.html"),
 )
 
 
 def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str, Any]) -> dict[str, bytes]:
     """Render the pages, and return them by path. `document` is the OpenAPI document."""
     templates = templates_in(Path(__file__).parent)
+    sections = Sections(document)
+    operations = {page.path: sections.tagged(page.tag) for page in PAGES if page.tag}
+    files, topics = file_sections(settings.base_url, settings.snapshot.formats), help_topics(settings)
     shared: dict[str, object] = {
         "asset": assets.url,
         "code": mark_code,
@@ -64,28 +81,49 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
         "root": settings.base_path,
         "contact": settings.operator_contact,
         "publish_time": f"{settings.snapshot.publish_at:%H:%M} UTC",
-        "pages": [(page.path, page.label) for page in PAGES],
-        **_api_variables(settings, document),
-        "files": file_sections(settings.base_url, settings.snapshot.formats),
+        "pages": PAGES,
+        "example_account": _EXAMPLE_ACCOUNT,
+        **_api_variables(settings, document, sections, operations),
+        "files": files,
         "formats": [format_named(name).ending for name in settings.snapshot.formats],
-        "topics": help_topics(settings),
+        "topics": topics,
     }
+    shared["targets"] = [
+        *(Target(title, "/docs", anchor) for anchor, title in _START_TARGETS.items()),
+        *(Target(each.title, path, each.anchor) for path, found in operations.items() for each in found),
+        *(Target(each.resource.title, "/docs/files", each.resource.name) for each in files),
+        *(
+            Target(f"{column.name}, {each.resource.title}", "/docs/files", each.resource.name, listed=False)
+            for each in files
+            for column in each.columns
+        ),
+        *(
+            Target(each.question.replace("`", ""), "/docs/help", each.anchor)
+            for answers in topics.values()
+            for each in answers
+        ),
+        *(Target(code, "/docs", code, listed=False) for code in document["components"]["examples"]),
+    ]
     return {
         page.path: templates.get_template(page.template)
-        .render({**shared, "title": page.title, "current_path": page.path})
+        .render({**shared, "page": page, "title": page.title, "operations": operations.get(page.path, ())})
         .encode()
         for page in PAGES
     }
 
 
-def _api_variables(settings: Settings, document: Mapping[str, Any]) -> dict[str, object]:
+_START_TARGETS = {"start": "Get started", "delta-sharing": "Delta Sharing", "errors": "Errors"}
+
+
+def _api_variables(
+    settings: Settings, document: Mapping[str, Any], sections: Sections, operations: Mapping[str, Sequence[Section]]
+) -> dict[str, object]:
     examples = document["components"]["examples"]
-    sections = Sections(document)
-    groups = [(tag, sections.tagged(tag["name"])) for tag in document["tags"]]
     return {
         "document": document,
-        "groups": groups,
-        "samples": {section.anchor: section.curl for _, operations in groups for section in operations},
+        "tags": {tag["name"]: tag["description"] for tag in document["tags"]},
+        "samples": {section.anchor: section.curl for found in operations.values() for section in found},
+        "page_of": {section.anchor: path for path, found in operations.items() for section in found},
         "problems": {code: example["value"] for code, example in examples.items()},
         "common_problems": [code for code in examples if code in sections.common_problems],
         "problem_sample": problem_sample(examples["not_your_account"]),

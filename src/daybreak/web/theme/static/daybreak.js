@@ -8,7 +8,7 @@
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
-    const source = document.getElementById(button.dataset.copy);
+    const source = document.getElementById(button.dataset.copy) ?? button.closest("figure")?.querySelector("code");
     if (!source) return;
     const label = button.textContent;
     try {
@@ -47,6 +47,13 @@
   addEventListener("DOMContentLoaded", () => {
     const { historyUrl } = document.body.dataset;
     if (historyUrl) history.replaceState(null, "", historyUrl);
+  });
+
+  // --- Keep the account for the examples of the documentation, until signing out -----------------
+  addEventListener("DOMContentLoaded", () => {
+    const { account } = document.body.dataset;
+    if (account) localStorage.setItem("daybreak-account", account);
+    else if (document.querySelector(".standalone")) localStorage.removeItem("daybreak-account");
   });
 
   // --- Keep the email between sign-in and "Forgot password", in this tab until signing out ------
