@@ -57,9 +57,11 @@ def export(
     """Export to a local disk store, with sync and rename at the end, as a run does. Report the size of the text."""
     from daybreak.export.job import ExportJob
     from daybreak.filestore.local_disk import LocalDisk
+    from daybreak.filestore.packs import NO_PACKS
     from daybreak.sources.spark.task import ExportResults
 
-    sink = LocalDisk(out).stage("00000000-0000-4000-8000-000000000000")
+    # A file for each Leader, as the other methods write.
+    sink = LocalDisk(out, NO_PACKS).stage("00000000-0000-4000-8000-000000000000")
     results = ExportResults()
     with reader.open(AS_OF) as reading:
         reading.check()

@@ -127,7 +127,7 @@ class Installation:
 
     def create(self) -> None:
         """Create the folder, the state database and a published snapshot."""
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         now = datetime.now(UTC)
         ring = keyring.create(self.keyring_file, now, os.urandom)
         migrate(self.state_url)

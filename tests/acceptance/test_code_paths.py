@@ -18,11 +18,12 @@ from daybreak import bootstrap
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import SnapshotState
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import Settings, load_settings
 from daybreak.snapshots.builder import Builder
 from daybreak.state.migrate import migrate
 from daybreak.web.app import create_app, middleware
-from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH, PASSWORD, Installation
 from tests.parts.call_trace import Call, CallTrace
 from tests.unit.web.asgi import Answer, acall, http_scope
@@ -40,7 +41,11 @@ def sections(project_folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Call]]:
     """Calls during a login, a request for a file, and the first use of its link."""
-    installation = new_installation(tmp_path_factory.mktemp("requests"))
+    folder = tmp_path_factory.mktemp("requests") / "installation"
+    # The page follows a file that is not in a pack.
+    files = LocalDisk(folder / "files", NO_PACKS)
+    installation = Installation(folder, f"sqlite:///{folder}/state.db", bucket=files)
+    installation.create()
     trace = CallTrace()
     with trace.active():
         return asyncio.run(_send_requests(installation, settings_in(installation.folder), trace))

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from daybreak.access.end_credentials import stop_ownerless_webhooks
-from daybreak.domain.events import EventType
+from daybreak.domain.events import ACCOUNT_EVENTS, EventType
 from daybreak.domain.identity import Seat
 from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, post_form, sign_in_without_form
@@ -36,7 +36,7 @@ def _remove_webhooks(service: Service) -> Iterator[None]:
 def _create(page: Page, service: Service, url: str) -> str:
     """Create a webhook without its form, return its secret, and open its page."""
     address = service.account(directory.NORTHLIGHT, "settings/webhooks")
-    created = post_form(page, f"{address}/new", url=url).text()
+    created = post_form(page, f"{address}/new", url=url, **dict.fromkeys(ACCOUNT_EVENTS, "on")).text()
     secret, shown = (
         re.search(r"whsec_[A-Za-z0-9+/]{43}=", created),
         re.search(r"/settings/webhooks/([\w-]+)\"", created),

@@ -15,6 +15,7 @@ import pytest
 from daybreak.domain.errors import FileStoreError
 from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import FilesSettings
 from tests.parts.azure import ACCOUNT, AzureServer, azurite
 from tests.parts.certificates import own_certificate
@@ -55,7 +56,7 @@ def test_identity_uploads_and_signs(
     server: AzureServer, settings: FilesSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_STORAGE_TOKEN", token(3600))
-    store = ObjectStore(settings, RequestLimits(retry_seconds=1))
+    store = ObjectStore(settings, RequestLimits(retry_seconds=1), NO_PACKS)
     store.probe()
     snapshot_id = str(uuid.uuid4())
     sink = store.stage(snapshot_id)

@@ -33,6 +33,8 @@ def _opt_outs(resource: Resource, delta: ResourceDelta, rows: Iterator[list[byte
 
 def _new_campaign(resource: Resource, delta: ResourceDelta, rows: Iterator[list[bytes]]) -> ResourceDelta:
     names = ("CAMPAIGN_ID", "CAMPAIGN_NAME", "TEST_CAMPAIGN", "SENT_AT", "RECIPIENT_COUNT", "REPLIED_COUNT")
+    if not set(names) <= set(resource.column_names):
+        return delta
     places = [resource.column_names.index(name) + 1 for name in names]
     deleted = b""
     largest: NewCampaign | None = None
