@@ -6,7 +6,6 @@ as a fault and replaced by an empty value, so that all faults are reported toget
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -93,12 +92,9 @@ class Fields(ABC):
         value = self.read(name)
         if value is MISSING:
             return 0
-        if isinstance(value, Decimal):  # a NUMERIC column, such as the sum of integers
-            value = math.nan if value.is_nan() else float(value)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
-            return value
+        count = _whole(value)
+        if count is not None:
+            return count
         self.add_fault(name, f"must be a whole number from 0, not {_quoted(value)}")
         return 0
 
@@ -110,6 +106,16 @@ class Fields(ABC):
             return tuple(roles)
         self.add_fault("roles", f"must be a list of {', '.join(ROLES)}, each at most once, not {_quoted(value)}")
         return ()
+
+
+def _whole(value: object) -> int | None:
+    """Return a number from 0 to 2^53 without a fraction, None for any other value."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    # From a NUMERIC column, such as the sum of integers. NaN cannot be compared.
+    if isinstance(value, Decimal) and not value.is_finite():
+        return None
+    return int(value) if 0 <= value < 2**53 and value == int(value) else None
 
 
 def read_account(row: Fields, billing: Fields) -> Account:

@@ -150,7 +150,7 @@ def test_whole_decimals_are_counts() -> None:
     used = "campaign_messages_monthly_used"
     for value in (Decimal(7), Decimal("7.00"), 7.0):
         assert from_rows(ACCOUNT | {used: value}, SEAT_FIELDS, ACCESS).accounts[0].campaign_messages_monthly_used == 7
-    decimals = map(Decimal, ("7.5", "NaN", "sNaN", "Infinity", "1e999999", "-1.0"))
+    decimals = map(Decimal, ("7.5", "NaN", "sNaN", "Infinity", "1e999999", "1e-999999", "-1.0", f"{2**52}.25"))
     for refused in (7.5, -1.0, 1e300, float("inf"), *decimals):
         with pytest.raises(OperatorError, match=used):
             from_rows(ACCOUNT | {used: refused}, SEAT_FIELDS, ACCESS)
