@@ -13,14 +13,13 @@ from daybreak.events.webhooks import LoggedDelivery
 from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.error_pages import error_state
 from daybreak.web.dashboard.notifications.handlers import EVENT_LABELS
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import reload_page, render_template
 
 _PATH = "settings/webhooks"
 _MAXIMUM_URL_LENGTH = 2000
-_NO_EVENTS = invalid_field("events", "Choose at least one event.")
 
 
 async def list_webhooks(page: PageRequest) -> Response:
@@ -44,14 +43,12 @@ async def show_new_webhook_form(page: PageRequest, outcome: PageOutcome = SUCCES
 async def create_webhook(page: PageRequest) -> Response | PageOutcome:
     """Create a webhook and show its secret once."""
     services, chosen = page.dashboard.services, _posted_events(page)
-    if not chosen:
-        return _NO_EVENTS
     try:
         created = await webhooks.create(
             services, page.principal, url=_url(page), caller=page.caller, event_types=chosen
         )
     except (InvalidRequest, Conflict) as error:
-        return rejected(error, "url")
+        return rejected(error, "url" if chosen else "events")
     return _secret_page(page, created, rotated=False)
 
 
@@ -64,9 +61,10 @@ async def show_webhook(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
 async def choose_events(page: PageRequest) -> Response | PageOutcome:
     """Save the events that a webhook receives."""
     services, chosen = page.dashboard.services, _posted_events(page)
-    if not chosen:
-        return _NO_EVENTS
-    await webhooks.choose_events(services, page.principal, _endpoint_id(page), chosen, page.caller)
+    try:
+        await webhooks.choose_events(services, page.principal, _endpoint_id(page), chosen, page.caller)
+    except InvalidRequest as error:
+        return rejected(error, "events")
     return _redirect(page, "events-saved")
 
 
