@@ -92,7 +92,11 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
             url=lambda other: list_url(page=other),
         ),
         "orders": {**ORDER_LABELS, **({} if order in ORDER_LABELS else {order: _ascending_label(order)})},
-        "sort": {"order": order, "url": sort_url},
+        "sort": {
+            "by": order.removesuffix(ASCENDING),
+            "direction": "ascending" if order.endswith(ASCENDING) else "descending",
+            "url": sort_url,
+        },
         "order": order,
         "text": text,
         "ranges": RANGES,
