@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.settings import Settings
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
-from daybreak.web.api.docs.help import help_topics
+from daybreak.web.api.docs.help import Answer, help_topics
 from daybreak.web.api.docs.sections import Section, Sections, problem_sample
 from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, HEADER_FILE, download_command, file_url, save_token_command
 from daybreak.web.api.operation import TAGS
@@ -50,12 +50,11 @@ class DocsPage:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place that a search finds: the label of its link, its page and the id of its element. `listed` ones are also
+    """A place on a page that a search finds: the label of its link and the id of its element. `listed` ones are also
     in the contents of their page.
     """
 
     label: str
-    path: str
     anchor: str
     listed: bool = True
 
@@ -87,23 +86,8 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
         "files": files,
         "formats": [format_named(name).ending for name in settings.snapshot.formats],
         "topics": topics,
+        "targets": _targets(operations, files, topics, document["components"]["examples"]),
     }
-    shared["targets"] = [
-        *(Target(title, "/docs", anchor) for anchor, title in _START_TARGETS.items()),
-        *(Target(each.title, path, each.anchor) for path, found in operations.items() for each in found),
-        *(Target(each.resource.title, "/docs/files", each.resource.name) for each in files),
-        *(
-            Target(f"{column.name}, {each.resource.title}", "/docs/files", each.resource.name, listed=False)
-            for each in files
-            for column in each.columns
-        ),
-        *(
-            Target(each.question.replace("`", ""), "/docs/help", each.anchor)
-            for answers in topics.values()
-            for each in answers
-        ),
-        *(Target(code, "/docs", code, listed=False) for code in document["components"]["examples"]),
-    ]
     return {
         page.path: templates.get_template(page.template)
         .render({**shared, "page": page, "title": page.title, "operations": operations.get(page.path, ())})
@@ -112,7 +96,30 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
     }
 
 
-_START_TARGETS = {"start": "Get started", "delta-sharing": "Delta Sharing", "errors": "Errors"}
+def _targets(
+    operations: Mapping[str, Sequence[Section]],
+    files: Sequence[FileSection],
+    topics: Mapping[str, Sequence[Answer]],
+    codes: Iterable[str],
+) -> Mapping[str, Sequence[Target]]:
+    """Return the places that a search finds, by page."""
+    columns = (
+        Target(f"{column.name}, {each.resource.title}", each.resource.name, listed=False)
+        for each in files
+        for column in each.columns
+    )
+    answers = (each for topic in topics.values() for each in topic)
+    return {
+        **{path: [Target(each.title, each.anchor) for each in found] for path, found in operations.items()},
+        "/docs": [
+            Target("Get started", "start"),
+            Target("Delta Sharing", "delta-sharing"),
+            Target("Errors", "errors"),
+            *(Target(code, code, listed=False) for code in codes),
+        ],
+        "/docs/files": [*(Target(each.resource.title, each.resource.name) for each in files), *columns],
+        "/docs/help": [Target(each.question.replace("`", ""), each.anchor) for each in answers],
+    }
 
 
 def _api_variables(
