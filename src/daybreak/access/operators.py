@@ -45,7 +45,7 @@ def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datet
 def issue_link(
     stores: Stores, seat: Seat, unknown_hash: str, now: datetime, *, random: Callable[[int], bytes], actor: str
 ) -> str:
-    """Return the token of a link that sets a password, for the operator to pass on. It is valid as long as an invitation.
+    """Return the token of a link that sets a password, for the operator to pass on. It lasts as long as an invitation.
 
     A present password becomes `unknown_hash`, of a password that no person knows. Sessions and earlier links end.
     Raises OperatorError.
