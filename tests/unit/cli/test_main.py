@@ -12,6 +12,7 @@ from daybreak.cli.examples import EXAMPLES
 from daybreak.cli.main import VERBS, make_app, run
 from daybreak.cli.output import describe_error
 from daybreak.domain.errors import OperatorError, RunError, Unavailable
+from tests.parts.ports import free_port
 
 HEAVY = (
     "duckdb",
@@ -206,7 +207,7 @@ def test_missing_service_packages_are_named() -> None:
         "            raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, Absent())\n"
         "from daybreak.cli.main import run\n"
-        "sys.exit(run(['demo', '--leaders', '1']))"
+        f"sys.exit(run(['demo', '--leaders', '1', '--port', '{free_port()}']))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
