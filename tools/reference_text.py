@@ -111,8 +111,8 @@ of `source.engine`, and `:as_of` is the instant of the snapshot. A table that on
 Each run first checks the names, order and types of the columns.
 
 Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC, truncated to microseconds). `?` marks a
-column that may be NULL. Rows later than the instant of the snapshot are excluded. A bigint is from 0 to 1,000,000,000;
-rows with other counts are malformed (`source.malformed_rows`).
+column that may be NULL. Rows later than the instant of the snapshot are excluded. A bigint is a whole number from 0 to
+1,000,000,000; rows with other counts are malformed (`source.malformed_rows`).
 
 ## Parquet
 

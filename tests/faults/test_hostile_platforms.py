@@ -104,18 +104,26 @@ def _tables() -> dict[str, list[dict[str, Any]]]:
 
 
 def _extreme_rows() -> list[str]:
-    """Return statements, in DuckDB's SQL, that add a Member, a change and a message at each extreme time."""
+    """Return statements, in DuckDB's SQL, that add a row of each table with instants at each extreme time."""
     statements: list[str] = []
     for number, (day, instant) in enumerate(zip(DAYS, INSTANTS, strict=True)):
         member = _id(7, number)
         ids, times = f"'{member}', '{LEADER}'", f"date_of_birth = '{day}', first_activated_at = '{instant}'"
         message = f"{ids}, '{member}', NULL, 'dm', 'sms', 1, 1, '{instant}'"
+        campaign, community, term, texts = _id(8, number), _id(3, 0), _id(6, 0), "'', 'sms', 'sms', '', ''"
         columns = "member_id, leader_id, phone_number, subscription_state"
         statements += (
             f"INSERT INTO members ({columns}) VALUES ({ids}, '', 'live')",
             f"UPDATE members SET {times} WHERE member_id = '{member}'",
             f"INSERT INTO member_state_changes VALUES ({ids}, 'live', '{instant}')",
             f"INSERT INTO outbound_messages VALUES ({message})",
+            f"INSERT INTO campaigns VALUES ('{campaign}', '{LEADER}', {texts}, false, false, false, '{instant}')",
+            f"INSERT INTO campaign_links VALUES ('{campaign}', '{campaign}', 'link', '')",
+            f"INSERT INTO inbound_messages VALUES ({ids}, '{member}', '{_id(2, 0)}', false, '{instant}')",
+            f"INSERT INTO link_hits VALUES ('{_id(4, 0)}', '{member}', '{instant}')",
+            f"INSERT INTO member_term_accepts VALUES ({ids}, '{term}', '', '', true, true, '{instant}')",
+            f"INSERT INTO community_memberships VALUES ('{community}', '{member}', '{instant}', NULL)",
+            f"INSERT INTO community_memberships VALUES ('{community}', '{campaign}', '{BEFORE}', '{instant}')",
         )
     return statements
 

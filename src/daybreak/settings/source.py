@@ -38,7 +38,8 @@ class SourceSettings(Section):
     malformed_rows: Literal["refuse", "fail"] = Field(
         default="refuse",
         description="What a run does with a row whose value the column cannot hold, such as a text that is not a UUID, "
-        "or a count that is out of range. `refuse`: the row is in no file and is counted. `fail`: the run fails.",
+        "or a count that is out of range or a fraction. `refuse`: the row is in no file and is counted. `fail`: the "
+        "run fails.",
     )
     key_namespace: OptionalUuid = Field(
         default=None,

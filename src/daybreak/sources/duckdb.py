@@ -97,9 +97,11 @@ class DuckdbSource:
             reading = DuckdbReading(connection, self, as_of, files)
             try:
                 yield reading
-            except SourceError:
+            except SourceError as error:
                 # A replaced file causes various errors, and all of them are transient.
                 reading.confirm_unchanged()
+                if isinstance(error.__cause__, duckdb.ConversionException):
+                    reading.check_instants()
                 raise
         finally:
             connection.close()
@@ -196,6 +198,26 @@ class DuckdbReading:
         if changed:
             raise SourceUnavailable(
                 "These files changed while they were read. The run is discarded.\n  " + "\n  ".join(changed)
+            )
+
+    def check_instants(self) -> None:
+        """Raise SourceError that names the columns of the tables with instants that the engine cannot read, such as
+        milliseconds of Parquet beyond its years.
+        """
+        unreadable = []
+        with self.cursor() as cursor:
+            for table in usable_tables(self._columns, ACCEPTED_TYPES):
+                for column in table.columns:
+                    if column.type is ColumnType.TIMESTAMP:
+                        try:
+                            # Statistics of the file do not have this maximum.
+                            cursor.execute(f"SELECT max(hash({column.name})) FROM source.{table.name}")
+                        except duckdb.ConversionException:
+                            unreadable.append(f"{table.name}.{column.name}")
+        if unreadable:
+            raise SourceError(
+                f"{', '.join(unreadable)}: the Parquet files have values beyond the years of a timestamp, such as the "
+                "largest number of milliseconds. Write NULL or a valid time instead."
             )
 
     def rows_query(self, resource: str) -> str:

@@ -1,5 +1,5 @@
 """Malformed rows of a source: a value that the type of its column cannot hold, such as a text that is not a UUID, or
-a count that is out of range.
+a count that is out of range or has a fraction.
 
 They are in no file. Without a count of them the engine would stop at the first one, and delay all accounts.
 """
@@ -35,11 +35,11 @@ class MalformedRows:
 
 
 def count_conditions(table: SourceTable) -> dict[str, str]:
-    """Return the condition of each integer column, in the SQL of every engine, that its value is out of range. NULL is
-    in range. A fraction is rounded before it is compared, as it is before it is summed.
+    """Return the condition of each integer column, in the SQL of every engine, that its value is not a whole number in
+    the range. NULL is valid. `round` also makes decimals with 38 digits comparable.
     """
     return {
-        column.name: f"coalesce(round({column.name}) NOT BETWEEN 0 AND {MAX_COUNT}, FALSE)"
+        column.name: (f"coalesce(round({column.name}) NOT BETWEEN 0 AND {MAX_COUNT} OR {column.name} % 1 <> 0, FALSE)")
         for column in table.columns
         if column.type is ColumnType.BIGINT
     }

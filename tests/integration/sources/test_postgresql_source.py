@@ -516,6 +516,13 @@ def test_directory_query_returns_rows_by_column_name(filled_database: str, tmp_p
     assert rows == [{"one": 1, "other": "x"}]
 
 
+def test_infinity_in_a_directory_query_is_permanent(filled_database: str, tmp_path: Path) -> None:
+    query = "SELECT 'infinity'::timestamptz AS expires_at, 'Ana' AS first_name"
+    with pytest.raises(SourceError, match=r"\[directory\].* column expires_at is outside the years") as caught:
+        source_on(filled_database, tmp_path).query(query)
+    assert not caught.value.transient
+
+
 def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], str], tmp_path: Path) -> None:
     folder = tmp_path / "platform"
     make_platform(folder, PlatformSizes(leaders=8, members=600, messages=3000), as_of=AS_OF)

@@ -137,19 +137,6 @@ def test_own_model_sees_instants_in_utc_without_zone(database: str, tmp_path: Pa
         assert '"2025-01-01 10:34:56"' in files_of(reading)[f"{LEADER}/members.csv"]
 
 
-def test_fractional_counts_are_rounded_before_summing(database: str, tmp_path: Path) -> None:
-    messages = (
-        f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{number}', '{LEADER}', '{MEMBER}', '{CAMPAIGN}', "
-        f"'campaign', 'sms', {segments}, {units}, '2026-11-01')"
-        for number, (segments, units) in enumerate(((1.5, 1.5), (1.5, -0.4), (2.4, 2.6)))
-    )
-    counts = ("segment_count", "unit_count")
-    wider = (f"ALTER TABLE outbound_messages ALTER {name} TYPE numeric(9,2)" for name in counts)
-    statements = (*wider, LEADERS_ROW, MEMBERS_ROW.format("NULL", "NULL", "NULL"), CAMPAIGNS_ROW, *messages)
-    found = files_of_both(database, tmp_path, *statements)
-    assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",5,6,")
-
-
 def test_duplicate_link_counts_once(database: str, tmp_path: Path) -> None:
     """Hits of a duplicate link count once. Hits of two links with the same URL are added."""
     one, other = f"{CAMPAIGN[:-1]}1", f"{CAMPAIGN[:-1]}2"
@@ -308,11 +295,11 @@ def test_invalid_url_is_not_in_the_error(location: str, tmp_path: Path) -> None:
 
 
 def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> None:
-    """A text that is not a UUID, and a count that is negative or too large, do not delay other rows."""
+    """A text that is not a UUID, and a count that is negative, too large or a fraction, do not delay other rows."""
     wider = (
         "ALTER TABLE members ALTER member_id TYPE {text}",
         "ALTER TABLE members ALTER leader_id TYPE {text}",
-        "ALTER TABLE outbound_messages ALTER unit_count TYPE numeric(30)",
+        "ALTER TABLE outbound_messages ALTER unit_count TYPE numeric(30, 2)",
     )
     message = (
         f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{{}}', '{LEADER}', '{MEMBER}', NULL, 'dm', 'sms', "
@@ -331,6 +318,7 @@ def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> 
         message.format(5, 2**63 - 1, 5),
         message.format(6, 2**63 - 1, 5),
         message.format(7, "NULL", 10**9),
+        message.format(8, 1, "1.5"),
     )
     make_tables(database, *(each.format(text="text") for each in wider), *rows)
     platform = make_platform(tmp_path / "platform.duckdb")
@@ -356,7 +344,7 @@ def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> 
     assert set(reports["duckdb"].status.values()) == {"proved"}
     excluded = {(t.resource, t.table): dict(t.excluded) for t in reports["duckdb"].tables if t.excluded}
     assert excluded["members", "members"] == {"malformed": 2}
-    assert excluded["outbound_message_type_usage", "outbound_messages"] == {"malformed": 5}
+    assert excluded["outbound_message_type_usage", "outbound_messages"] == {"malformed": 6}
     assert "members: member_id is malformed in 1 row, such as member_id 'oops'. The rows are in no file." in list(
         accounting_warnings(reports["duckdb"])
     )

@@ -19,7 +19,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
-from daybreak.domain.errors import SourceError
+from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.gzip_member import PART_BYTES
 from daybreak.export.job import ResourceReport
@@ -234,6 +234,17 @@ def test_integer_keys_become_uuids_in_a_view(session: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("session")
+def test_unreadable_file_fails_a_query_with_its_name(parquet: Path, tmp_path: Path) -> None:
+    folder = linked(parquet, tmp_path / "platform")
+    content = bytearray((folder / "leaders.parquet").read_bytes())
+    content[4 : len(content) // 4] = bytes(len(content) // 4 - 4)
+    (folder / "leaders.parquet").unlink()
+    (folder / "leaders.parquet").write_bytes(content)
+    with pytest.raises(SourceUnavailable, match=r"\(Spark\): .*leaders\.parquet"):
+        source_on(folder).query("SELECT max(leader_name) FROM leaders")
+
+
+@pytest.mark.usefixtures("session")
 def test_all_table_and_model_errors_are_listed(parquet: Path, tmp_path: Path) -> None:
     with (
         pytest.raises(SourceError, match="table leaders is missing"),
@@ -288,7 +299,7 @@ def test_ambiguous_tables_are_rejected(parquet: Path, tmp_path: Path) -> None:
 @pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_unusual_values_are_read_as_in_duckdb(parquet: Path, tmp_path: Path) -> None:
-    """Fractional counts, other notations of identifiers, and rows that occur twice."""
+    """Counts as decimals, other notations of identifiers, and rows that occur twice."""
     folder = linked(parquet, tmp_path / "platform")
     changes = {
         "leaders": "SELECT * REPLACE (replace(leader_id, '-', '') AS leader_id) FROM rows",
@@ -296,7 +307,7 @@ def test_unusual_values_are_read_as_in_duckdb(parquet: Path, tmp_path: Path) -> 
         "campaign_links": "(FROM rows) UNION ALL (FROM rows)",
         "outbound_messages": (
             "SELECT * REPLACE ('{' || campaign_id || '}' AS campaign_id, upper(leader_id) AS leader_id, "
-            "CAST(segment_count + 0.5 AS DECIMAL(9, 2)) AS segment_count, CAST(1.7 AS DECIMAL(9, 2)) AS unit_count) "
+            "CAST(segment_count AS DECIMAL(9, 2)) AS segment_count, CAST(2 AS DECIMAL(9, 2)) AS unit_count) "
             "FROM rows"
         ),
     }
@@ -325,7 +336,7 @@ def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str
         messages = f"read_parquet('{parquet}/outbound_messages.parquet')"
         (folder / "outbound_messages.parquet").unlink()
         engine.execute(
-            f"COPY (SELECT * REPLACE (CASE WHEN message_id = (SELECT max(message_id) FROM {messages}) THEN {2**63 - 1} "
+            f"COPY (SELECT * REPLACE (CASE WHEN message_id = (SELECT max(message_id) FROM {messages}) THEN 1.5 "
             f"WHEN message_id = (SELECT min(message_id) FROM {messages}) THEN -1 ELSE segment_count END "
             f"AS segment_count) FROM {messages}) TO '{folder}/outbound_messages.parquet'"
         )

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from daybreak.catalogue.models import Model, load_models
@@ -362,6 +364,22 @@ def test_broken_view_is_named(platform: Path, tmp_path: Path) -> None:
     fill(platform, "ALTER TABLE terms RENAME TO gone", "CREATE VIEW terms AS FROM gone", "DROP TABLE gone")
     with pytest.raises(SourceError, match=r"Table terms cannot be read: .*gone"), reading(platform, tmp_path):
         pass
+
+
+def test_milliseconds_that_overflow_name_their_column(platform: Path, tmp_path: Path) -> None:
+    folder = to_parquet(platform, tmp_path / "parquet")
+    changes = {
+        "member_id": pa.array([MEMBER]),
+        "leader_id": pa.array([LEADER]),
+        "subscription_state": pa.array(["live"]),
+        "state_changed_at": pa.array([2**60]).view(pa.timestamp("ms")),
+    }
+    pyarrow.parquet.write_table(pa.table(changes), folder / "member_state_changes.parquet")
+    with (
+        pytest.raises(SourceError, match=r"^member_state_changes\.state_changed_at: the Parquet files have values"),
+        reading(folder, tmp_path) as opened,
+    ):
+        opened.export(export_job("member_state_changes"), MemorySink(), ExportResults())
 
 
 def test_repeated_terms_are_rejected(platform: Path, tmp_path: Path) -> None:

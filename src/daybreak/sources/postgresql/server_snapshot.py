@@ -264,7 +264,9 @@ def server_faults(subject: str, *, timeout_seconds: float = 0) -> Iterator[None]
         sqlstate = error.sqlstate
         if sqlstate == _QUERY_CANCELED and 0 < timeout_seconds <= monotonic() - began:
             raise SourceError(f"{message} Raise source.statement_timeout, or add an index on the server.") from error
-        if sqlstate is None or sqlstate.startswith(_TRANSIENT):
+        # Without SQLSTATE, the connection failed, or the driver cannot convert a value.
+        lost = sqlstate is None and not isinstance(error, psycopg.DataError)
+        if lost or (sqlstate or "").startswith(_TRANSIENT):
             raise SourceUnavailable(message) from error
         raise SourceError(message) from error
 

@@ -7,6 +7,7 @@ in the server is slower and loads it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -119,7 +120,15 @@ class PostgresqlSource:
             connection.cursor(row_factory=psycopg.rows.dict_row) as cursor,
         ):
             self._lag(connection, datetime.now(UTC))
-            return cursor.execute(sql.encode()).fetchall()
+            cursor.execute(sql.encode())
+            try:
+                return cursor.fetchall()
+            except psycopg.DataError as error:
+                times = [c.name for c in cursor.description or () if re.search("date|time|interval", c.type_display)]
+                raise SourceError(
+                    f"A query under [directory] (PostgreSQL): a value in column {' or '.join(times)} is outside the "
+                    "years 1 to 9999, such as infinity. Leave the column out, or cast it to text."
+                ) from error
 
     def _lag(self, connection: Connection, as_of: datetime) -> timedelta | None:
         """Return the lag of a standby, None for a primary. Raises SourceUnavailable if it is too large."""

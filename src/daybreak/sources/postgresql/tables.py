@@ -124,7 +124,7 @@ class ServerTables:
         differ from the catalogue's.
 
         The server cannot compare a text with a UUID, compares an enum only with its own values, and ignores case in a
-        citext. A count is rounded to an integer before it is summed. Instants have no time zone, as in other sources.
+        citext. Instants have no time zone, as in other sources.
         """
         typed = []
         for table in usable:

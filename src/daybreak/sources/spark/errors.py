@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from daybreak.domain.errors import SourceError, SourceUnavailable
@@ -24,7 +25,7 @@ def spark_faults(subject: str) -> Iterator[None]:
         yield
     except (AnalysisException, ParseException) as error:
         raise SourceError(f"{subject} (Spark): {error_message(error)}") from error
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         message = error_message(error)
         if message.startswith(_RAISED_IN_TASK):
             raise SourceError(f"{subject} (Spark): {message.removeprefix(_RAISED_IN_TASK)}") from error
@@ -33,7 +34,9 @@ def spark_faults(subject: str) -> Iterator[None]:
 
 def error_message(error: Exception) -> str:
     """Return the first line of an error, or the last line of a traceback from a task's Python."""
-    lines = str(error).strip().splitlines()
+    # An exception of Java that pyspark does not convert, such as that of a file that cannot be read.
+    text = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
+    lines = text.strip().splitlines()
     tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     if not tracebacks:
         return lines[0] if lines else type(error).__name__

@@ -52,6 +52,7 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
 }
 _SPARK_TYPES = {
     ColumnType.TEXT: "string",
+    ColumnType.BIGINT: "bigint",
     ColumnType.BOOLEAN: "boolean",
     ColumnType.DATE: "date",
     ColumnType.TIMESTAMP: "timestamp",
@@ -308,9 +309,6 @@ def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
 
 def _typed(column: Column) -> str:
     """Return SQL for the value of a column of a source table in the type that the models expect."""
-    if column.type is ColumnType.BIGINT:
-        # Spark's cast of a DECIMAL truncates; the other engines round.
-        return f"CAST(round({column.name}) AS bigint)"
     if column.type is not ColumnType.UUID:
         return f"CAST({column.name} AS {_SPARK_TYPES[column.type]})"
     text = f"lower(CAST({column.name} AS string))"
