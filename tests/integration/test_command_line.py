@@ -664,7 +664,7 @@ def test_files_are_copied_and_a_snapshot_is_forgotten(
 ) -> None:
     folder, _ = installation
     first, second = (command("snapshot", "run").split()[0] for _ in range(2))
-    assert "; 0 were there; 0 faults" in command("files", "copy", str(tmp_path / "copy"))
+    assert "; 0 were there; 0 deleted; 0 faults" in command("files", "copy", str(tmp_path / "copy"))
     assert command("files", "copy", str(tmp_path / "copy")).startswith("0 files copied")
     assert "is the store of files.url" in command("files", "copy", str(folder / "files"), code=2)
     assert "is not a folder or bucket" in command("files", "copy", "s3:/typo", code=2)

@@ -34,8 +34,9 @@ def copy(
 ) -> int:
     """Copy the stored files to another store and verify their digests. Exit code 1 if a file cannot be copied.
 
-    Other files in the target are never replaced. After an interruption, run it again: it continues. The service may run
-    meanwhile; stop it for the last copy, then set files.url to the target.
+    Other files in the target are never replaced. After an interruption, run it again: it continues. Files of an earlier
+    copy that the source has deleted since are deleted, as after an erasure. The service may run meanwhile; stop it for
+    the last copy, then set files.url to the target.
     """
     from daybreak.bootstrap import open_files
     from daybreak.snapshots.copy_files import copy_files
@@ -52,7 +53,7 @@ def copy(
         print_text(f"fault: {fault}")
     print_text(
         f"{format_count(copied.files, 'file')} copied, {format_bytes(copied.bytes)}; {copied.present:,} were there; "
-        f"{format_count(len(copied.faults), 'fault')}"
+        f"{copied.deleted:,} deleted; {format_count(len(copied.faults), 'fault')}"
     )
     if copied.faults:
         print_note("Damaged files: `daybreakd snapshot verify --repair`. Then run this command again.")

@@ -150,8 +150,8 @@ class FileStore(Protocol):
         them. Return the number of deleted objects.
         """
 
-    def remove_deltas(self, snapshot_id: str) -> int:
-        """Delete the deltas of a snapshot. Return their number."""
+    def remove_deltas(self, snapshot_id: str, keep_keys: frozenset[str] = frozenset()) -> int:
+        """Delete the deltas of a snapshot, as `remove` does. Return the number of deleted objects."""
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete single files that are not packed. Missing ones are ignored."""

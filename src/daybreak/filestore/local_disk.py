@@ -181,17 +181,16 @@ class LocalDisk:
         Raises FileStoreError.
         """
         folder = self._root / snapshot_folder(snapshot_id)
-        objects = {slice_of(key).key for key in keep_keys}
-        kept = {name for owner, name in map(split_key, objects) if owner == snapshot_id}
+        kept = _names_of(keep_keys, snapshot_id)
         try:
             return remove_tree(self._staging / snapshot_id, set()) + remove_tree(folder, kept)
         except OSError as error:
             raise store_error(error, f"The files of snapshot {snapshot_id} cannot be deleted") from error
 
-    def remove_deltas(self, snapshot_id: str) -> int:
-        """Delete the deltas of a snapshot. Return their number. Raises FileStoreError."""
+    def remove_deltas(self, snapshot_id: str, keep_keys: frozenset[str] = frozenset()) -> int:
+        """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError."""
         try:
-            return remove_tree(self._root / delta_folder(snapshot_id), set())
+            return remove_tree(self._root / delta_folder(snapshot_id), _names_of(keep_keys, snapshot_id))
         except OSError as error:
             raise store_error(error, f"The deltas of snapshot {snapshot_id} cannot be deleted") from error
 
@@ -284,3 +283,9 @@ class LocalDisk:
             raise store_error(error, f"The folder {self._root} cannot be written") from error
         if content != b"daybreak":
             raise FileStoreError(f"The folder {self._root} does not return what was written to it.")
+
+
+def _names_of(keys: frozenset[str], snapshot_id: str) -> set[str]:
+    """Return the names in the folder of a snapshot of those objects that belong to it."""
+    objects = {slice_of(key).key for key in keys}
+    return {name for owner, name in map(split_key, objects) if owner == snapshot_id}

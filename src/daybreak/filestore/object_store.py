@@ -196,8 +196,7 @@ class ObjectStore:
 
         Raises FileStoreError, Unavailable.
         """
-        objects = frozenset(slice_of(key).key for key in keep_keys)
-        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", objects)
+        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", _objects_of(keep_keys))
 
     def _objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the key and the size of all objects with the prefix. Raises FileStoreError, Unavailable."""
@@ -219,9 +218,9 @@ class ObjectStore:
                 removed += len(keys)
         return removed
 
-    def remove_deltas(self, snapshot_id: str) -> int:
-        """Delete the deltas of a snapshot. Return their number. Raises FileStoreError, Unavailable."""
-        return self.remove_below(f"{delta_folder(snapshot_id)}/", frozenset())
+    def remove_deltas(self, snapshot_id: str, keep_keys: frozenset[str] = frozenset()) -> int:
+        """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError, Unavailable."""
+        return self.remove_below(f"{delta_folder(snapshot_id)}/", _objects_of(keep_keys))
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete single objects. Missing ones are ignored. Raises FileStoreError, Unavailable."""
@@ -296,6 +295,10 @@ class ObjectStore:
             obstore.delete(self._bucket, [key])
         if content != b"daybreak":
             raise FileStoreError("The bucket does not return what was written to it.")
+
+
+def _objects_of(keys: frozenset[str]) -> frozenset[str]:
+    return frozenset(slice_of(key).key for key in keys)
 
 
 class _BucketSink(ObjectSink):

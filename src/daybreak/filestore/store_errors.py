@@ -18,7 +18,7 @@ from obstore.exceptions import (
     UnknownConfigurationKeyError,
 )
 
-from daybreak.domain.errors import FileStoreError, Unavailable, first_line, is_panic
+from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable, first_line, is_panic
 
 _MAXIMUM_REASON_LENGTH = 300
 _CODE = re.compile(r"<Code>(\w[\w.]*)</Code>|\(code: (\w[\w.]*)\)|\"code\":\s*\"(\w+)\"")
@@ -26,6 +26,8 @@ _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _REDIRECT = "Received redirect without LOCATION"
 _CLIENT_ERROR = re.compile(r"status code: 4\d\d")
+# The length comes from the manifest, so the object was cut off or replaced.
+_TOO_SHORT = "status code: 416"
 _CANNOT_SIGN = "Generating SAS keys with SAS tokens"
 # Requests for credentials, as obstore describes them: tokens of Google and Azure; instance metadata, the container
 # services of ECS and EKS, and the security token service (whose URL is hidden) of Amazon; and profiles read by boto3.
@@ -150,6 +152,8 @@ def _translated(failure: str, permission: Permission, error: Exception) -> FileS
     if _REDIRECT in text:
         return FileStoreError(f"{failure}: {_OTHER_REGION}")
     code, details = _response_error(text)
+    if _TOO_SHORT in text:
+        return FileDamaged(f"{failure}: the object is too short.{details}")
     if code in _CAUSES:
         return FileStoreError(f"{failure}: {_CAUSES[code]}{details}")
     if code in _DENIED or (isinstance(error, PermissionDeniedError) and not code):

@@ -1,23 +1,24 @@
 """Copies the stored files to another file store, for example from a folder to a bucket.
 
 Every file of a manifest is copied under its key, and its digest is compared with the manifest while it is read. A copy
-that was interrupted continues: files that the target already has are compared and left alone.
+that was interrupted continues: files that the target already has are compared and left alone. What an earlier copy
+brought, and the source has deleted since, is deleted: it may contain a Member that was erased.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
-from daybreak.domain.snapshot import Snapshot
+from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore
-from daybreak.snapshots.pack_trimming import complete_snapshots
+from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
 from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State, Stores
 
@@ -26,11 +27,14 @@ _FILES_PER_BATCH = 256
 
 @dataclass(slots=True)
 class Copied:
-    """Result so far: files that were copied and their size, files that the target already had, and the faults."""
+    """Result so far: files that were copied and their size, files that the target already had, objects deleted from the
+    target, and the faults.
+    """
 
     files: int = 0
     bytes: int = 0
     present: int = 0
+    deleted: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -51,11 +55,13 @@ def copy_files(
             "copied. Check that source and target are not swapped."
         )
     copied = Copied()
+    before = _EarlierCopy(state, target)
     is_stored = target.presence()
     files = _distinct(_kept_files(state))
     packs = _Packs(source, target)
     with ThreadPoolExecutor(max(threads, 1), "copy") as pool:
         while batch := list(islice(files, _FILES_PER_BATCH)):
+            before.keep(batch)
             present = [is_stored(each.stored.key, each.stored.bytes) for each in batch]
             for file, is_present in zip(batch, present, strict=True):
                 if not is_present:
@@ -72,9 +78,44 @@ def copy_files(
             for file, result in zip(batch, results, strict=True):
                 _count(copied, file, result)
             watch(copied)
-    if first_id is not None and mark is not None and not copied.faults:
-        target.mark_publication(first_id, mark)
+    if not copied.faults:
+        copied.deleted = before.delete_others(packs.keys)
+        if first_id is not None and mark is not None:
+            target.mark_publication(first_id, mark)
     return copied
+
+
+class _EarlierCopy:
+    """What the target had before: folders of snapshots and deltas, of which the copy keeps some objects."""
+
+    def __init__(self, state: State, target: FileStore) -> None:
+        self._state, self._target = state, target
+        self._kept: dict[str, set[str]] = {}
+        found = {"snapshots": target.snapshot_ids(), "deltas": target.delta_ids()}
+
+        def ended(stores: Stores) -> list[tuple[str, str]]:
+            runs = ((kind, stores.snapshots.get(each)) for kind, ids in found.items() for each in ids)
+            return [(kind, run.snapshot_id) for kind, run in runs if run and run.state is not SnapshotState.BUILDING]
+
+        self._folders = state.read(ended)
+
+    def keep(self, files: Iterable[ManifestFile]) -> None:
+        """Keep the objects of these files."""
+        for file in files if self._folders else ():
+            key = slice_of(file.stored.key).key
+            self._kept.setdefault("/".join(key.split("/", 2)[:2]), set()).add(key)
+
+    def delete_others(self, copied: Collection[str]) -> int:
+        """Delete the other objects, and the bytes of packs that are no longer in use, except in packs that were copied
+        now. Return the number of deleted objects.
+        """
+        deleted = 0
+        for kind, snapshot_id in self._folders:
+            kept = frozenset(self._kept.get(f"{kind}/{snapshot_id}", ()))
+            remove = self._target.remove if kind == "snapshots" else self._target.remove_deltas
+            deleted += remove(snapshot_id, kept)
+            trim_packs(self._state, self._target, [key for key in kept if key.endswith(".pack") and key not in copied])
+        return deleted
 
 
 def _kept_files(state: State) -> Iterator[ManifestFile]:
@@ -147,6 +188,11 @@ class _Packs:
             raise
         except FileStoreError as error:
             self._faults[pack.key] = error
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The packs that were copied."""
+        return self._faults
 
     def copied_file(self, file: ManifestFile) -> bool | FileStoreError:
         """Return whether the file was copied, False if the target had its pack, or the fault of the file."""

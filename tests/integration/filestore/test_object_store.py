@@ -17,9 +17,10 @@ import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import RequestLimits
+from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
-from daybreak.filestore.packs import NO_PACKS
+from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.filestore.store_errors import WRITE, translate_errors
 from daybreak.settings import FilesSettings
 from tests.parts.azure import WRONG_KEY, AzureContainer
@@ -123,6 +124,20 @@ def test_damaged_or_missing_object_is_detected(store: ObjectStore) -> None:
         store.check(written.key, 5, written.sha256)
     with pytest.raises(FileStoreError):
         store.check(written.key.replace("members", "communities"), 4, written.sha256)
+
+
+def test_file_of_a_cut_pack_is_damaged(settings: FilesSettings) -> None:
+    """The server refuses a range behind the end, and shortens one across it."""
+    store = ObjectStore(settings, packing=Packing(file_bytes=100, pack_bytes=1000))
+    sink = store.stage(new_id())
+    files = [sink.write(LEADER, resource, "csv", [b"x" * 40]) for resource in ("members", "campaigns", "communities")]
+    sink.commit()
+    pack = slice_of(files[0].key).key
+    store.put(pack, b"x" * 60, {})
+    store.check(files[0].key, 40, files[0].sha256)
+    for file in files[1:]:
+        with pytest.raises(FileDamaged):
+            store.check(file.key, 40, file.sha256)
 
 
 def test_reused_object_outlives_its_snapshot(store: ObjectStore) -> None:

@@ -34,6 +34,7 @@ from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
+from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import FoundMember, erase_member, find_member
 from daybreak.snapshots.member_files import MemberInSource, member_in_source
@@ -176,6 +177,23 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     for run in runs:
         assert verify_snapshot(context.state, context.store, run.snapshot_id).damaged == ()
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_copy_after_an_erasure_deletes_the_member_from_an_earlier_copy(
+    context: RunContext, person: Person, folder: Path, tmp_path: Path, packing: Packing
+) -> None:
+    context = replace(context, store=LocalDisk(folder / "files", packing))
+    run_manually(context, as_of=AS_OF, full=True)
+    target = LocalDisk(tmp_path / "target")
+    copy_files(context.state, context.store, target, 2, lambda _: None)
+    assert traces_in(tmp_path / "target")
+    delete_person(folder / "platform", person)
+    erase(context, person)
+    assert copy_files(context.state, context.store, target, 2, lambda _: None).faults == []
+    assert traces_in(tmp_path / "target") == []
+    for snapshot in kept(context):
+        assert verify_snapshot(context.state, target, snapshot.snapshot_id).damaged == ()
 
 
 def test_snapshot_before_many_failed_runs_is_searched(context: RunContext, person: Person) -> None:
