@@ -5,7 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -17,33 +19,30 @@ from daybreak.proof.rules import Identity
 from daybreak.proof.statement import completeness_of
 
 _MODULUS = 1 << 64
+_CACHED_ACCOUNTS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Figures of a source table for a resource, by the place of the account: rows that are kept in the source, exported
-    and excluded, sums of columns, and figures of source and files that are not equal for all accounts. Rules and
-    columns are sorted JSON texts.
+    """Figures of a source table for a resource, by the place of the account: rows that are kept in the source, rows
+    exported, rows excluded by each rule, and the sums of each column. Rules and columns are sorted JSON texts.
+    `differing` are figures of source and files that are not equal for all accounts.
     """
 
     resource: str
     table: str
-    kept: Sequence[int]
-    exported: Sequence[int]
-    excluded: Sequence[tuple[str, Sequence[int]]]
-    sums: Sequence[tuple[str, Sequence[int]]]
+    rules: Sequence[str]
+    columns: Sequence[str]
+    figures: Sequence[Sequence[int]]
     differing: Sequence[tuple[Sequence[int], Sequence[int]]]
 
-    def account(self, place: int) -> str:
-        """Return the account of the table for a statement, as JSON with sorted keys."""
-        source, excluded, sums = self.kept[place], [], ""
-        for rule, values in self.excluded:
-            if rows := values[place]:
-                source += rows
-                excluded.append(f"{rule}:{rows}")
-        if self.sums:
-            sums = ',"sums":{' + ",".join([f"{figure}:{values[place]}" for figure, values in self.sums]) + "}"
-        return f'{{"excluded":{{{",".join(excluded)}}},"exported":{self.exported[place]},"source":{source}{sums}}}'
+    def account(self, values: Sequence[int]) -> str:
+        """Return the account of the table for a statement, as JSON with sorted keys, from an account's figures."""
+        kept, exported, *excluded = values[: 2 + len(self.rules)]
+        rules = ",".join([f"{rule}:{rows}" for rule, rows in zip(self.rules, excluded, strict=True) if rows])
+        columns = zip(self.columns, values[2 + len(self.rules) :], strict=True)
+        sums = ',"sums":{' + ",".join([f"{column}:{value}" for column, value in columns]) + "}" if self.columns else ""
+        return f'{{"excluded":{{{rules}}},"exported":{exported},"source":{kept + sum(excluded)}{sums}}}'
 
 
 class AccountRows:
@@ -83,15 +82,25 @@ class AccountRows:
             section = completeness_of(empty, own | dict.fromkeys(unexplained, "unexplained"))
             return msgspec.json.encode(section, order="sorted").decode()
 
+        figures = [values for each in tables for values in each.figures]
+        ends = list(accumulate(len(each.figures) for each in tables))
+        # Most accounts have no rows in some tables, and few in others.
+        accounts = [
+            (lru_cache(_CACHED_ACCOUNTS)(each.account), slice(end - len(each.figures), end))
+            for each, end in zip(tables, ends, strict=True)
+        ]
+        differing = [(each.resource, each.differing) for each in tables if each.differing]
+
         def section(client_id: str) -> msgspec.Raw:
             place = places[client_id]
-            unexplained = [
-                each.resource
-                for each in tables
-                if each.differing and any(source[place] != written[place] for source, written in each.differing)
-            ]
-            accounts = [each.account(place) for each in tables]
-            return msgspec.Raw((layout(tuple(unexplained)) % tuple(accounts)).encode())
+            unexplained = tuple(
+                resource
+                for resource, pairs in differing
+                if any(source[place] != written[place] for source, written in pairs)
+            )
+            values = tuple(map(itemgetter(place), figures))
+            texts = tuple([account(values[own]) for account, own in accounts])
+            return msgspec.Raw((layout(unexplained) % texts).encode())
 
         return section
 
@@ -102,19 +111,17 @@ class AccountRows:
         for (resource, table), by_rule in sorted(self._rows.items()):
             identity = self._identities[resource, table]
             kept = by_rule.get("", none)
+            rules = sorted(rule for rule in by_rule if rule)
+            columns = sorted({figure for _, figure in identity.compared} - {ROWS, KEYS, identity.exported})
             of = partial(self._written.of, resource)
+            exported = kept if identity.exported is None else of(identity.exported)
             found.append(
                 _Table(
                     resource,
                     table,
-                    kept,
-                    kept if identity.exported is None else of(identity.exported),
-                    [(_json(rule), values) for rule, values in sorted(by_rule.items()) if rule],
-                    [
-                        (_json(figure), of(figure))
-                        for figure in sorted({figure for _, figure in identity.compared})
-                        if figure not in (ROWS, KEYS, identity.exported)
-                    ],
+                    list(map(_json, rules)),
+                    list(map(_json, columns)),
+                    [kept, exported, *map(by_rule.__getitem__, rules), *map(of, columns)],
                     [
                         (source, written)
                         for name, figure in identity.compared
