@@ -20,7 +20,7 @@ from daybreak.domain.errors import RunError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot
 from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
-from daybreak.snapshots.retention import clean
+from daybreak.snapshots.retention import clean, end_lapsed_runs
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.run_requests import take_request
@@ -95,8 +95,7 @@ class Builder:
                 seconds = round((context.clock() - now).total_seconds(), 3)
                 _log.info("snapshot.published", snapshot_id=decision.snapshot.snapshot_id, took_seconds=seconds)
             return 0.0
-        for run in context.state.write(lambda stores: stores.snapshots.lapse(now)):
-            _log.warning("run.lapsed", snapshot_id=run.snapshot_id, builder=run.builder)
+        end_lapsed_runs(context.state, now)
         if run_day(context, decision.day) is None:
             return _CLAIMED_BY_OTHER_SECONDS
         self._clean_up_at.clear()

@@ -11,7 +11,14 @@ import structlog
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import STATE_RESTORED
-from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, StatementsOutdated, Unavailable
+from daybreak.domain.errors import (
+    Conflict,
+    FileStoreError,
+    OperatorError,
+    RunFenced,
+    StatementsOutdated,
+    Unavailable,
+)
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore, PublicationMark
 from daybreak.settings import Settings
@@ -60,6 +67,9 @@ def publish_signed(
             if not attempts_left:
                 raise
             continue
+        except (RunFenced, Conflict, OperatorError):
+            confirm_publication(state, store)
+            raise
         confirm_publication(state, store)
         return published
 
@@ -193,12 +203,20 @@ def mark_publication(state: State, store: FileStore, snapshot: Snapshot) -> None
 
 
 def confirm_publication(state: State, store: FileStore) -> None:
-    """Mark the published snapshot, after the transaction that published it. Raises Unavailable when the database does
-    not respond.
+    """Mark the published snapshot, after a transaction that published it or failed. If this builder was paused before
+    the write, and another one has published since, the mark is written again. Raises Unavailable when the database
+    does not respond.
     """
-    first_id, last_version, current = state.read(_last_publication)
-    if first_id is not None and current is not None:
-        _write(store, first_id, PublicationMark(last_version, current.snapshot_id))
+    written = None
+    while True:
+        first_id, last_version, current = state.read(_last_publication)
+        if first_id is None or current is None:
+            return
+        mark = PublicationMark(last_version, current.snapshot_id)
+        if mark == written:
+            return
+        _write(store, first_id, mark)
+        written = mark
 
 
 def _last_publication(stores: Stores) -> tuple[str | None, int, Snapshot | None]:

@@ -15,6 +15,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import structlog
+
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
@@ -26,6 +28,7 @@ from daybreak.snapshots.pack_trimming import trim_packs
 from daybreak.snapshots.publish import discard_superseded
 from daybreak.state.stores import State, Stores
 
+_log = structlog.get_logger("daybreak.snapshots")
 # A request just before the link expires must still find the file.
 LINK_MARGIN = timedelta(minutes=10)
 _ROWS_PER_TRANSACTION = 20_000
@@ -87,6 +90,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     FileStoreError, Unavailable.
     """
     state.write(lambda stores: _discard_superseded(stores, now))
+    end_lapsed_runs(state, now)
     # The store is listed first, so that a run that starts in between is in the database when it is read.
     in_store = store.snapshot_ids()
     stored = state.read(lambda stores: _read_stored(stores, in_store))
@@ -94,7 +98,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     expired = [] if others_building else expired_snapshots(stored.with_files, settings, now)
     expired_ids = {snapshot.snapshot_id for snapshot in expired}
     kept = {snapshot.snapshot_id for snapshot in stored.with_files}
-    kept |= {run.snapshot_id for run in stored.unpublished if not run.lapsed(now)}
+    kept |= {run.snapshot_id for run in stored.unpublished}
     if own is not None:
         kept.add(own)
     kept -= expired_ids
@@ -111,6 +115,14 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     if expired or stored.abandoned:
         trim_packs(state, store, by_pack(key for keys in reused_keys.values() for key in keys))
     return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
+
+
+def end_lapsed_runs(state: State, now: datetime) -> None:
+    """Record that runs whose lease has lapsed have failed, before their files are deleted: their builder may be alive,
+    on a node whose clock is behind, and then knows why it must stop.
+    """
+    for run in state.write(lambda stores: stores.snapshots.lapse(now)):
+        _log.warning("run.lapsed", snapshot_id=run.snapshot_id, builder=run.builder)
 
 
 def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: datetime) -> int:

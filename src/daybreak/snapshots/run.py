@@ -183,7 +183,7 @@ def _fail(
     with contextlib.suppress(FileStoreError, Unavailable):
         snapshot_run.discard()
     if isinstance(error, RunFenced):
-        _log.warning("run.fenced", snapshot_id=snapshot.snapshot_id)
+        _log.warning("run.fenced", snapshot_id=snapshot.snapshot_id, reason=error.message)
         return
     if isinstance(error, DaybreakError):
         code, reason = error.code, error.message

@@ -32,7 +32,7 @@ SNAPSHOT_COLUMNS = columns_of(Snapshot, snapshots)
 _COLUMNS = PreparedRead(
     snapshots, (sa.type_coerce(snapshots.c.columns, sa.Text),), snapshots.c.snapshot_id == sa.bindparam("snapshot_id")
 )
-_LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database."
+_LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database, or clocks differ."
 ERASED = "[erased]"
 UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HELD)
 _END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)

@@ -14,6 +14,7 @@ import pytest
 from daybreak.domain.delta import Chain
 from daybreak.domain.run_report import ReferentialFault, RunDeltaFigures
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.filestore.file_store import PublicationMark
 from daybreak.snapshots import deltas as run_deltas
 from daybreak.snapshots.publish import accept, discard, mark_publication
 from daybreak.snapshots.retention import clean
@@ -265,6 +266,30 @@ def test_builder_that_was_killed_before_the_confirmation_continues_the_chain(
         run(context, clock, "b")
     run(context, clock, "c")
     assert versions(context) == (1, 3, [2, 3])
+
+
+def test_paused_builder_does_not_replace_the_mark_of_a_later_publication(
+    context: RunContext, clock: list[datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The builder is paused after its publication, before it writes the mark that confirms it."""
+    run(context, clock, "a")
+    write_mark = context.store.mark_publication
+    marks: list[PublicationMark] = []
+
+    def pause(first_id: str, mark: PublicationMark) -> None:
+        marks.append(mark)
+        if len(marks) == 2:
+            assert run(context, clock, "c").version == 3
+        write_mark(first_id, mark)
+
+    monkeypatch.setattr(context.store, "mark_publication", pause)
+    first = run(context, clock, "b")
+    assert first.version == 2
+    first_id = context.state.read(lambda stores: stores.deltas.first_publication())
+    assert first_id is not None
+    found = context.store.publication_mark(first_id)
+    assert found is not None
+    assert found.version == 3
 
 
 def test_unreadable_mark_begins_a_new_chain(context: RunContext, clock: list[datetime], folder: Path) -> None:

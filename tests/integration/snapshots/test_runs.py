@@ -464,6 +464,20 @@ def test_stale_builder_publishes_nothing(run_context: RunContext, folder: Path) 
     assert folders(run_context, folder) == (set(), set())
 
 
+def test_clean_up_by_a_fast_clock_ends_the_run_of_another_node(run_context: RunContext, folder: Path) -> None:
+    """A node whose clock is 10 minutes ahead sees a lapsed lease. The builder must not report lost files."""
+
+    def clean_up(resource: str) -> None:
+        if resource == "members":
+            clean(run_context.state, run_context.store, DEFAULTS, now() + timedelta(minutes=10))
+
+    source_of(run_context).on_resource = [clean_up]
+    with pytest.raises(RunFenced):
+        run_manually(run_context)
+    assert "clocks differ" in (history(run_context)[0].failure or "")
+    assert folders(run_context, folder) == (set(), set())
+
+
 def test_missing_files_after_a_takeover_are_reported_as_takeover(run_context: RunContext) -> None:
     """The builder that takes a run over deletes its files."""
 
