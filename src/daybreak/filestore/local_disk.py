@@ -13,6 +13,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from io import FileIO
 from pathlib import Path
 from typing import Literal
@@ -139,17 +140,22 @@ class LocalDisk:
     def presence(self) -> Callable[[str, int], bool]:
         """Return a function that returns whether a file with that key and size exists. It raises FileStoreError."""
 
-        def is_stored(key: str, size_bytes: int) -> bool:
-            part = slice_of(key)
+        def found_bytes(key: str) -> int:
             try:
-                found = os.stat(f"{self._root_name}/{part.key}", follow_symlinks=False)
+                found = os.stat(f"{self._root_name}/{key}", follow_symlinks=False)
             except (FileNotFoundError, NotADirectoryError):
-                return False
+                return -1
             except OSError as error:
                 raise store_error(error, f"The file {key} cannot be read") from error
-            if part.length is not None:
-                return part.length == size_bytes and found.st_size >= part.offset + size_bytes
-            return stat.S_ISREG(found.st_mode) and found.st_size == size_bytes
+            return found.st_size if stat.S_ISREG(found.st_mode) else -1
+
+        found_pack_bytes = cache(found_bytes)
+
+        def is_stored(key: str, size_bytes: int) -> bool:
+            part = slice_of(key)
+            if part.length is None:
+                return found_bytes(key) == size_bytes
+            return part.length == size_bytes and found_pack_bytes(part.key) >= part.offset + size_bytes
 
         return is_stored
 

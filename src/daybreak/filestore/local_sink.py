@@ -53,6 +53,8 @@ class LocalSink:
         self._delta_prefix = f"{delta_folder(final.name)}/"
         self._final_deltas = root / delta_folder(final.name)
         self._folders: set[str] = set()
+        # Sizes of the packs of earlier snapshots.
+        self._found_packs: dict[str, int] = {}
         self._lock = threading.Lock()
         self._background_sync = BackgroundSync(staged)
         self._packing = packing
@@ -164,9 +166,11 @@ class LocalSink:
 
     def _reuse_packed(self, key: str, size_bytes: int) -> str:
         part = slice_of(key)
-        found_bytes = 0
-        with contextlib.suppress(FileNotFoundError):
-            found_bytes = os.stat(f"{self._root}/{part.key}", follow_symlinks=False).st_size
+        found_bytes = self._found_packs.get(part.key, 0)
+        if not found_bytes:
+            with contextlib.suppress(FileNotFoundError):
+                found_bytes = os.stat(f"{self._root}/{part.key}", follow_symlinks=False).st_size
+                self._found_packs[part.key] = found_bytes
         if part.length != size_bytes or part.offset + size_bytes > found_bytes:
             raise FileDamaged(f"The file {key} is damaged: its pack has {found_bytes} bytes.")
         return key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 from msgspec import convert
@@ -26,7 +26,6 @@ from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.run_context import RunContext
-from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.snapshots")
 _DELTAS_PER_TRANSACTION = 2000
@@ -84,21 +83,17 @@ class RunDeltas:
                 )
             )
 
-    def job(self, resource: str) -> DeltaJob | None:
-        """Return the parameters of the deltas of one resource, None if the run makes none."""
+    def job(self, resource: str, before: Mapping[str, ManifestEntry]) -> DeltaJob | None:
+        """Return the parameters of the deltas of one resource, None if the run makes none. `before` are the entries of
+        the published snapshot by client_id.
+        """
         if self._base is None:
             return None
-        base_id = self._base.snapshot_id
-
-        def read(stores: Stores) -> list[ManifestEntry]:
-            return list(stores.snapshots.entries(base_id, resource))
-
-        entries = self._context.state.read(read)
-        self._empty = next((entry for entry in entries if not entry.client_id), None)
+        self._empty = before.get("")
         self._bases = {
-            entry.client_id: DeltaBase(entry.rows, entry.formats["csv"])
-            for entry in entries
-            if entry.client_id in self._leaders
+            client_id: DeltaBase(entry.rows, entry.formats["csv"])
+            for client_id, entry in before.items()
+            if client_id in self._leaders
         }
         self._made = set()
         self._figures[resource] = Counter()
@@ -134,15 +129,16 @@ class RunDeltas:
         if len(self._pending) >= _DELTAS_PER_TRANSACTION:
             self.flush()
 
-    def complete(self, resource: str, entries: Mapping[str, ManifestEntry]) -> None:
-        """Add the Leaders of a resource whose file changed without a delta. `entries` are all new ones by client_id.
+    def complete(self, resource: str, entries: Mapping[str, ManifestEntry], reused: Collection[str]) -> None:
+        """Add the Leaders of a resource whose file changed without a delta. `entries` are those written, by client_id,
+        and `reused` the Leaders whose files are reused.
 
         A delta of first rows, or one that deletes the last ones, is larger than the full file.
         """
         if self._base is None or self._empty is None:
             return
         empty_before, empty_now = self._empty, entries[""]
-        clients = self._former & self._leaders - self._made
+        clients = (self._former & self._leaders - self._made).difference(reused)
         if empty_before.formats["csv"].content_sha256 == empty_now.formats["csv"].content_sha256:
             # Leaders without rows on both sides have the same file.
             clients &= self._bases.keys() | entries.keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from sys import intern
 
 from msgspec import structs
@@ -22,7 +23,7 @@ from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.run_context import RunContext
 from daybreak.sources.reading import Reading
-from daybreak.state.stores import Stores
+from daybreak.state.stores import State
 
 CODECS: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
 """The codec of each value of `snapshot.compression`."""
@@ -74,19 +75,21 @@ class ExportStep:
         settings = self._context.settings.snapshot
         codec, threads = CODECS[settings.compression], settings.thread_count
         self._entries = {}
-        fingerprints, deltas = self._previous_fingerprints(resource), self._deltas.job(resource)
+        before = self._manifest.begin_resource(self._context.state, resource)
+        fingerprints, deltas = self._previous_fingerprints(resource, before), self._deltas.job(resource, before)
         job = ExportJob(resource, settings.formats, codec, threads, fingerprints, deltas)
         report = reading.export(job, sink, self)
         self.bytes_written += report.bytes_written
         self._measure_spill(report.spill_bytes)
-        reused_bytes = self._reuse_files(resource, sink)
-        self._deltas.complete(resource, self._entries)
+        reused = [entry for client_id, entry in before.items() if client_id in self.reused[resource]]
+        reused_bytes = self._reuse_files(resource, reused, sink)
+        self._deltas.complete(resource, self._entries, self.reused[resource])
         if self._manifest.rows[resource] != report.rows:
             raise RunError(
                 f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
                 code="verification_failed",
             )
-        rows = ((one.client_id, one.rows) for one in self._entries.values() if one.client_id)
+        rows = ((one.client_id, one.rows) for one in chain(self._entries.values(), reused) if one.client_id)
         self.written.add(resource, rows, report.sums)
         self.resources[resource] = ResourceFigures(
             rows=report.rows,
@@ -105,7 +108,8 @@ class ExportStep:
         for entry in entries:
             for stored in entry.formats.values():
                 self._progress.add_file(stored.bytes)
-        self._add_entries(entries)
+        self._manifest.add(entries)
+        self._entries.update((entry.client_id, entry) for entry in entries)
 
     def deltas_made(self, deltas: list[LeaderDelta]) -> None:
         """Record the deltas of changed Leaders."""
@@ -125,10 +129,6 @@ class ExportStep:
             self._context.watch(self._progress.read())
             self._measure_spill()
 
-    def _add_entries(self, entries: list[ManifestEntry]) -> None:
-        self._manifest.add(entries)
-        self._entries.update((entry.client_id, entry) for entry in entries)
-
     def _measure_spill(self, unnamed_bytes: int = 0) -> None:
         """Record the maximum size of the spill, the estimate for the next run. `unnamed_bytes` are those of files that
         are not in the folder.
@@ -136,48 +136,38 @@ class ExportStep:
         if self._context.spill is not None:
             self.spill_bytes = max(self.spill_bytes, self._context.spill.used_bytes() + unnamed_bytes)
 
-    def _previous_fingerprints(self, resource: str) -> dict[str, str]:
+    def _previous_fingerprints(self, resource: str, before: Mapping[str, ManifestEntry]) -> dict[str, str]:
         if self._previous is None:
             return {}
-        snapshot_id = self._previous.snapshot_id
-        found = self._context.state.read(lambda stores: stores.snapshots.fingerprints(snapshot_id, resource))
-        for client_id in self.lost.get(resource, ()):
-            found.pop(client_id, None)
-        return found
+        lost = self.lost.get(resource, ())
+        return {client_id: entry.fingerprint for client_id, entry in before.items() if client_id not in lost}
 
-    def _reuse_files(self, resource: str, sink: FileSink) -> int:
+    def _reuse_files(self, resource: str, entries: Sequence[ManifestEntry], sink: FileSink) -> int:
         """Reuse the files of unchanged Leaders. Return their size."""
-        leaders = self.reused[resource]
-        if not leaders or self._previous is None:
-            return 0
-        previous_id = self._previous.snapshot_id
-
-        def read(stores: Stores) -> list[ManifestEntry]:
-            return [entry for entry in stores.snapshots.entries(previous_id, resource) if entry.client_id in leaders]
-
-        entries = self._context.state.read(read)
-        if len(entries) != len(leaders):
-            raise ReuseFailed(f"Snapshot {previous_id} lacks Leaders whose rows of {resource} are unchanged.")
         keys = (stored.key for entry in entries for stored in entry.formats.values())
         try:
             moved = {pack: b"".join(sink.read(pack)) for pack in sparse_packs(keys)[:_MOVED_PACKS]}
         except FileStoreError as error:
             raise ReuseFailed(error.message) from error
         size_bytes = 0
-        for entry in entries:
-            formats = {}
-            for name, stored in entry.formats.items():
-                self._lease.check()
-                part = slice_of(stored.key) if moved else None
-                if part is None or part.key not in moved:
-                    key = self._reused_key(stored, sink)
-                else:
-                    key = self._moved_key(entry, name, moved[part.key][part.offset :][: part.length], sink)
-                formats[name] = structs.replace(stored, key=key)
-                self._progress.add_reused_file()
-            size_bytes += sum(stored.bytes for stored in formats.values())
-            self.reused_files += len(formats)
-            self._add_entries([ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats)])
+        for start in range(0, len(entries), _ENTRIES_PER_TRANSACTION):
+            self._lease.check()
+            reused = []
+            for entry in entries[start : start + _ENTRIES_PER_TRANSACTION]:
+                formats = {}
+                for name, stored in entry.formats.items():
+                    part = slice_of(stored.key) if moved else None
+                    if part is None or part.key not in moved:
+                        key = self._reused_key(stored, sink)
+                    else:
+                        key = self._moved_key(entry, name, moved[part.key][part.offset :][: part.length], sink)
+                    formats[name] = stored if key == stored.key else structs.replace(stored, key=key)
+                    size_bytes += stored.bytes
+                reused.append(ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats))
+            files = sum(len(entry.formats) for entry in reused)
+            self.reused_files += files
+            self._progress.add_reused_files(files)
+            self._manifest.add(reused)
         return size_bytes
 
     def _moved_key(self, entry: ManifestEntry, format_name: str, content: bytes, sink: FileSink) -> str:
@@ -205,6 +195,7 @@ class ManifestWriter:
     def __init__(self, snapshot: Snapshot, lease: Lease, published: Snapshot | None) -> None:
         self._snapshot, self._lease, self._published = snapshot, lease, published
         self._pending: list[ManifestEntry] = []
+        self._before: Mapping[str, ManifestEntry] = {}
         self.rows: Counter[str] = Counter()
         self.files = 0
 
@@ -219,9 +210,18 @@ class ManifestWriter:
                 )
             )
 
+    def begin_resource(self, state: State, resource: str) -> Mapping[str, ManifestEntry]:
+        """Return the entries of a resource in the published snapshot, by client_id. Raises Unavailable."""
+        published = self._published
+        if published is not None:
+            entries = state.read(lambda stores: list(stores.snapshots.entries(published.snapshot_id, resource)))
+            self._before = {entry.client_id: entry for entry in entries}
+        return self._before
+
     def add(self, entries: Sequence[ManifestEntry]) -> None:
-        """Add entries. They are written when a transaction is full."""
-        self._pending.extend(entries)
+        """Add entries of the resource. They are written when a transaction is full."""
+        base, before = self._published, self._before
+        self._pending += entries if base is None else [with_since(entry, before, base) for entry in entries]
         for entry in entries:
             self.rows[entry.resource] += entry.rows
             self.files += len(entry.formats)
@@ -231,6 +231,24 @@ class ManifestWriter:
     def flush(self) -> None:
         """Write the entries added so far."""
         entries, self._pending = self._pending, []
-        own, base = self._snapshot, self._published
+        own = self._snapshot
         if entries:
-            self._lease.write(lambda stores: stores.snapshots.add_entries(own.snapshot_id, own.fence, entries, base))
+            self._lease.write(lambda stores: stores.snapshots.add_entries(own.snapshot_id, own.fence, entries))
+
+
+def with_since(entry: ManifestEntry, before: Mapping[str, ManifestEntry], base: Snapshot) -> ManifestEntry:
+    """Return an entry of a run with `since` in files whose bytes are the same in `base`, the published snapshot with
+    the entries `before`.
+
+    Shared files have none: a Leader may have had rows in `base`, so the same bytes would be new for it.
+    """
+    assert base.version is not None  # the base is published
+    assert base.published_at is not None
+    old = before.get(entry.client_id) if entry.client_id else None
+    formats = {}
+    for name, stored in entry.formats.items():
+        same = None if old is None else old.formats.get(name)
+        is_same = same is not None and same.sha256 == stored.sha256
+        since = same.since_in(base.version, base.published_at) if same is not None and is_same else None
+        formats[name] = structs.replace(stored, since=since)
+    return structs.replace(entry, formats=formats)

@@ -71,11 +71,11 @@ class Progress:
             self._inserted += inserted
             self._deleted += deleted
 
-    def add_reused_file(self) -> None:
-        """Count a file of an earlier snapshot that was reused."""
+    def add_reused_files(self, count: int) -> None:
+        """Count files of an earlier snapshot that were reused."""
         with self._lock:
-            self._files += 1
-            self._reused_files += 1
+            self._files += count
+            self._reused_files += count
 
     @property
     def seconds(self) -> float:

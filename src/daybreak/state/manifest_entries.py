@@ -1,18 +1,17 @@
-"""Manifest entries as stored, and since when the bytes of their files are published."""
+"""Manifest entries as stored."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import structs
 
-from daybreak.domain.snapshot import ManifestEntry, Since, Snapshot, StoredFormat, TableFiles
+from daybreak.domain.snapshot import ManifestEntry, Since, StoredFormat, TableFiles
 from daybreak.state.columns import instant_of, json_of
 from daybreak.state.schema import snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import PreparedRead
@@ -68,50 +67,11 @@ def table_of(row: Sequence[Any]) -> TableFiles | None:
     return TableFiles(snapshot_id, instant_of(published_at), version, stored.files, json_of(columns))
 
 
-def with_since(connection: sa.Connection, base: Snapshot, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the entries of a run with `since` in files whose bytes are the same in `base`, a published snapshot.
-
-    Shared files have none: a Leader may have had rows in `base`, so the same bytes would be new for it.
-    """
-    found: list[ManifestEntry] = []
-    for resource, group in groupby(entries, lambda entry: entry.resource):
-        some = list(group)
-        formats = _formats(connection, base.fence, resource, [entry.client_id for entry in some if entry.client_id])
-        found += [_carried(entry, formats.get(entry.client_id, {}), base) for entry in some]
-    return found
-
-
 def as_replaced(connection: sa.Connection, snapshot_id: str, entry: ManifestEntry, now: datetime) -> ManifestEntry:
     """Return an entry of an erasure with the time of the replacement in all files, if its snapshot is published."""
     version = connection.execute(sa.select(snapshots.c.version).where(snapshots.c.snapshot_id == snapshot_id)).scalar()
-    return (
-        entry if version is None else _with_formats(entry, dict.fromkeys(entry.formats, Since(version, now, version)))
-    )
-
-
-def _formats(
-    connection: sa.Connection, fence: int, resource: str, client_ids: Sequence[str]
-) -> dict[str, dict[str, StoredFormat]]:
-    files = snapshot_files.c
-    rows = connection.execute(
-        sa.select(files.client_id, FORMATS_TEXT).where(
-            files.fence == fence, files.resource == resource, files.client_id.in_(client_ids)
-        )
-    )
-    return {client_id: FORMATS.decode(text) for client_id, text in rows}
-
-
-def _carried(entry: ManifestEntry, before: Mapping[str, StoredFormat], base: Snapshot) -> ManifestEntry:
-    assert base.version is not None  # the base is published
-    assert base.published_at is not None
-    since = {
-        name: before[name].since_in(base.version, base.published_at)
-        for name, stored in entry.formats.items()
-        if name in before and before[name].sha256 == stored.sha256
-    }
-    return _with_formats(entry, since)
-
-
-def _with_formats(entry: ManifestEntry, since: Mapping[str, Since]) -> ManifestEntry:
-    formats = {name: structs.replace(stored, since=since.get(name)) for name, stored in entry.formats.items()}
+    if version is None:
+        return entry
+    since = Since(version, now, version)
+    formats = {name: structs.replace(stored, since=since) for name, stored in entry.formats.items()}
     return structs.replace(entry, formats=formats)

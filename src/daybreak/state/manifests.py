@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict, RunFenced
-from daybreak.domain.snapshot import CurrentFile, ManifestEntry, Snapshot, SnapshotState, TableFiles, TableVersion
+from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, TableFiles, TableVersion
 from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
 from daybreak.state.manifest_entries import (
     ENTRY_COLUMNS,
@@ -20,7 +20,6 @@ from daybreak.state.manifest_entries import (
     entries_query,
     entry_of,
     table_of,
-    with_since,
 )
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.signature_tables import snapshot_statements, statement_revisions
@@ -116,14 +115,9 @@ class ManifestStore(Store):
         if row is None or row.fence != fence or row.state != SnapshotState.BUILDING:
             raise RunFenced(f"Run {snapshot_id} was taken over by another builder.")
 
-    def add_entries(
-        self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry], base: Snapshot | None = None
-    ) -> None:
-        """Append manifest entries, including the shared header-only ones. Files with the same bytes in `base`, the
-        published snapshot, keep their age. Raises RunFenced.
-        """
+    def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
+        """Append manifest entries, including the shared header-only ones. Raises RunFenced."""
         self.require_builder(snapshot_id, fence)
-        entries = entries if base is None else with_since(self._connection, base, entries)
         _INSERT_FILES.run(
             self._connection,
             [
@@ -279,15 +273,6 @@ class ManifestStore(Store):
             if len(names) < _PAGE:
                 break
             after = names[-1]
-
-    def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]:
-        """Return the fingerprint of each Leader's rows of a resource, by client_id."""
-        rows = self._connection.execute(
-            sa.select(snapshot_files.c.client_id, snapshot_files.c.fingerprint).where(
-                snapshot_files.c.fence == self._fence_of(snapshot_id), snapshot_files.c.resource == resource
-            )
-        )
-        return {row.client_id: row.fingerprint for row in rows}
 
     def rows_lost(
         self, before_id: str, now_id: str, resource: str, *, least_rows: int, share: float

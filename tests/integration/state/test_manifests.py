@@ -141,8 +141,6 @@ def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> N
     )
     assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7), "campaigns"))) == read[:3]
     assert state.read(lambda stores: list(stores.snapshots.leaders(uuid(7)))) == sorted(leaders)
-    fingerprints = state.read(lambda stores: stores.snapshots.fingerprints(uuid(7), "members"))
-    assert fingerprints == {one.client_id: one.fingerprint for one in read if one.resource == "members"}
     keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(7)], ("snapshots/",))))
     assert keys == [stored.key for one in read for stored in one.formats.values()]
 
