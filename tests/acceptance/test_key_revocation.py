@@ -6,17 +6,21 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
 import requests
+from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from daybreak.cli.main import run
-from daybreak.credentials import keyring, mail_tokens, signed_link, webhook_secret
+from daybreak.credentials import keyring, mail_tokens, refresh_token, signed_link, webhook_secret
 from daybreak.credentials.keyring import Keyring
+from daybreak.credentials.s3_keys import AccessKey, session_key, static_key
 from daybreak.domain.events import Webhook
-from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, MAYA, NORTH, Installation, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 
@@ -27,7 +31,9 @@ SECRET = webhook_secret.generate(os.urandom)
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
     """Start two nodes on one state database. The second one has its own copy of the keyring."""
-    installation = new_installation(tmp_path)
+    folder = tmp_path / "installation"
+    installation = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
+    installation.create()
     shutil.copy(installation.keyring_file, installation.folder / "copy.json")
     sealed = webhook_secret.encrypt(
         SECRET, endpoint_id=ENDPOINT, keyring=keyring.load(installation.keyring_file), random=os.urandom
@@ -38,7 +44,10 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
     )  # fmt: skip
     installation.change(lambda stores: stores.webhooks.add(webhook))
     # One URL for both, as with a load balancer.
-    shared = {"base_url": "http://export.example.org"}
+    shared = {
+        "base_url": "http://127.0.0.1:1", "attach.s3": True, "sharing.enabled": True,
+        "snapshot.formats": ["csv", "json", "parquet"],
+    }  # fmt: skip
     with (
         serving(installation, workers=1, settings=shared) as one,
         serving(installation, workers=1, settings={**shared, "keys.file": "copy.json"}) as other,
@@ -65,20 +74,56 @@ def forged_link(service: Service, ring: Keyring, token_id: str) -> str:
     return link.split("?")[0] + "?" + signed_link.sign(target, keyring=ring, random=os.urandom)
 
 
+def codes_at_doors(node: Service, ring: Keyring, api_token: str, token_id: str) -> list[int]:
+    """Return the status of a link, of both keys of S3 and of a refresh token of Delta Sharing, signed with a keyring
+    for an API token.
+    """
+    expires_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    keys = static_key(token_id, keyring=ring), session_key(token_id, version=1, expires_at=expires_at, keyring=ring)
+    table = f"{node.address}/sharing/v1/shares/{NORTH}/schemas/daybreak/tables/communities"
+    query = {"refreshToken": refresh_token.sign(NORTH, "communities", 1, keyring=ring)}
+    headers = {"Authorization": f"Bearer {api_token}"}
+    return [
+        node.get(forged_link(node, ring, token_id).removeprefix(node.address)).status_code,
+        *(read_over_s3(node, key) for key in keys),
+        requests.post(f"{table}/query", json=query, headers=headers, timeout=PATIENCE_SECONDS).status_code,
+    ]
+
+
+def read_over_s3(node: Service, key: AccessKey) -> int:
+    """Return the status of a request with an access key."""
+    client: Any = boto3.client(
+        "s3", endpoint_url=node.address, region_name="eu-central-1", aws_access_key_id=key.access_key_id,
+        aws_secret_access_key=key.secret, aws_session_token=key.session_token or None,
+        config=Config(retries={"total_max_attempts": 1}),
+    )  # fmt: skip
+    try:
+        found = client.get_object(Bucket=NORTH, Key="latest/communities.csv.gz")
+    except ClientError as error:
+        return int(error.response["ResponseMetadata"]["HTTPStatusCode"])
+    return int(found["ResponseMetadata"]["HTTPStatusCode"])
+
+
 def test_what_a_revoked_key_signed_is_refused_on_all_nodes(nodes: tuple[Service, Service]) -> None:
     one, other = nodes
     installation = one.installation
     stolen = keyring.load(installation.keyring_file)
     kid = stolen.signing_kid
+    # A keyring in which the next key signs, as on a node after a rotation.
+    next_signs = stolen.rotate(datetime.now(UTC), os.urandom, lifetime=timedelta(days=7))
     api_token, token_id = installation.create_token(MAYA, NORTH)
     session, pending = one.token(MAYA, NORTH), one.log_in(CARL).json()["token"]
     links = [one.link(session, NORTH), one.link(api_token, NORTH), forged_link(one, stolen, token_id)]
-    unsubscribe = f"/dashboard/unsubscribe?token={mail_tokens.unsubscribe_token(seat_id(MAYA), 'x', keyring=stolen)}"
+    mail_token = mail_tokens.unsubscribe_token(seat_id(MAYA), "snapshot.late", keyring=stolen)
+    unsubscribe = f"/dashboard/unsubscribe/{mail_token}"
     paths = [link.removeprefix(one.address) for link in links]
     form_cookies, form_token = sign_in_form(one)
     for node in nodes:
         assert node.request_file(session, NORTH).status_code == 302
         assert [node.get(path).status_code for path in paths] == [200, 200, 200]
+        assert node.get(unsubscribe).status_code == 200
+        for ring in (stolen, next_signs):
+            assert codes_at_doors(node, ring, api_token, token_id) == [200, 200, 200, 200]
 
     revoke(installation, kid)
 
@@ -87,6 +132,8 @@ def test_what_a_revoked_key_signed_is_refused_on_all_nodes(nodes: tuple[Service,
         assert node.answer_second_factor(pending).status_code == 401
         assert [node.get(path).json()["code"] for path in paths] == ["invalid_link"] * 3
         assert node.get(unsubscribe).status_code == 404
+        assert codes_at_doors(node, stolen, api_token, token_id) == [403, 403, 400, 400]
+        assert codes_at_doors(node, next_signs, api_token, token_id) == [200, 200, 200, 200], "another key"
         posted = requests.post(
             f"{node.address}/dashboard/sign-in",
             data={"csrf": form_token, "email": MAYA, "password": "x"},
