@@ -644,6 +644,8 @@ def test_directory_is_synchronized_with_the_platform(
     with monkeypatch.context() as wrong:
         wrong.setenv("DAYBREAK_DIRECTORY__SEATS", "SELEC 1")
         assert "daybreakd: directory.seats: " in command("directory", "sync", code=1)
+        wrong.setenv("DAYBREAK_DIRECTORY__SEATS", f"SELECT 7 AS seat_id, '{new}' AS email")
+        assert "seats row 1: seat_id must be a UUID" in command("directory", "sync", code=1), "why seats are removed"
     assert "max_removed_share" in command("directory", "sync", code=1)
     assert f"+ seat {new}" in command("directory", "sync", "--dry-run", "--accept-removals")
     assert command("directory", "export") == before

@@ -27,6 +27,12 @@ _ADVICE = (
 )
 
 
+_MODEL_ADVICE = (
+    "Correct the files in snapshot.models_dir, or move one away to use the shipped model. Write names of columns in "
+    'capitals and double quotes: AS "LEADER_ID".'
+)
+
+
 class ModelRejected(Exception):
     """The engine rejects a model's SQL. The text is its reason, in one line."""
 
@@ -69,7 +75,8 @@ def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Colu
         if model.account is not None:
             check(model.account, _account_faults)
     if faults:
-        raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
+        advice = "" if all(model.shipped for model in models.values()) else f"\n{_MODEL_ADVICE}"
+        raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults) + advice)
 
 
 _REPEATED_TERMS = "SELECT term_id FROM terms GROUP BY term_id HAVING count(*) > 1 ORDER BY term_id LIMIT 1"

@@ -125,7 +125,9 @@ def test_model_faults_are_listed_with_their_file(columns: list[tuple[str, str]],
 
     with pytest.raises(SourceError) as caught:
         check_models(models, changed, ACCEPTED)
-    assert [line.strip() for line in caught.value.message.splitlines()[1:]] == [f"mine.sql: {one}" for one in faults]
+    _, *lines, advice = caught.value.message.splitlines()
+    assert [line.strip() for line in lines] == [f"mine.sql: {one}" for one in faults]
+    assert "snapshot.models_dir" in advice
 
 
 def test_rejected_models_are_all_named() -> None:

@@ -7,13 +7,14 @@ in the same transaction, with an audit event each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from daybreak.access.directory.fields import format_faults
 from daybreak.access.end_credentials import EndReason, end_credentials, stop_ownerless_webhooks
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.display import format_count
@@ -137,8 +138,11 @@ def _check_emails(current: Directory, wanted: Directory) -> None:
             )
 
 
-def check_removals(changes: DirectoryChanges, current: Directory, max_removed_share: float) -> None:
-    """Raise OperatorError when more than the configured share of accounts, seats or grants would be removed.
+def check_removals(
+    changes: DirectoryChanges, current: Directory, max_removed_share: float, faults: Sequence[str] = ()
+) -> None:
+    """Raise OperatorError when more than the configured share of accounts, seats or grants would be removed. `faults`
+    are those of rows that were left out, which may be the reason.
 
     A broken query that returns half of the accounts must not lock out the other half. A few removals are always
     allowed, but never of the last ones: a tenth of nine seats is less than one.
@@ -154,7 +158,8 @@ def check_removals(changes: DirectoryChanges, current: Directory, max_removed_sh
             raise OperatorError(
                 f"The sync would remove {removed} of {total} {kind}, more than the share of {max_removed_share:g} that "
                 "directory.max_removed_share allows. Nothing was changed. Check the queries under [directory]. If the "
-                "change is intended, run `daybreakd directory sync --accept-removals`.",
+                "change is intended, run `daybreakd directory sync --accept-removals`."
+                + (f"\nRows that were left out:\n{format_faults(faults)}" if faults else ""),
                 code="directory_sync_refused",
             )
 

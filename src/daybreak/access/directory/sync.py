@@ -74,7 +74,7 @@ class DirectorySync:
         wanted, faults = self._read_platform(current)
         changes = compare_directories(current, wanted, complete=True)
         if not accept_removals:
-            check_removals(changes, current, self.settings.max_removed_share)
+            check_removals(changes, current, self.settings.max_removed_share, faults)
         if not dry_run and not changes.is_empty:
             self.state.write(lambda stores: apply_changes(stores, changes, self.clock(), actor))
         return changes, faults
