@@ -1,7 +1,7 @@
 # Every target works on a fresh clone: it installs what it needs first.
 #   make demo         run the service with generated data
 #   make test         run the tests              make test TEST_ARGS="-x tests/integration/state"
-#   make test-release run the long versions of tests: clusters, many kills, all examples of the documentation
+#   make test-release run the other tests: more databases and buckets, clusters, many kills, all documentation examples
 #   make test-unit    run the unit tests (Python packages only, under a minute)
 #   make test-random  run the property tests with random seeds
 #   make coverage     run the unit tests, and fail if they cover less than the floor in pyproject.toml

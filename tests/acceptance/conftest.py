@@ -8,6 +8,7 @@ import pytest
 from tests.acceptance.installation import Installation
 from tests.acceptance.service import Service, serving
 from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.variants import one_of
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +31,7 @@ def service_on_postgresql(
     postgresql_server.drop(database)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=one_of("sqlite", "postgresql"))
 def each_service(request: pytest.FixtureRequest) -> Service:
     """Run the test on each state database."""
     found = request.getfixturevalue("service" if request.param == "sqlite" else "service_on_postgresql")

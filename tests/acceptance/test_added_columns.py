@@ -181,6 +181,7 @@ def changes_of(upgraded: Upgraded, name: str, first: int) -> requests.Response:
     return upgraded.recipient.call(f"{upgraded.recipient.table(name)}/changes?startingVersion={first}")
 
 
+@pytest.mark.release
 def test_versions_keep_their_columns_before_and_after_the_next_publication(upgraded: Upgraded, tmp_path: Path) -> None:
     names = {resource.name: list(resource.column_names) for resource in RESOURCES}
     old = {name: old_columns(name) for name in names}
@@ -211,6 +212,7 @@ def test_versions_keep_their_columns_before_and_after_the_next_publication(upgra
     assert not [line for line in upgraded.service.log_lines() if line.get("status", 0) >= 500]
 
 
+@pytest.mark.release
 def test_member_is_erased_from_versions_with_other_columns(upgraded: Upgraded) -> None:
     """Last in this file. The CSV files of some versions lack a column, which moves the others."""
     old = upgraded.snapshots()[OLD_VERSIONS[-1]]

@@ -224,6 +224,7 @@ def test_known_device_is_not_blocked_by_other_guesses(proxied: Service) -> None:
         assert proxied.log_in(email, password=final, headers=device).status_code == 429
 
 
+@pytest.mark.release
 def test_known_device_logs_in_during_a_flood(make_installation: Callable[[], Installation]) -> None:
     settings = {"trusted_proxies": ["127.0.0.1/32"], "access.login_overall": "12/5m"}
     with serving(make_installation(), settings=settings) as service:

@@ -188,6 +188,7 @@ def test_account_without_files_has_a_retry_time(maya: Daybreak, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.release
 def test_publication_during_a_fetch_replaces_all_files(
     make_installation: Callable[[], Installation], tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def assert_verified(result: SyncResult) -> None:
     assert len(result.resources) == 9
 
 
+@pytest.mark.release
 def test_databases_stay_in_step_for_days(
     changing: tuple[Service, Builder], tmp_path: Path, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +67,7 @@ def test_databases_stay_in_step_for_days(
     assert {leader for leader, _ in found} == {NORTH, SOUTH}
 
 
+@pytest.mark.release
 def test_command_syncs_all_accounts(changing: tuple[Service, Builder], tmp_path: Path) -> None:
     service, _ = changing
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"), DAYBREAK_TOKEN="", DAYBREAK_SERVICE="")

@@ -142,6 +142,7 @@ def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(moved: tuple[Service, Mo
     clock.move("+0")
 
 
+@pytest.mark.release
 def test_files_are_built_before_four_and_published_at_four(tmp_path: Path) -> None:
     """Run a scheduled service with its clock moved to the end of the night."""
     installation = new_installation(tmp_path)

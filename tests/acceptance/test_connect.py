@@ -37,7 +37,7 @@ def texts_of(page: str) -> list[str]:
     return [html.unescape(text) for text in found]
 
 
-@pytest.mark.parametrize("tool", ["pandas", "polars", "duckdb", "dlt", "curl"])
+@pytest.mark.parametrize("tool", ["pandas", "polars", "duckdb", "curl", pytest.param("dlt", marks=pytest.mark.release)])
 def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool: str) -> None:
     """A person chooses a tool, creates its token, runs the steps, and sees that the request arrived."""
     browser = Browser(service)

@@ -57,6 +57,7 @@ def feed_of(service: Service, token: str, query: str = "") -> dict[str, Any]:
     return data
 
 
+@pytest.mark.release
 def test_deltas_turn_each_day_into_the_next(changing: tuple[Service, Builder, list[dict[str, bytes]]]) -> None:
     service, _, days = changing
     token = service.token(MAYA, NORTH)

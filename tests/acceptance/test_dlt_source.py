@@ -92,6 +92,7 @@ def as_set(found: list[dict[str, Any]]) -> set[str]:
     return {json.dumps(row, sort_keys=True) for row in found}
 
 
+@pytest.mark.release
 def test_accounts_share_a_dataset(service: Service, pipeline: Any) -> None:
     for client_id in (NORTH, SOUTH):
         load(pipeline, service, client_id)
@@ -112,6 +113,7 @@ def test_new_snapshot_replaces_changed_tables(make_installation: Callable[[], In
         assert_published(pipeline, service, NORTH)
 
 
+@pytest.mark.release
 def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
     """Two days later, only the changed rows are loaded, and deleted rows disappear."""
     make_platform(tmp_path / "platform", PlatformSizes(leaders=3, members=300, messages=900), as_of=AS_OF)

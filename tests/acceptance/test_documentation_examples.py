@@ -57,7 +57,7 @@ PRINTED = {
     ],
 }
 # `make test` runs the pages that a new reader opens first. `make test-release` runs all.
-FIRST_PAGES = ("README.md", "docs/tutorial/first-files.md", "docs/how-to/fetch-with-curl.md")
+FIRST_PAGES = ("README.md", "docs/tutorial/first-files.md")
 # It runs in a separate test, with an empty database and without a demo.
 OWN_PLATFORM = ROOT / "docs/tutorial/own-platform.md"
 # Pages that load files. Their blocks run twice, as on two days.
@@ -195,6 +195,7 @@ def test_documented_examples_run(
     assert secrets == [], "users of the machine can list the arguments of a process"
 
 
+@pytest.mark.release
 def test_tutorial_for_operators_runs(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     with ExitStack() as stack:

@@ -69,6 +69,7 @@ def test_every_page_is_in_the_navigation(project_folder: Path) -> None:
     assert sorted(_pages(nav)) == sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
 
 
+@pytest.mark.release
 def test_pages_fetch_nothing_from_other_hosts(site: Path) -> None:
     files = [path for path in site.rglob("*") if path.suffix in {".html", ".css"}]
     found = {path.name: FETCHED.findall(path.read_text("utf-8")) for path in files}

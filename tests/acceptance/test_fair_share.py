@@ -44,6 +44,7 @@ def signed_in(service: Service, email: str) -> Browser:
     return browser
 
 
+@pytest.mark.release
 def test_another_account_is_answered(large: Service) -> None:
     """The clients of the first account read nothing until the other account has all its answers."""
     maya, freya = signed_in(large, MAYA), signed_in(large, FREYA)

@@ -414,6 +414,7 @@ def half_a_form(service: Service) -> bytes:
     ).encode()
 
 
+@pytest.mark.release
 def test_slow_clients_are_disconnected_without_delaying_others(service: Service) -> None:
     beginnings = {
         "half a head": b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-Slow: ",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 import requests
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
@@ -46,6 +47,7 @@ def test_links_of_a_credential_are_limited(make_installation: Callable[[], Insta
     assert links == {"ok": LIMIT + 2 + LIMIT, "rate_limited": 2}
 
 
+@pytest.mark.release
 def test_downloads_of_a_credential_are_limited(make_installation: Callable[[], Installation]) -> None:
     installation = make_installation()
     with serving(installation, workers=WORKERS, settings={"access.link_rate": f"{LIMIT}/1h"}) as service:
@@ -88,6 +90,7 @@ def test_dashboard_downloads_are_limited(make_installation: Callable[[], Install
     assert len(events(installation, "file.fetched")) == statuses[200] + 1
 
 
+@pytest.mark.release
 def test_client_waits_for_the_limit(make_installation: Callable[[], Installation], tmp_path: Path) -> None:
     installation = make_installation()
     with serving(installation, settings={"access.link_rate": "3/2s"}) as service:

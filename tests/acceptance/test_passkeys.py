@@ -21,6 +21,7 @@ from tests.acceptance.service import PATIENCE_SECONDS, Service, run_in_parallel,
 from tests.acceptance.test_pending_login import browser_with_pending_login, form_token
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.software_authenticator import ATTESTED, USER_PRESENT, SoftwareAuthenticator, encode
+from tests.parts.variants import one_of
 
 T = TypeVar("T")
 ORIGIN = "http://localhost:8400"
@@ -28,7 +29,7 @@ SECOND_FACTOR = "/dashboard/second-factor"
 SECURITY = f"/dashboard/{NORTH}/settings/security"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=one_of("sqlite", "postgresql"))
 def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service whose public address has a host name, which passkeys need."""
     url = None

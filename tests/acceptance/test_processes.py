@@ -45,6 +45,7 @@ def test_processes_end_with_the_main_process(make_installation: Callable[[], Ins
         wait_until(lambda: not any(is_running(pid) for pid in processes), what="the other processes to end")
 
 
+@pytest.mark.release
 def test_web_and_builder_run_as_separate_services(make_installation: Callable[[], Installation]) -> None:
     settings = {"snapshot.schedule": True}
     with started(make_installation(), command="web", settings=settings) as service:
@@ -93,6 +94,7 @@ def large_installation(make_installation: Callable[[], Installation]) -> Install
     return installation
 
 
+@pytest.mark.release
 def test_transfers_of_slow_readers_are_limited(large_installation: Installation) -> None:
     with serving(large_installation, workers=1, settings={"files.max_transfers": 40}) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
@@ -137,6 +139,7 @@ def test_running_transfer_finishes_after_sigterm(large_installation: Installatio
         assert '"stopped"' in service.program.log()
 
 
+@pytest.mark.release
 def test_publication_does_not_change_running_transfers(large_installation: Installation) -> None:
     with serving(large_installation, workers=1) as service:
         token = service.token(MAYA, NORTH)
@@ -156,6 +159,7 @@ def test_publication_does_not_change_running_transfers(large_installation: Insta
                 connection.close()
 
 
+@pytest.mark.release
 def test_service_works_with_few_descriptors(make_installation: Callable[[], Installation]) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -185,6 +189,7 @@ def test_port_of_another_service_is_refused(service: Service) -> None:
     assert service.get("/healthz").status_code == 200
 
 
+@pytest.mark.release
 def test_unix_socket_is_private_and_replaced(make_installation: Callable[[], Installation], tmp_path: Path) -> None:
     path = tmp_path / "web.sock"
     with socket.socket(socket.AF_UNIX) as stale:
@@ -199,6 +204,7 @@ def test_unix_socket_is_private_and_replaced(make_installation: Callable[[], Ins
         assert path.exists(), "a killed service leaves its socket"
 
 
+@pytest.mark.release
 def test_files_of_the_service_are_private(make_installation: Callable[[], Installation]) -> None:
     with started(make_installation(), preexec_fn=lambda: os.umask(0)) as service:
         service.log_in(MAYA)

@@ -112,6 +112,7 @@ def test_operator_is_led_to_a_second_factor(
         ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 def test_enrolled_operator_must_use_the_second_factor(make_installation: Callable[[], Installation]) -> None:
     installation = make_installation()
     make_operator(installation)

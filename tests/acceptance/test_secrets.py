@@ -31,6 +31,7 @@ from tests.acceptance.installation import CARL, MAYA, NORTH, PASSWORD, SEED, VAU
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_pending_login import form_token
 from tests.parts.ports import free_port
+from tests.parts.variants import one_of
 from tests.parts.warm import daybreakd
 
 
@@ -40,7 +41,7 @@ def installation(make_installation: Callable[[], Installation]) -> Installation:
     return make_installation()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=one_of("postgresql", "sqlite"))
 def searched_installation(request: pytest.FixtureRequest, tmp_path: Path) -> Installation:
     """Return an installation on each state database, for a search of its content."""
     return new_installation(tmp_path, None if request.param == "sqlite" else request.getfixturevalue("postgresql_url"))

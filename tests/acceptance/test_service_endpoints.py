@@ -8,6 +8,8 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from daybreak import __version__
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.web.http.problems import PROBLEMS
@@ -18,6 +20,7 @@ from tests.parts.waiting import wait_until
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 
 
+@pytest.mark.release
 def test_schemathesis_finds_no_errors(service: Service, tmp_path: Path) -> None:
     """Examples are derived from one seed. File paths differ only by name, so one is enough."""
     command = [

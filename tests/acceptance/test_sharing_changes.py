@@ -113,6 +113,7 @@ def profile_of(recipient: Recipient, folder: Path, resource: str) -> str:
     return f"{recipient.profile(folder)}#{recipient.client_id}.daybreak.{resource}"
 
 
+@pytest.mark.release
 def test_python_client_reads_the_rows_of_the_deltas(changing: Changing, tmp_path: Path) -> None:
     compared: set[tuple[str, str, int]] = set()
     deleted = 0

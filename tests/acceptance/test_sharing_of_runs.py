@@ -114,6 +114,7 @@ def test_tables_equal_the_csv_files_of_each_version(reader: Reader, resource: Re
         assert delta_sharing.load_as_pandas(url).equals(frame)
 
 
+@pytest.mark.release
 def test_iceberg_tables_equal_the_csv_files_of_each_version(reader: Reader) -> None:
     """The files have field ids. A file that is the same in both versions belongs to the first one."""
     added = set()

@@ -135,6 +135,7 @@ def send(
     return found.status, found.headers, found.read()
 
 
+@pytest.mark.release
 @pytest.mark.timeout(3600)
 def test_every_token_reads_its_own_metadata(many: ManyAccounts) -> None:
     seconds = []

@@ -75,6 +75,7 @@ def one(find: Callable[[], list[Any]], what: str) -> Any:
     return found
 
 
+@pytest.mark.release
 def test_request_continues_the_trace_of_a_trusted_proxy(traced: Service, collector: Receiver) -> None:
     token = traced.token(MAYA, NORTH)
     path = f"/download/v1/files/{NORTH}/campaigns.csv.gz"
@@ -171,6 +172,7 @@ def test_run_is_a_trace_of_its_phases(traced: Service, collector: Receiver) -> N
         assert attributes(phases[name])["daybreak.rows"] == report["resources"][name]["rows"]
 
 
+@pytest.mark.release
 def test_service_works_without_a_collector(tmp_path: Path) -> None:
     settings = {"telemetry.url": "http://127.0.0.1:9"}
     with serving(new_installation(tmp_path), workers=1, settings=settings, environment=FAST) as service:

@@ -22,6 +22,7 @@ from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.buckets import KINDS, fresh_bucket
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.s3 import REGION
+from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
 
 Nodes = tuple[Service, Service]
@@ -29,7 +30,7 @@ Nodes = tuple[Service, Service]
 LARGE_BYTES = 256 * 1024
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=one_of(*KINDS))
 def nodes(
     request: pytest.FixtureRequest, postgresql_server: PostgreSQLServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Nodes]:
@@ -88,6 +89,7 @@ def test_used_code_is_refused_on_both_nodes(nodes: Nodes) -> None:
     assert other.answer_second_factor(pending[1], code).status_code == 401
 
 
+@pytest.mark.release
 def test_files_of_the_bucket_are_read_over_s3(nodes: Nodes) -> None:
     """The service streams them: S3 clients do not follow redirects."""
     secret, _ = nodes[0].installation.create_token(MAYA, NORTH)

@@ -69,6 +69,7 @@ def test_published_files_are_proved_until_they_are_replaced(published: tuple[Ser
     north.run("verify", "exports", "--complete")
 
 
+@pytest.mark.release
 def test_files_from_before_an_erasure_are_refused(published: tuple[Service, Builder], tmp_path: Path) -> None:
     service, builder = published
     shell = shell_of(service, tmp_path / "shell")
@@ -82,6 +83,7 @@ def test_files_from_before_an_erasure_are_refused(published: tuple[Service, Buil
     assert "Revision 1 of version" in shell.run("verify", "before", code=WRONG).stderr
 
 
+@pytest.mark.release
 def test_rotated_and_revoked_keys(published: tuple[Service, Builder], tmp_path: Path) -> None:
     service, builder = published
     shell = shell_of(service, tmp_path / "shell")

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.run_context import RunContext
@@ -104,6 +106,7 @@ def published(context: RunContext) -> list[Snapshot]:
     return [run for run in reversed(runs(context)) if run.published_at is not None]
 
 
+@pytest.mark.release
 def test_clock_changes_cause_no_early_or_repeated_publication(folder: Path, fork_server: ForkServer) -> None:
     """The clock of two builders moves to just before a publication, past it, three days ahead, and two days back."""
     due = last_due(now(), PUBLISH_AT)
@@ -174,6 +177,7 @@ def test_builder_recovers_from_a_database_outage(folder: Path, fork_server: Fork
         assert fork_server.wait(builder) == 0
 
 
+@pytest.mark.release
 def test_lateness_is_logged_during_a_late_run(folder: Path, fork_server: ForkServer) -> None:
     # The pause is so long that the run is still in progress when the test reads the log.
     builder = fork_server.start("build", folder, pause=20)

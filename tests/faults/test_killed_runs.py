@@ -18,6 +18,7 @@ from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import configured
 from tests.faults.conftest import EVERY_CALL, FAULT_AT_CALL, ForkServer, calls_of, chosen_calls, traced_fork_server
 from tests.faults.fork_server import CHANGING_CALLS, publish_and_clean
+from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
 from tests.small_platform import QUICK, Platform, context_in, leader_ids, now, platform_of, write_platform
 
@@ -116,7 +117,7 @@ def publish_minimal(folder: Path, *, waiting: bool, pack_below: int = 0) -> Snap
 
 
 @pytest.mark.parametrize("kills_per_call", [1, pytest.param(EVERY_CALL, marks=pytest.mark.release)])
-@pytest.mark.parametrize("what", ["run", "packed run", "publish"])
+@pytest.mark.parametrize("what", ["packed run", "publish", pytest.param("run", marks=pytest.mark.release)])
 def test_kill_before_any_system_call_keeps_served_files(
     what: str, kills_per_call: int, folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]
 ) -> None:
@@ -185,6 +186,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.release
 def test_disk_error_fails_the_run_and_keeps_served_files(folder: Path, tmp_path: Path) -> None:
     served = publish_then_change(folder)
     log = tmp_path / "trace"
@@ -213,7 +215,8 @@ def test_disk_error_fails_the_run_and_keeps_served_files(folder: Path, tmp_path:
                 context.state.close()
 
 
-@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.release
+@pytest.mark.parametrize("stop_signal", one_of(signal.SIGTERM, signal.SIGINT))
 def test_run_stopped_by_a_signal_leaves_no_files(
     folder: Path, stop_signal: signal.Signals, fork_server: ForkServer
 ) -> None:

@@ -22,6 +22,7 @@ from daybreak_client.database_sync.targets import open_database
 from daybreak_client.tables import parse_tables
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, publishing, schema
+from tests.parts.variants import one_of
 
 NORTH = "7d909222-adf5-4547-93e0-e8f60c50f980"
 SHORT, LONG = 5, int(os.environ.get("SYNC_KILLS", "20"))
@@ -82,7 +83,7 @@ def stored_version(publisher: Publisher, target: str) -> int:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kills", [SHORT, pytest.param(LONG, marks=pytest.mark.release)])
-@pytest.mark.parametrize("database", ["duckdb", "postgresql"])
+@pytest.mark.parametrize("database", one_of("postgresql", "duckdb"))
 def test_killed_sync_leaves_one_version(
     database: str, kills: int, tmp_path: Path, fork_server: subprocess.Popen[str], request: pytest.FixtureRequest
 ) -> None:

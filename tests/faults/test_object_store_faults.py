@@ -126,6 +126,7 @@ def test_large_upload_keeps_few_parts_in_memory(proxy: FaultProxy, bucket: Bucke
     assert made <= 6
 
 
+@pytest.mark.release
 def test_unavailable_store_fails_after_bounded_retries(store: ObjectStore, proxy: FaultProxy) -> None:
     proxy.forever = Fault("status", 500)
     sink = store.stage(str(uuid.uuid4()))

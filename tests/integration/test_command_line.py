@@ -184,6 +184,7 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     assert command("snapshot", "watch") == ""
 
 
+@pytest.mark.release
 def test_piped_run_logs_json_at_low_priority(installation: tuple[Path, DemoDirectory]) -> None:
     """Modules that it does not need are not imported."""
     script = (
@@ -207,6 +208,7 @@ def test_piped_run_logs_json_at_low_priority(installation: tuple[Path, DemoDirec
     assert progress[-1]["rows"] == logged[-1]["rows"]
 
 
+@pytest.mark.release
 def test_list_and_watch_report_failed_and_lapsed_runs(
     installation: tuple[Path, DemoDirectory],
     command: Command,
@@ -273,6 +275,7 @@ def test_held_snapshot_waits_for_a_decision(
     command("snapshot", "run")
 
 
+@pytest.mark.release
 def test_unexpected_source_data_is_reported(
     installation: tuple[Path, DemoDirectory],
     command: Command,
@@ -491,6 +494,7 @@ def test_doctor_reports_faults(
             assert "ok    addresses:" in command("doctor")
 
 
+@pytest.mark.release
 def test_deep_doctor_checks_a_large_file_and_the_other_nodes(
     installation: tuple[Path, DemoDirectory], command: Command, s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -522,6 +526,7 @@ def test_deep_doctor_checks_a_large_file_and_the_other_nodes(
     assert "FAULT webhook hosts: The webhook host * cannot be resolved" in report
 
 
+@pytest.mark.release
 def test_doctor_reports_a_full_file_store(
     installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,6 +542,7 @@ def test_doctor_reports_a_full_file_store(
     assert "Free some space, or keep fewer snapshots (snapshot.keep)." in report
 
 
+@pytest.mark.release
 def test_doctor_names_snapshots_of_another_instance(installation: tuple[Path, DemoDirectory], command: Command) -> None:
     command("snapshot", "run")
     assert "not in the state database" not in command("doctor")
@@ -552,6 +558,7 @@ def test_doctor_names_snapshots_of_another_instance(installation: tuple[Path, De
     assert line.endswith(f": {', '.join(others[:3])} and 1 more")
 
 
+@pytest.mark.release
 def test_doctor_reports_late_files_in_sentences(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     command("snapshot", "run")
     two_days_later = now_utc().replace(hour=12) + timedelta(days=2)
@@ -563,6 +570,7 @@ def test_doctor_reports_late_files_in_sentences(command: Command, monkeypatch: p
     ) in command("doctor", code=1)
 
 
+@pytest.mark.release
 def test_libraries_print_nothing_at_exit(installation: tuple[Path, DemoDirectory]) -> None:
     """Runs in a separate process, because libraries print when it ends."""
     command = [sys.executable, "-m", "daybreak.cli.main", "doctor", "-c", str(installation[0] / "daybreak.toml")]
@@ -661,6 +669,7 @@ def test_directory_is_synchronized_with_the_platform(
     assert " published:" in command("snapshot", "run"), "a failed query does not stop the run"
 
 
+@pytest.mark.release
 def test_files_are_copied_and_a_snapshot_is_forgotten(
     installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
@@ -80,6 +81,7 @@ def cells_of(table: SourceTable) -> list[str]:
     ]
 
 
+@pytest.mark.release
 def test_large_cells_are_never_in_memory_together(tmp_path: Path) -> None:
     make_platform(tmp_path / "platform")
     done = subprocess.run(

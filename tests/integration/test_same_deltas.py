@@ -68,6 +68,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[FileKey, Resource
     return deltas_of(tmp_path_factory.mktemp("duckdb") / "runs")
 
 
+@pytest.mark.release
 def test_deltas_in_a_bucket_are_the_same(
     expected: dict[FileKey, ResourceDelta], s3_bucket: S3Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,6 +81,7 @@ def test_deltas_in_a_bucket_are_the_same(
     assert found == {key: delta for key, delta in expected.items() if key[0] <= 2}
 
 
+@pytest.mark.release
 def test_deltas_from_postgresql_are_the_same(
     expected: dict[FileKey, ResourceDelta], make_postgresql_url: Callable[[], str], tmp_path: Path
 ) -> None:

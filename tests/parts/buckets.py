@@ -4,6 +4,7 @@ import pytest
 
 from tests.parts.azure import AzureContainer, AzureServer
 from tests.parts.s3 import S3Bucket, S3Server
+from tests.parts.variants import one_of
 
 Bucket = S3Bucket | AzureContainer
 KINDS = ("s3", "azure")
@@ -18,7 +19,7 @@ def fresh_bucket(request: pytest.FixtureRequest) -> Bucket:
     return AzureContainer(azure_server, azure_server.fresh_container())
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=one_of(*KINDS))
 def bucket(request: pytest.FixtureRequest) -> Bucket:
-    """Return an empty bucket. The test runs once with each kind."""
+    """Return an empty bucket. The long version runs the test with each kind."""
     return fresh_bucket(request)

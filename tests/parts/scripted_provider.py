@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote_plus, urlsplit
 
@@ -28,6 +29,12 @@ def new_key(kid: str) -> RSAKey:
     return RSAKey.generate_key(2048, {"kid": kid, "use": "sig", "alg": "RS256"})
 
 
+@cache
+def first_key() -> RSAKey:
+    """Return the key of a new provider. All providers of a test process have the same."""
+    return new_key("first")
+
+
 @dataclass
 class ScriptedProvider:
     """A correct provider, until a test changes one of its parts.
@@ -42,7 +49,7 @@ class ScriptedProvider:
     """
 
     service: ScriptedService
-    keys: list[RSAKey] = field(default_factory=lambda: [new_key("first")])
+    keys: list[RSAKey] = field(default_factory=lambda: [first_key()])
     claims: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     userinfo: dict[str, Any] = field(default_factory=dict)

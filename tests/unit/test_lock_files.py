@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 # The last one is installed on other systems than Linux.
 EXTRAS = (
@@ -57,6 +59,7 @@ def imported_modules() -> set[str]:
     return {name for name in found if not name.startswith(EXTRAS)}
 
 
+@pytest.mark.release
 def test_lock_file_covers_every_import_of_the_service() -> None:
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     locked = " ".join(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -105,6 +106,7 @@ def test_picture_shows_every_flow_of_the_threat_model(project_folder: Path) -> N
     assert listed == described == drawn
 
 
+@cache
 def _functions(path: Path) -> set[str]:
     tree = ast.parse(path.read_text("utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.dashboard.axe import PHONE
@@ -44,6 +45,7 @@ def test_switcher_searches_accounts(sign_in_as: Callable[..., Page]) -> None:
     expect(page.locator(".switcher-panel")).to_be_hidden()
 
 
+@pytest.mark.release
 def test_switcher_fits_on_a_phone(sign_in_as: Callable[..., Page]) -> None:
     page = sign_in_as(directory.AGENCY, viewport=PHONE)
     page.locator(".switcher summary").click()

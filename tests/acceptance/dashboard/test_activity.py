@@ -35,6 +35,7 @@ def _add_event(service: Service, **fields: object) -> None:
     service.state.write(lambda stores: stores.audit.append(event))
 
 
+@pytest.mark.release
 def test_pages_have_a_total_and_do_not_move(activity: Page, service: Service) -> None:
     page = activity
     first, last, total = _position(page)
@@ -52,6 +53,7 @@ def test_pages_have_a_total_and_do_not_move(activity: Page, service: Service) ->
     expect(page.locator("tbody tr:not(.day)").first).to_contain_text("late@example.org")
 
 
+@pytest.mark.release
 def test_part_of_an_email_finds_its_user(activity: Page) -> None:
     page = activity
     suggestions = page.locator("#a-actors option").evaluate_all("options => options.map(option => option.value)")
@@ -73,6 +75,7 @@ def test_part_of_an_email_finds_its_user(activity: Page) -> None:
     expect(page).to_have_url(re.compile("/activity$"))
 
 
+@pytest.mark.release
 def test_filter_stays_on_the_next_page(activity: Page) -> None:
     page = activity
     page.get_by_label("User").fill("maya")
@@ -103,6 +106,7 @@ def test_download_through_a_link_is_one_row(activity: Page, service: Service) ->
     expect(row_shown.locator("dl")).to_contain_text("Snapshot")
 
 
+@pytest.mark.release
 def test_link_on_the_next_page_is_shown_with_its_download(sign_in_as: Callable[..., Page], service: Service) -> None:
     client_id = directory.AGENCY_IDS[-1]
     file = {"file": "members.csv.gz", "snapshot_id": "s"}
@@ -143,6 +147,7 @@ def test_preset_shows_who_downloaded_what_last_week(activity: Page, service: Ser
     assert page.locator("tr.day").count() >= 1
 
 
+@pytest.mark.release
 def test_failed_sign_ins_of_users_are_shown(
     open_page: Callable[..., Page], activity: Page, service: Service, console_messages: list[str]
 ) -> None:

@@ -15,6 +15,7 @@ from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.axe import PHONE, WIDE, axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, sign_in_without_form, unique
 from tests.acceptance.dashboard.sample import directory, snapshots
+from tests.parts.variants import one_of
 
 MAXIMUM_BYTES = 100_000
 # The width of a small phone, and of a wide page at 400 %, as WCAG 2.2 requires for reflow (1.4.10).
@@ -30,6 +31,10 @@ OPERATOR_PAGES = (
     "runs", "freshness", "people", "seats", "seats/new", "nodes",
     f"accounts/{directory.NORTHLIGHT}", f"seats/{directory.id_of(directory.OWNER)}",
 )  # fmt: skip
+
+# Pages with the components of all others.
+FIRST_PAGES = ("files", "files/members/preview", "insight", "settings/tokens/new", "settings/security")
+FIRST_OPERATOR_PAGES = ("runs", "seats/new")
 
 
 @pytest.fixture
@@ -47,8 +52,17 @@ def held_run(service: Service) -> Iterator[str]:
     service.state.write(lambda stores: stores.snapshots.discard(held, now, "ended"))
 
 
+@pytest.mark.parametrize(
+    ("account_pages", "operator_pages"),
+    one_of((FIRST_PAGES, FIRST_OPERATOR_PAGES), (ACCOUNT_PAGES, OPERATOR_PAGES)),
+    ids=["first", "all"],
+)
 def test_pages_are_accessible_and_load_nothing_external(
-    open_with_axe: Callable[[], Page], service: Service, held_run: str
+    open_with_axe: Callable[[], Page],
+    service: Service,
+    held_run: str,
+    account_pages: tuple[str, ...],
+    operator_pages: tuple[str, ...],
 ) -> None:
     page = open_with_axe()
     page.add_init_script(
@@ -65,8 +79,8 @@ def test_pages_are_accessible_and_load_nothing_external(
     page.goto(f"{service.base}/dashboard/forgot-password")
     violations += axe_violations(page, "forgot password")
     sign_in_without_form(page, service, directory.OPERATOR)
-    addresses = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
-    addresses += [service.operator(path) for path in (*OPERATOR_PAGES, f"runs/{held_run}")]
+    addresses = [service.account(directory.NORTHLIGHT, path) for path in account_pages]
+    addresses += [service.operator(path) for path in (*operator_pages, f"runs/{held_run}")]
     addresses += [f"{service.base}/{path}" for path in ("docs", "docs/api-files", "docs/files", "docs/help")]
     for address in addresses:
         loaded.clear()
@@ -86,6 +100,7 @@ def test_pages_are_accessible_and_load_nothing_external(
     assert violations == [], "\n".join(violations)
 
 
+@pytest.mark.release
 def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service: Service) -> None:
     page = open_with_axe()
     service.reset_seat(directory.NEWCOMER)
@@ -124,6 +139,7 @@ def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service:
     assert violations == []
 
 
+@pytest.mark.release
 def test_passkey_pages_are_accessible(open_with_axe: Callable[[], Page], service: Service) -> None:
     service.reset_seat(directory.KEEPER)
     seat_id = directory.id_of(directory.KEEPER)

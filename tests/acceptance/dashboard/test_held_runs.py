@@ -74,6 +74,7 @@ def test_decision_on_held_snapshot_needs_a_reason(
     ignore_failed_loads(console_messages, 400)
 
 
+@pytest.mark.release
 def test_large_drop_must_be_typed_to_publish(
     open_page: Callable[..., Page], own_service: Service, console_messages: list[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_figures_tables_and_files_agree(insight: Page) -> None:
     assert int(growth[-1]["Live at end"]) == live
 
 
+@pytest.mark.release
 def test_range_and_comparison_are_in_the_url(insight: Page) -> None:
     page = insight
     expect(page.get_by_text(re.compile(r"^Compared with"))).to_be_visible()
@@ -157,6 +158,7 @@ def test_unknown_campaign_is_not_found(insight: Page, service: Service, console_
     ignore_failed_loads(console_messages, 404)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("number", "path", "heading"),
     [

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
@@ -63,6 +64,7 @@ def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], servic
     expect(page.get_by_text("The test ended it.")).to_be_visible()
 
 
+@pytest.mark.release
 def test_runs_page_notices_a_new_run(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.OPERATOR, address=service.operator("runs"))
     page.evaluate("() => { document.body.dataset.opened = 'once'; }")

@@ -139,6 +139,7 @@ def test_person_is_invited_with_access(operator: Page, own_service: Service) -> 
     wait_until(lambda: any(each["To"] == email for each in list(own_service.mails.mails)), 120)
 
 
+@pytest.mark.release
 def test_invited_person_chooses_a_password(
     operator: Page, own_service: Service, open_page: Callable[..., Page], console_messages: list[str]
 ) -> None:
@@ -166,6 +167,7 @@ def test_invited_person_chooses_a_password(
     expect(operator.get_by_role("button", name="Send invitation")).to_have_count(0)
 
 
+@pytest.mark.release
 def test_one_session_of_a_seat_is_ended(operator: Page, own_service: Service, open_page: Callable[..., Page]) -> None:
     operator.goto(own_service.operator(f"seats/{directory.id_of(directory.OPERATOR)}"))
     expect(operator.get_by_role("region", name="Open sessions")).to_contain_text("this session")
@@ -196,6 +198,7 @@ def test_unknown_seat_is_reported_at_the_field(
     ignore_failed_loads(console_messages, 400)
 
 
+@pytest.mark.release
 def test_api_tokens_of_an_account_are_switched(operator: Page, own_service: Service) -> None:
     operator.goto(own_service.operator(f"accounts/{directory.KITA}"))
     operator.get_by_role("link", name="Turn off API tokens").click()
@@ -249,6 +252,7 @@ def test_changes_need_a_recent_password(operator: Page, own_service: Service) ->
     expect(operator.get_by_label("Data Export")).not_to_be_checked()
 
 
+@pytest.mark.release
 def test_lists_have_pages_and_totals(operator: Page, own_service: Service) -> None:
     operator.goto(own_service.operator("people"))
     expect(operator.get_by_text(re.compile("1.50 of 128"))).to_have_count(2)
@@ -263,6 +267,7 @@ def test_lists_have_pages_and_totals(operator: Page, own_service: Service) -> No
     assert axe_violations(operator, "seats") == []
 
 
+@pytest.mark.release
 def test_freshness_page_shows_thirty_days(operator: Page, own_service: Service) -> None:
     operator.goto(own_service.operator("freshness"))
     days = operator.get_by_role("region", name="Last 30 days").get_by_role("listitem")

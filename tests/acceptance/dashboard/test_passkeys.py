@@ -134,6 +134,7 @@ def test_passkey_is_added_used_renamed_and_removed(keeper: Page, service: Servic
     expect(keeper.get_by_label("Six-digit code")).to_be_visible()
 
 
+@pytest.mark.release
 def test_device_with_a_passkey_is_not_registered_twice(keeper: Page, service: Service) -> None:
     add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")
@@ -144,6 +145,7 @@ def test_device_with_a_passkey_is_not_registered_twice(keeper: Page, service: Se
     assert len(service.state.read(lambda stores: stores.passkeys.list_for(SEAT))) == 1
 
 
+@pytest.mark.release
 def test_other_authenticator_is_refused_and_codes_work(keeper: Page, service: Service) -> None:
     own = add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")
@@ -159,6 +161,7 @@ def test_other_authenticator_is_refused_and_codes_work(keeper: Page, service: Se
     keeper.wait_for_url("**/files")
 
 
+@pytest.mark.release
 def test_dialog_without_an_answer_ends_with_a_message(keeper: Page, service: Service) -> None:
     authenticator = add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")
@@ -183,6 +186,7 @@ def test_dialog_without_an_answer_ends_with_a_message(keeper: Page, service: Ser
     keeper.wait_for_url("**/files")
 
 
+@pytest.mark.release
 def test_tampered_signature_is_refused(keeper: Page, service: Service, console_messages: list[str]) -> None:
     authenticator = add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")
@@ -198,6 +202,7 @@ def test_tampered_signature_is_refused(keeper: Page, service: Service, console_m
     ignore_failed_loads(console_messages, 401)
 
 
+@pytest.mark.release
 def test_copied_passkey_is_refused(keeper: Page, service: Service, console_messages: list[str]) -> None:
     authenticator = add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")
@@ -240,6 +245,7 @@ def test_passkeys_need_an_authenticator_app(sign_in_as: Callable[..., Page], ser
     page.wait_for_url("**/settings/security")
 
 
+@pytest.mark.release
 def test_browser_without_passkeys_uses_codes(open_page: Callable[..., Page], service: Service) -> None:
     """A browser without JavaScript, and one without WebAuthn."""
     passkey = Passkey("bGFwdG9w", SEAT, "a2V5", 0, "laptop", datetime.now(UTC))
@@ -260,6 +266,7 @@ def test_browser_without_passkeys_uses_codes(open_page: Callable[..., Page], ser
         expect(page.get_by_role("button", name="Add passkey")).to_be_hidden()
 
 
+@pytest.mark.release
 def test_browser_without_json_methods_works(open_page: Callable[..., Page], service: Service) -> None:
     service.reset_seat(directory.KEEPER)
     page = open_page()

@@ -53,6 +53,7 @@ def test_late_failed_and_held_files_differ(open_with_axe: Callable[[], Page], la
     assert len({late, failed, held}) == 3
 
 
+@pytest.mark.release
 def test_first_run_and_no_run_differ(open_with_axe: Callable[[], Page], new_service: Service) -> None:
     page = _signed_in(open_with_axe, new_service)
     text = "The first run has not started."
@@ -63,6 +64,7 @@ def test_first_run_and_no_run_differ(open_with_axe: Callable[[], Page], new_serv
     assert _expect_state(page, new_service, "First run", "The first files are being built", text) != unpublished
 
 
+@pytest.mark.release
 def test_fresh_files_have_no_strip(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=None)
     for path in STATE_PATHS:

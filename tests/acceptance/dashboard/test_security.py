@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from daybreak.credentials import totp
@@ -12,6 +13,7 @@ from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, si
 from tests.acceptance.dashboard.sample import directory
 
 
+@pytest.mark.release
 def test_password_change_ends_other_sessions(
     sign_in_as: Callable[..., Page], open_page: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:

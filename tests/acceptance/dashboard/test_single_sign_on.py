@@ -114,6 +114,7 @@ def test_user_signs_in_and_returns_to_the_page(page: Page, sso: SingleSignOn) ->
     assert "state=" not in log
 
 
+@pytest.mark.release
 def test_moved_email_does_not_move_access(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
     sso.open(page, "maya")
     page.wait_for_url("**/files")
@@ -165,6 +166,7 @@ def test_canceled_sign_in_leads_back(page: Page, sso: SingleSignOn, console_mess
     ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 def test_own_second_factor_is_asked(page: Page, sso: SingleSignOn) -> None:
     sso.open(page, "carl")
     expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
@@ -175,6 +177,7 @@ def test_own_second_factor_is_asked(page: Page, sso: SingleSignOn) -> None:
     page.wait_for_url("**/files")
 
 
+@pytest.mark.release
 def test_rotated_key_is_fetched(page: Page, sso: SingleSignOn) -> None:
     sso.open(page, "maya")
     page.wait_for_url("**/files")
@@ -184,6 +187,7 @@ def test_rotated_key_is_fetched(page: Page, sso: SingleSignOn) -> None:
     page.wait_for_url("**/files")
 
 
+@pytest.mark.release
 def test_password_works_next_to_single_sign_on(page: Page, sso: SingleSignOn) -> None:
     page.goto(sso.service.base_url + "/dashboard/")
     page.get_by_label("Email").fill(VIC)
@@ -192,6 +196,7 @@ def test_password_works_next_to_single_sign_on(page: Page, sso: SingleSignOn) ->
     page.wait_for_url("**/files")
 
 
+@pytest.mark.release
 def test_provider_confirms_before_secrets_change(page: Page, sso: SingleSignOn) -> None:
     sso.open(page, "maya", path=f"/dashboard/{NORTH}/settings/security")
     page.get_by_role("button", name="Set up").click()
@@ -206,6 +211,7 @@ def test_provider_confirms_before_secrets_change(page: Page, sso: SingleSignOn) 
     assert sso.events("reauthenticated")[0].details["method"] == "oidc"
 
 
+@pytest.mark.release
 def test_another_user_cannot_confirm(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
     sso.open(page, "maya", path=f"/dashboard/{NORTH}/settings/security")
     page.get_by_role("button", name="Set up").click()
@@ -274,6 +280,7 @@ def test_secrets_are_not_in_log_and_state_database(page: Page, sso: SingleSignOn
         assert value.encode() not in stored
 
 
+@pytest.mark.release
 def test_doctor_checks_the_provider(sso: SingleSignOn) -> None:
     found = sso.run("doctor", check=False)
     assert f"ok    single sign-on: {sso.provider.issuer}, 1 key; register the redirect URI" in found
@@ -292,6 +299,7 @@ def exclusive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SingleSignOn
     yield from single_sign_on(folder, match="subject", password_login=False, trust_second_factor=True)
 
 
+@pytest.mark.release
 def test_only_bound_users_sign_in_by_subject(page: Page, exclusive: SingleSignOn, console_messages: list[str]) -> None:
     exclusive.provider.set_users({"maya": {"email": MAYA, "email_verified": True}})
     exclusive.open(page, "maya")
@@ -318,6 +326,7 @@ def test_passwords_are_refused_where_single_sign_on_replaces_them(page: Page, ex
     expect(page.get_by_label("Password")).to_have_count(0)
 
 
+@pytest.mark.release
 def test_trusted_second_factor_is_accepted(page: Page, exclusive: SingleSignOn) -> None:
     exclusive.provider.set_users({"carl": {"amr": ["pwd", "mfa"]}, "twin": {}})
     exclusive.run("seat", "bind", CARL, "carl")

@@ -102,6 +102,7 @@ def test_python_example_runs(created: CreatedToken, shell: Shell) -> None:
     assert (shell.folder / "campaigns.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
 
 
+@pytest.mark.release
 def test_r_example_runs(created: CreatedToken, shell: Shell) -> None:
     if shutil.which("Rscript") is None:
         absent("R", "apt-get install r-base-core")
@@ -109,6 +110,7 @@ def test_r_example_runs(created: CreatedToken, shell: Shell) -> None:
     assert "CAMPAIGN_ID" in shell.run(f"{enter}\n{_program('Rscript -', program)}", created.secret)
 
 
+@pytest.mark.release
 def test_duckdb_example_runs(created: CreatedToken, shell: Shell) -> None:
     *commands, program = created.steps["duckdb"]
     output = shell.run("\n".join([*commands, _program("python3 -", program)]), created.secret)
@@ -145,6 +147,7 @@ def test_line_turns_green_after_the_first_request(created: CreatedToken, shell: 
     assert page.url.startswith(service.account(directory.NORTHLIGHT, "settings/tokens/"))
 
 
+@pytest.mark.release
 def test_polling_does_not_keep_the_session_open(created: CreatedToken, service: Service) -> None:
     """Only the page itself counts as activity."""
     page = created.page
@@ -203,6 +206,7 @@ def test_page_works_without_javascript(plain_page: Page, service: Service, shell
     expect(plain_page.get_by_text("First request received.")).to_be_visible()
 
 
+@pytest.mark.release
 def test_token_can_be_renamed(sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]) -> None:
     page = sign_in_as(address=None)
     before, after = unique("Before"), unique("After")
@@ -221,6 +225,7 @@ def test_token_can_be_renamed(sign_in_as: Callable[..., Page], service: Service,
     expect(page.get_by_role("row", name=re.compile(f"API token renamed.*{after}")).first).to_be_visible()
 
 
+@pytest.mark.release
 def test_addresses_of_a_token_are_limited(
     sign_in_as: Callable[..., Page], service: Service, shell: Shell, console_messages: list[str]
 ) -> None:
@@ -266,6 +271,7 @@ def test_addresses_of_a_token_are_limited(
     ignore_failed_loads(console_messages, 400)
 
 
+@pytest.mark.release
 def test_many_addresses_survive_sign_in_and_password_prompt(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:

@@ -76,6 +76,7 @@ def test_webhook_is_created_tested_and_logged(
     expect(page.locator("table.events")).to_contain_text("Webhook tested")
 
 
+@pytest.mark.release
 def test_failed_delivery_is_retried_by_hand(
     sign_in_as: Callable[..., Page], service: Service, receiver: Receiver
 ) -> None:
@@ -94,6 +95,7 @@ def test_failed_delivery_is_retried_by_hand(
     assert len({each.headers["webhook-id"] for each in receiver.received}) == 1
 
 
+@pytest.mark.release
 def test_secret_is_rotated_after_the_password(
     open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
 ) -> None:
@@ -141,6 +143,7 @@ def test_private_urls_are_refused(
     ignore_failed_loads(console_messages, 400)
 
 
+@pytest.mark.release
 def test_account_has_up_to_five_webhooks(sign_in_as: Callable[..., Page], service: Service, receiver: Receiver) -> None:
     page = sign_in_as(address=None)
     for number in range(5):
@@ -155,6 +158,7 @@ def test_account_has_up_to_five_webhooks(sign_in_as: Callable[..., Page], servic
     expect(page.locator("tbody tr")).to_have_count(4)
 
 
+@pytest.mark.release
 def test_webhook_of_a_user_who_left_is_taken_over(
     open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
 ) -> None:
@@ -218,6 +222,7 @@ def test_choices_are_saved_with_the_keyboard(sign_in_as: Callable[..., Page], se
     service.state.write(lambda stores: stores.notifications.choose(seat_id, {EventType.SNAPSHOT_PUBLISHED: False}))
 
 
+@pytest.mark.release
 def test_operator_can_choose_events_of_runs(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.OPERATOR, address=service.account(directory.NORTHLIGHT, "settings/notifications"))
     expect(page.locator('input[name="snapshot.held"]')).not_to_be_checked()

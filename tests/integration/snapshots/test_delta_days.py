@@ -59,6 +59,7 @@ def test_chain_is_proven_again_until_a_delta_is_damaged(days: DailyRuns) -> None
     overwrite_stored(files, stored, content)
 
 
+@pytest.mark.release
 def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) -> None:
     """Only ETL_LOADED_AT of term accepts changes. The end of one Leader's chain does not end that of another one."""
     (tmp_path / "state.db").write_bytes(empty_state.read_bytes())
@@ -87,6 +88,7 @@ def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) ->
         assert verify_deltas(state, runs.context.store).faults == ()
 
 
+@pytest.mark.release
 def test_returned_leader_has_only_the_deltas_after_its_return(tmp_path: Path, empty_state: Path) -> None:
     (tmp_path / "state.db").write_bytes(empty_state.read_bytes())
     with closing(DailyRuns(tmp_path, ChangingPlatform(3, members=240))) as runs:

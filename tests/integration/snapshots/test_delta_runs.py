@@ -324,6 +324,7 @@ def test_returned_leader_has_only_the_deltas_after_its_return(
     assert chain_of(context).started_by == "account_added"
 
 
+@pytest.mark.release
 def test_deltas_are_kept_longer_than_their_snapshot(context: RunContext, clock: list[datetime]) -> None:
     settings = configured(context.settings, snapshot={"keep": 2, "keep_deltas": timedelta(days=5)})
     context = replace(context, settings=settings)

@@ -123,6 +123,7 @@ def parquet_rows(folder: Path, stored: StoredFormat) -> list[tuple[object, ...]]
         return columns + engine.execute(f"SELECT * FROM {file} ORDER BY ALL").fetchall()
 
 
+@pytest.mark.release
 def test_erased_files_equal_those_of_a_platform_without_the_member(
     context: RunContext, person: Person, folder: Path, tmp_path: Path, empty_state: Path
 ) -> None:
@@ -155,6 +156,7 @@ def test_erased_files_equal_those_of_a_platform_without_the_member(
         assert mine.fingerprint != untouched[client_id, resource].fingerprint
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, folder: Path, packing: Packing) -> None:
     """Published, retired and held snapshots, with reused files, and the leftovers of killed processes."""
@@ -196,6 +198,7 @@ def test_copy_after_an_erasure_deletes_the_member_from_an_earlier_copy(
         assert verify_snapshot(context.state, target, snapshot.snapshot_id).damaged == ()
 
 
+@pytest.mark.release
 def test_snapshot_before_many_failed_runs_is_searched(context: RunContext, person: Person) -> None:
     complete = run_day(context, (now() + timedelta(days=2)).date())
     assert complete is not None

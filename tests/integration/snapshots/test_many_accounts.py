@@ -23,6 +23,7 @@ from tests.integration.snapshots.test_signing import accounts, context_of, predi
 from tests.parts.erasure import AS_OF
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("pack_size", [5, pytest.param(ACCOUNTS_PER_PACK, marks=pytest.mark.release)])
 def test_statements_of_several_packs_are_found_and_continue(
     tmp_path: Path, empty_state: Path, monkeypatch: pytest.MonkeyPatch, pack_size: int

@@ -23,6 +23,7 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import manifest_files, verify_snapshot
 from tests.configured import configured
 from tests.parts.s3 import S3Bucket
+from tests.parts.variants import one_of
 from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
 
 LEADERS = 24
@@ -30,7 +31,7 @@ PACKING = Packing(file_bytes=400, pack_bytes=4_000)
 SETTINGS = configured(snapshot={"formats": ("csv",), "keep": 1})
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=one_of("folder", "bucket"))
 def store(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
     if request.param == "folder":
         return LocalDisk(folder / "files", PACKING)
@@ -101,6 +102,7 @@ def test_retention_removes_unused_bytes(context: RunContext, folder: Path, clock
     assert not any(is_stored(key, slice_of(key).length or 0) for key in (*old.values(), *new.values()))
 
 
+@pytest.mark.release
 def test_upload_of_another_process_is_trimmed_again(
     context: RunContext, folder: Path, clock: list[datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_upload_of_another_process_is_trimmed_again(
         assert not b"".join(context.store.read(old[leader_ids(LEADERS)[number]])).strip(b"\0")
 
 
+@pytest.mark.release
 def test_files_of_packs_with_little_in_use_are_moved(context: RunContext, folder: Path, clock: list[datetime]) -> None:
     first = publish(context, folder)
     clock[0] += timedelta(days=1)
@@ -204,6 +207,7 @@ def test_files_stay_when_packs_are_turned_on_and_off(folder: Path) -> None:
         plain.state.close()
 
 
+@pytest.mark.release
 def test_two_thousand_leaders_need_few_packs(folder: Path) -> None:
     packing = Packing(file_bytes=65_536, pack_bytes=100_000)
     context = context_in(folder, store=LocalDisk(folder / "files", packing), settings=SETTINGS)

@@ -585,6 +585,7 @@ def test_expired_snapshots_are_deleted(folder: Path, run_context: RunContext) ->
     assert verify_snapshot(context.state, context.store, second.snapshot_id).damaged == ()
 
 
+@pytest.mark.release
 def test_reused_objects_outlive_their_snapshot(
     s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,7 @@ def daily(context: RunContext, clock: list[datetime]) -> tuple[RunContext, Snaps
     return moved, found
 
 
+@pytest.mark.release
 def test_publication_in_between_is_signed_again(context: RunContext) -> None:
     clock = [datetime(2030, 1, 2, 3, 0, tzinfo=UTC)]
     moved, waiting = daily(context, clock)
@@ -378,6 +379,7 @@ def test_erasure_signs_every_kept_version_again(
     assert after["previous"] == {"version": 3, "revision": 2, "sha256": sha256[3]}
 
 
+@pytest.mark.release
 def test_erasure_in_a_snapshot_that_waits_is_signed_at_its_publication(
     context: RunContext, platform: tuple[Path, Person]
 ) -> None:
@@ -408,6 +410,7 @@ with mock.patch(sys.argv[3], lambda *_, **__: os.kill(os.getpid(), signal.SIGKIL
 """
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("killed_in", "version"),
     [
@@ -489,6 +492,7 @@ def test_builder_killed_at_any_call_after_signing_has_begun(
     assert versions == sorted(versions)
 
 
+@pytest.mark.release
 def test_statements_are_signed_and_read_on_postgresql(
     context: RunContext, postgresql_url: str, platform: tuple[Path, Person]
 ) -> None:
@@ -616,6 +620,7 @@ def test_lost_statements_are_reported_and_stop_nothing(
     assert predicate(signed(context, person.client_id))["revision"] == 2
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("target", ["folder", pytest.param("bucket", marks=pytest.mark.release)], indirect=True)
 def test_copied_files_include_statements(context: RunContext, platform: tuple[Path, Person], target: FileStore) -> None:
     person = platform[1]

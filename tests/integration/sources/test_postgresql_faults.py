@@ -131,6 +131,7 @@ def test_data_error_mid_stream_is_not_transient(
     assert cause.sqlstate == sqlstate
 
 
+@pytest.mark.release
 def test_reading_yields_to_a_table_change(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
@@ -222,6 +223,7 @@ def test_server_stopped_mid_read_publishes_nothing(
         context.state.close()
 
 
+@pytest.mark.release
 def test_reading_cancelled_by_a_replica_is_retried(
     postgresql_server: PostgreSQLServer, replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:

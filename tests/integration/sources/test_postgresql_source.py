@@ -212,6 +212,7 @@ def test_role_with_short_timeouts_keeps_its_snapshot(
         reading.confirm_unchanged()
 
 
+@pytest.mark.release
 def test_views_with_other_types_produce_the_same_files(filled_database: str, tmp_path: Path) -> None:
     """Identifiers as upper-case text, counts as numeric, instants without a zone, in another schema."""
     shapes = {
@@ -523,6 +524,7 @@ def test_infinity_in_a_directory_query_is_permanent(filled_database: str, tmp_pa
     assert not caught.value.transient
 
 
+@pytest.mark.release
 def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], str], tmp_path: Path) -> None:
     folder = tmp_path / "platform"
     make_platform(folder, PlatformSizes(leaders=8, members=600, messages=3000), as_of=AS_OF)

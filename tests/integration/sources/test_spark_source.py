@@ -40,6 +40,7 @@ from tests.parts.spark import convert_identifiers, require_java, text_platform
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
+FEW = ("campaign_links",)
 TEXTS = FORMATS[:3]
 SETTINGS = {**tests.parts.spark.SETTINGS, "spark.master": "local[2,3]", "spark.default.parallelism": "8"}
 # Tests have so few rows that compiling the code of a query takes most of its time.
@@ -140,7 +141,7 @@ def exported(
 
 
 @pytest.mark.usefixtures("session")
-@pytest.mark.parametrize("resources", [("campaign_links",), pytest.param(RESOURCE_NAMES, marks=pytest.mark.release)])
+@pytest.mark.parametrize("resources", [FEW, pytest.param(RESOURCE_NAMES, marks=pytest.mark.release)])
 def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path, resources: Sequence[str]) -> None:
     expected, reports = embedded(parquet, tmp_path, FORMATS, resources)
     results = ExportResults()
@@ -149,7 +150,8 @@ def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path, resources: S
     with source_on(parquet, partition_rows=2500).open(AS_OF) as spark:
         for name, report in zip(resources, reports, strict=True):
             assert report == spark.export(export_job(name, FORMATS), sink, results)
-        assert spark.referential_faults(resources) == []
+        if resources != FEW:
+            assert spark.referential_faults(resources) == []
 
     assert sorted(results.entries, key=by_resource) == sorted(expected, key=by_resource)
     sink.commit()
@@ -159,6 +161,7 @@ def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path, resources: S
             store.check(stored.key, stored.bytes, stored.sha256)
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_unchanged_leaders_are_reused_and_rewrites_are_equal(parquet: Path, tmp_path: Path) -> None:
     sink = LocalDisk(tmp_path / "files", NO_PACKS).stage(SNAPSHOT)
@@ -206,6 +209,7 @@ def test_leader_split_over_tasks_has_the_same_files(parquet: Path, tmp_path: Pat
             store.check(stored.key, stored.bytes, stored.sha256)
 
 
+@pytest.mark.release
 def test_catalog_tables_and_views_produce_the_same_files(session: SparkSession, parquet: Path, tmp_path: Path) -> None:
     """Queries of the directory can use the source tables and the other tables of the database."""
     expected, _ = embedded(parquet, tmp_path, ("csv",), ["members"])
@@ -233,6 +237,7 @@ def test_integer_keys_become_uuids_in_a_view(session: SparkSession) -> None:
     assert [row[0] for row in found] == EXPECTED
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_unreadable_file_fails_a_query_with_its_name(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
@@ -343,6 +348,7 @@ def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str
     return folder
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 @pytest.mark.parametrize(
     ("table", "column"), [("leaders", "leader_id"), pytest.param("members", "member_id", marks=pytest.mark.release)]
@@ -382,6 +388,7 @@ def test_malformed_rows_fail_a_run_if_configured(parquet: Path, tmp_path: Path) 
         reading.check()
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 @pytest.mark.parametrize(
     "resources", [("members", "campaigns"), pytest.param(RESOURCE_NAMES, marks=pytest.mark.release)]

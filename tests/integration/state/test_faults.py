@@ -102,6 +102,7 @@ def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server
     asyncio.run(scenario())
 
 
+@pytest.mark.release
 def test_hanging_server_blocks_a_builder_for_a_bounded_time(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1)
     errors: list[BaseException] = []

@@ -14,6 +14,7 @@ from daybreak.state.migrate import migrate, require_current
 from daybreak.state.migrations import HEAD
 from tests.integration.state.concurrent_processes import ATTEMPTS, DAYS, LIMIT, STEPS
 from tests.integration.state.values import DAY, NOW, SEAT, two_accounts
+from tests.parts.variants import one_of
 
 PROCESSES = 8
 
@@ -29,6 +30,7 @@ def results_of(project_folder: Path, *arguments: str) -> list[Any]:
     return results
 
 
+@pytest.mark.release
 def test_eight_processes_share_one_state(state: Database, state_url: str, project_folder: Path) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
@@ -52,7 +54,7 @@ def test_eight_processes_share_one_state(state: Database, state_url: str, projec
     assert [one.state for one in of_day] == [SnapshotState.BUILDING, SnapshotState.FAILED]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", one_of("postgresql", "sqlite"))
 def test_concurrent_migrations_succeed(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, project_folder: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tests.integration.sync.conftest import NORTH, SOUTH, Target
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, Row
 from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.variants import one_of
 
 ADDITIONS = {
     "duckdb": """
@@ -101,7 +102,7 @@ def assert_equal(account: AccountFiles, target: Target, *, full: bool = False) -
     assert all(each.action in {"full" if full else "delta", "unchanged"} for each in result.resources)
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", one_of(False, True))
 def test_additions_stay(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles], *, full: bool
 ) -> None:
@@ -134,7 +135,7 @@ def test_additions_stay(
     assert_equal(accounts[1], target, full=full)
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", one_of(False, True))
 def test_rows_that_return_keep_their_values(
     target: Target, north: Publisher, account: AccountFiles, *, full: bool
 ) -> None:
@@ -149,7 +150,7 @@ def test_rows_that_return_keep_their_values(
     assert target.query(f"SELECT note FROM {target.schema}.members") == [("mine",), ("mine",)]
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", one_of(False, True))
 def test_rows_with_equal_keys_keep_their_values(
     target: Target, north: Publisher, account: AccountFiles, *, full: bool
 ) -> None:
@@ -167,6 +168,7 @@ def test_rows_with_equal_keys_keep_their_values(
     assert_equal(account, target, full=full)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.release)])
 def test_tables_with_additions_equal_the_files(
@@ -184,7 +186,7 @@ def test_tables_with_additions_equal_the_files(
 
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
-@pytest.mark.parametrize("action", ["", "ON DELETE CASCADE", "ON DELETE RESTRICT", "ON DELETE SET NULL"])
+@pytest.mark.parametrize("action", one_of("ON DELETE CASCADE", "", "ON DELETE RESTRICT", "ON DELETE SET NULL"))
 def test_foreign_keys_between_the_tables(
     postgresql_url: str, north: Publisher, account: AccountFiles, *, full: bool, action: str
 ) -> None:
@@ -293,6 +295,7 @@ def test_key_that_others_need_is_not_dropped(target: Target, north: Publisher, a
     assert sync(account, target.url, verify=True).different == ()
 
 
+@pytest.mark.release
 def test_publications_of_all_tables(postgresql_url: str, north: Publisher, account: AccountFiles) -> None:
     """Tables without primary key have a replica identity, also those of an earlier version. That of the user stays."""
     churn = Churn(NORTH, seed=4)
@@ -317,7 +320,7 @@ def test_publications_of_all_tables(postgresql_url: str, north: Publisher, accou
     assert full_identity == {"member_state_changes", "member_term_accepts", "members", "communities"}
 
 
-@pytest.mark.parametrize("schema", ['Own "Ex a%b%s x.y; --', "select"])
+@pytest.mark.parametrize("schema", one_of('Own "Ex a%b%s x.y; --', "select"))
 def test_schema_of_any_name(target: Target, north: Publisher, account: AccountFiles, schema: str) -> None:
     churn = Churn(NORTH, seed=6)
     for full in (False, False, True):
@@ -346,7 +349,7 @@ def test_removed_account_that_own_rows_refer_to(target: Target, north: Publisher
     assert target.query(f"SELECT count(*) FROM {target.schema}.members") == [(0,)]
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", one_of(False, True))
 def test_values_that_a_collation_calls_equal_are_updated(
     tmp_path: Path, north: Publisher, account: AccountFiles, *, full: bool
 ) -> None:
@@ -359,7 +362,7 @@ def test_values_that_a_collation_calls_equal_are_updated(
     assert sync(account, target, full=full, verify=True).different == ()
 
 
-@pytest.mark.parametrize("length", [2000, 9000])
+@pytest.mark.parametrize("length", one_of(9000, 2000))
 def test_long_values_and_indexes(postgresql_url: str, north: Publisher, account: AccountFiles, length: int) -> None:
     """A primary key that they do not fit into is dropped; an index of the user is not."""
     value = random.Random(7).randbytes(length).hex()

@@ -103,6 +103,7 @@ def test_service_that_returns_to_an_earlier_version(
     assert nicknames(target) == [("Eva", 9)]
 
 
+@one_database
 def test_accounts_get_the_column_on_different_days(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles]
 ) -> None:

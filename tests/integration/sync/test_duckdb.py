@@ -12,6 +12,7 @@ from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "schemas",
     [("daybreak", "daybreak"), ("Exports", "exports"), ("temp", "temp")],

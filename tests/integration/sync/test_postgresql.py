@@ -42,6 +42,7 @@ def test_lost_connection_leaves_the_old_version(postgresql_url: str, north: Publ
     assert verified(account, postgresql_url) == {"equal"}
 
 
+@pytest.mark.release
 def test_accounts_sync_at_the_same_time(
     postgresql_url: str, publishers: list[Publisher], accounts: list[AccountFiles]
 ) -> None:

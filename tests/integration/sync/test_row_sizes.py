@@ -21,6 +21,7 @@ def community(number: int, name: str) -> Row:
     return (f"00000000-0000-4000-8000-{number:012}", name, NORTH, number)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("full", [False, True])
 def test_large_rows_are_named_or_loaded(target: Target, north: Publisher, account: AccountFiles, *, full: bool) -> None:
     north.publish({"communities": [community(1, "a\nb")]})

@@ -28,6 +28,7 @@ from tests.integration.sync.conftest import NORTH, SOUTH, Target, one_database
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, Row
 from tests.parts.scripted_service import Reply, Request
+from tests.parts.variants import one_of
 
 
 @pytest.fixture(autouse=True)
@@ -149,6 +150,7 @@ def test_delta_transfers_only_changed_rows(target: Target, north: Publisher, acc
     assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members WHERE "FIRST_NAME" <> \'Ana\'') == [("Eva",)]
 
 
+@one_database
 def test_accounts_share_the_tables(target: Target, publishers: list[Publisher], accounts: list[AccountFiles]) -> None:
     """A Member that moves is for a while in the rows of both accounts."""
     north, south = publishers
@@ -177,7 +179,7 @@ def publish_change(north: Publisher, account: AccountFiles, target: Target) -> N
 
 
 @one_database
-@pytest.mark.parametrize("damage", ["bytes", "truncated", "missing", "header", "not gzip"])
+@pytest.mark.parametrize("damage", one_of("bytes", "truncated", "missing", "header", "not gzip"))
 def test_damaged_or_missing_delta_is_not_applied(
     target: Target, north: Publisher, account: AccountFiles, damage: str
 ) -> None:
@@ -290,7 +292,7 @@ def test_changed_tables_are_repaired(target: Target, north: Publisher, account: 
     assert_verified(sync(account, target.url, full=True, verify=True))
 
 
-@pytest.mark.parametrize("with_index", [False, True])
+@pytest.mark.parametrize("with_index", one_of(True, False))
 def test_full_load_keeps_other_rows_key_and_indexes(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles], with_index: bool
 ) -> None:
@@ -412,7 +414,7 @@ def test_dropped_column_fails_the_verification(target: Target, north: Publisher,
     assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members') == [("Ana",)]
 
 
-@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("dry_run", one_of(False, True))
 def test_unrelated_table_is_refused(target: Target, north: Publisher, account: AccountFiles, *, dry_run: bool) -> None:
     north.publish(members(member(1)))
     target.query(f"CREATE SCHEMA IF NOT EXISTS {target.schema}")

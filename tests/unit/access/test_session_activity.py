@@ -78,6 +78,7 @@ def test_end_of_an_unused_session_is_recorded_once(instance: Instance) -> None:
     assert (event.actor, event.subject, event.details) == ("service", f"session:{sid}", {"reason": "idle"})
 
 
+@pytest.mark.release
 def test_locked_state_database_is_tolerated(instance: Instance) -> None:
     resolved = resolve(instance, instance.run(instance.log_in(kind="dashboard")).session.sid)
     instance.advance(hours=8)

@@ -26,6 +26,7 @@ def test_jobs_have_unique_names_and_headings() -> None:
     assert len({job.name for job in JOBS}) == len({job.heading for job in JOBS}) == len(JOBS)
 
 
+@pytest.mark.release
 def test_snapshot_run_reports_written_and_reused_leaders(tmp_path: Path) -> None:
     rows = "SELECT n, n % 4 AS leader FROM range(100) AS t(n)"
     before = make_shape(tmp_path, Shape("before", "four Leaders", 5, rows))

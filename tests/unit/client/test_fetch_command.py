@@ -99,6 +99,7 @@ def test_force_deletes_files_of_another_account(service: ScriptedService, tmp_pa
     assert (tmp_path / "communities.csv.gz").read_bytes() == content(SOUTH, "communities")
 
 
+@pytest.mark.release
 def test_interrupt_ends_a_stalled_download(service: ScriptedService, tmp_path: Path) -> None:
     stalled, resume = Event(), Event()
 

@@ -12,6 +12,7 @@ from daybreak.export.member_parquet import MemberParquet
 from tests.unit.export.test_parquet_files import CUSTOM, LEADERS, export, member
 
 
+@pytest.mark.release
 def test_large_copies_have_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(member(number % 70_000), LEADERS[0], f"field {number}", None) for number in range(140_000)]
     sink, _ = export(tmp_path, CUSTOM, rows, ("parquet",))
