@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from itertools import chain
 
 import structlog
@@ -36,7 +37,6 @@ from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signing import authority_of, sign_for_publication
 from daybreak.snapshots.verify import (
-    ManifestFile,
     delta_files,
     files_to_read_back,
     manifest_files,
@@ -44,7 +44,7 @@ from daybreak.snapshots.verify import (
     statement_files,
 )
 from daybreak.sources.reading import Reading
-from daybreak.state.stores import State
+from daybreak.state.stores import State, Stores
 
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
@@ -268,13 +268,13 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     lost_leaders: dict[str, set[str]] = {}
     for position, snapshot in enumerate(state.read(lambda stores: stores.snapshots.served())):
         lost = 0
-        for file in _files_of(state, snapshot):
+        for resource, client_id, key, size_bytes in _places_of(state, snapshot.snapshot_id):
             check()
-            if is_stored(file.stored.key, file.stored.bytes):
+            if is_stored(key, size_bytes):
                 continue
             lost += 1
             if position == 0:
-                lost_leaders.setdefault(file.resource, set()).add(file.client_id)
+                lost_leaders.setdefault(resource, set()).add(client_id)
         if lost:
             _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
         _record(state, snapshot.snapshot_id, lost, now)
@@ -282,11 +282,19 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     return lost_leaders
 
 
-def _files_of(state: State, snapshot: Snapshot) -> Iterator[ManifestFile]:
+def _places_of(state: State, snapshot_id: str) -> Iterator[tuple[str, str, str, int]]:
+    """Yield resource, client_id, key and size of each file of a snapshot."""
     for resource in RESOURCE_NAMES:
-        yield from manifest_files(state, snapshot.snapshot_id, resource)
-        yield from delta_files(state, snapshot.snapshot_id, resource)
-    yield from statement_files(state, snapshot.snapshot_id)
+        places = partial(_places, snapshot_id=snapshot_id, resource=resource)
+        yield from ((resource, *place) for place in state.read(places))
+        for file in delta_files(state, snapshot_id, resource):
+            yield resource, file.client_id, file.stored.key, file.stored.bytes
+    for file in statement_files(state, snapshot_id):
+        yield file.resource, file.client_id, file.stored.key, file.stored.bytes
+
+
+def _places(stores: Stores, snapshot_id: str, resource: str) -> list[tuple[str, str, int]]:
+    return list(stores.snapshots.places(snapshot_id, resource))
 
 
 def _record(state: State, snapshot_id: str, lost: int, now: datetime) -> None:

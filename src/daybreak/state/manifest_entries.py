@@ -16,7 +16,14 @@ from daybreak.state.columns import instant_of, json_of
 from daybreak.state.schema import snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import PreparedRead
 
+
+class _Place(msgspec.Struct, gc=False):
+    key: str
+    bytes: int
+
+
 FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
+PLACES = msgspec.json.Decoder(dict[str, _Place])
 FORMATS_TEXT = sa.type_coerce(snapshot_files.c.formats, sa.Text)
 PARQUET = "parquet"
 ENTRY_COLUMNS = (

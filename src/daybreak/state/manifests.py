@@ -16,6 +16,7 @@ from daybreak.state.manifest_entries import (
     ENTRY_COLUMNS,
     FORMATS,
     FORMATS_TEXT,
+    PLACES,
     as_replaced,
     entries_query,
     entry_of,
@@ -238,26 +239,14 @@ class ManifestStore(Store):
         self, snapshot_id: str, resource: str | None = None, *conditions: sa.ColumnElement[bool]
     ) -> Iterator[ManifestEntry]:
         """Yield the entries that satisfy the conditions, ordered by resource and client_id."""
-        table = snapshot_files.c
-        fence = self._fence_of(snapshot_id)
         for name in self._resources(snapshot_id) if resource is None else [resource]:
-            # Keyset pagination: no cursor stays open, and memory is bounded.
-            after: str | None = None
-            while True:
-                page = (
-                    sa.select(*ENTRY_COLUMNS)
-                    .where(table.fence == fence, table.resource == name, *conditions)
-                    .order_by(table.client_id)
-                    .limit(_PAGE)
-                )
-                if after is not None:
-                    page = page.where(table.client_id > after)
-                rows = self._connection.execute(page).all()
-                for row in rows:
-                    yield entry_of(row)
-                if len(rows) < _PAGE:
-                    break
-                after = rows[-1][0]
+            yield from map(entry_of, self._rows(snapshot_id, name, ENTRY_COLUMNS, *conditions))
+
+    def places(self, snapshot_id: str, resource: str) -> Iterator[tuple[str, str, int]]:
+        """Yield client_id, key and size of each file of a resource, in half the time of `entries`."""
+        for client_id, formats in self._rows(snapshot_id, resource, (snapshot_files.c.client_id, FORMATS_TEXT)):
+            for place in PLACES.decode(formats).values():
+                yield client_id, place.key, place.bytes
 
     def leaders(self, snapshot_id: str) -> Iterator[str]:
         """Yield the Leaders of a snapshot."""
@@ -349,6 +338,21 @@ class ManifestStore(Store):
         return self._connection.execute(sa.delete(table).where(condition)).rowcount
 
     # --- Internal --------------------------------------------------------------------------------
+
+    def _rows(
+        self, snapshot_id: str, resource: str, columns: Sequence[Any], *conditions: sa.ColumnElement[bool]
+    ) -> Iterator[Sequence[Any]]:
+        """Yield columns of the entries of a resource, the first of which is client_id, in its order."""
+        table = snapshot_files.c
+        rows = sa.select(*columns).where(table.fence == self._fence_of(snapshot_id), table.resource == resource)
+        page = rows.where(*conditions).order_by(table.client_id).limit(_PAGE)
+        # Keyset pagination: no cursor stays open, and memory is bounded.
+        found = self._connection.execute(page).all()
+        while found:
+            yield from found
+            if len(found) < _PAGE:
+                return
+            found = self._connection.execute(page.where(table.client_id > found[-1][0])).all()
 
     def _fence_of(self, snapshot_id: str) -> int:
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
