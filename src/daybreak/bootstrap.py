@@ -242,6 +242,7 @@ def build(settings: Settings) -> WebProcess:
         hashing=PasswordHashing(observe=QUEUE_LENGTH.labels("password_hashes").set),
         audit_buffer=AuditBuffer(state),
         link_rate=LinkRate(state, settings.access.link_rate, now_utc),
+        byte_rate=LinkRate(state, settings.access.byte_rate, now_utc),
         clock=now_utc,
         random=os.urandom,
         provider=open_provider(settings),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -235,6 +236,14 @@ async def record_download(
         "download", origin.subject or "", lambda: origin.event(action, "rate_limited", details)
     )
     await services.audit_buffer.record(origin.event(action, result, details))
+
+
+async def count_bytes(
+    services: Services, origin: EventOrigin, action: str, details: Mapping[str, object], sent_bytes: int
+) -> None:
+    """Count the bytes of files that a response sends. Raises RateLimited, Unavailable."""
+    refusal = partial(origin.event, action, "rate_limited", details)
+    await services.byte_rate.count("byte", origin.subject or "", refusal, amount=sent_bytes)
 
 
 async def manifest(services: Services, principal: Principal, client_id: str) -> Manifest:

@@ -34,7 +34,9 @@ from daybreak.credentials import keyring
 from daybreak.credentials.s3_keys import AccessKey, session_key, static_key
 from daybreak.domain.errors import OperatorError
 from daybreak.settings import AttachSettings, load_settings
-from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, Installation
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
+from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, Installation, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.ports import free_port
@@ -384,6 +386,28 @@ def test_bytes_of_a_day_are_limited(service: Service) -> None:
     # Requests without bytes of files are answered, and other tokens have their own limit.
     assert service.request("HEAD", link).status_code == 200
     assert attached(service).read(LARGE, Range="bytes=0-9")
+
+
+def test_dashboard_downloads_count_into_the_bytes_of_a_day(service: Service) -> None:
+    browser = Browser(service)
+    files = f"/dashboard/{NORTH}/files"
+    with browser.session:
+        assert browser.sign_in(MAYA).status_code == 303
+        now = datetime.now(UTC)
+
+        def use_up(stores: Stores) -> None:
+            for session, _ in stores.sessions.list_open(seat_id(MAYA), now):
+                limit = ThrottleRule(f"byte:session:{session.sid}:86400", 10**8, 86400)
+                stores.throttle.count([limit], now, attempts=10**8)
+
+        service.installation.change(use_up)
+        # A worker counts its first 2.5 MB later.
+        statuses = [browser.get(f"{files}/all.zip?format=json").status_code for _ in range(4)]
+        assert statuses[0] == 200
+        assert statuses[-1] == 429
+        for path in ("all.zip?format=excel", "members/spreadsheet-safe.csv"):
+            assert browser.get(f"{files}/{path}").status_code == 429, path
+            assert browser.head(f"{files}/{path}").status_code == 200, path
 
 
 @pytest.mark.parametrize(

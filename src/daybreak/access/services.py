@@ -36,6 +36,7 @@ class Services:
     hashing: PasswordHashing
     audit_buffer: AuditBuffer
     link_rate: LinkRate
+    byte_rate: LinkRate
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
     provider: Provider | None = None

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from io import FileIO
 from itertools import chain
@@ -23,12 +22,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.fair_share import FairShare
-from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
-from daybreak.downloads import OpenedFile, record_download
-from daybreak.settings import Rate
+from daybreak.downloads import OpenedFile, count_bytes, record_download
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.http.files import FileAnswer, FileEntity, file_answer, in_stored_file
 from daybreak.web.http.ranges import parse_ranges
@@ -62,8 +59,6 @@ class FileSender:
         self._guard = guard
         self._transfers = FairShare(services.settings.files.max_transfers, "downloads")
         self._partial_downloads = PartialDownloads()
-        rate = Rate(services.settings.access.daily_bytes, timedelta(days=1))
-        self._byte_rate = LinkRate(services.state, rate, services.clock)
 
     async def send(self, request: Request, opened: OpenedFile, entity: FileEntity, *, redirect: bool) -> Response:
         """Return the response to a GET or HEAD request, which is recorded before the first byte.
@@ -161,8 +156,7 @@ class FileSender:
             return
         caller, file_bytes = caller_of(request), opened.file.content.bytes
         origin = EventOrigin(self._services.clock(), caller, opened.seat, opened.client_id, opened.subject)
-        limited = partial(origin.event, _FETCHED, "rate_limited", opened.details)
-        await self._byte_rate.count("byte", opened.subject, limited, amount=sent_bytes)
+        await count_bytes(self._services, origin, _FETCHED, opened.details, sent_bytes)
         record = partial(record_download, self._services, origin, _FETCHED, "ok", opened.details)
         if sent_bytes >= file_bytes:
             await record()

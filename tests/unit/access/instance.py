@@ -198,6 +198,7 @@ def open_instance(
         hashing=hashing or QuickHashing(),
         audit_buffer=AuditBuffer(state),
         link_rate=LinkRate(state, settings.access.link_rate, lambda: now[0]),
+        byte_rate=LinkRate(state, settings.access.byte_rate, lambda: now[0]),
         clock=lambda: now[0],
         random=secrets.token_bytes,
     )

@@ -80,8 +80,8 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
     )
     return Services(
         settings=settings, state=state, files=LocalDisk(folder / "files"), keyring=ring, hashing=PasswordHashing(),
-        audit_buffer=AuditBuffer(state), link_rate=LinkRate(state, settings.access.link_rate, clock), clock=clock,
-        random=os.urandom,
+        audit_buffer=AuditBuffer(state), link_rate=LinkRate(state, settings.access.link_rate, clock),
+        byte_rate=LinkRate(state, settings.access.byte_rate, clock), clock=clock, random=os.urandom,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from daybreak import downloads
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileStoreError, InvalidRequest, NotFound
+from daybreak.domain.snapshot import StoredFormat
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
 from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pieces, excel_files, stored_files
@@ -96,7 +97,8 @@ async def download_file(page: PageRequest) -> Response:
 async def download_all(page: PageRequest) -> Response:
     """Stream all files of the account in one format, or for Excel, as a zip archive.
 
-    Each file is recorded in the audit trail.
+    Each file is recorded in the audit trail. The bytes of all count before the first one is sent: a refusal later would
+    cut the archive off.
     """
     services = page.dashboard.services
     kind = page.request.query_params.get("format", services.settings.snapshot.formats[0])
@@ -108,10 +110,15 @@ async def download_all(page: PageRequest) -> Response:
     else:
         archived = stored_files(page, published, snapshot, kind)
 
+    format_name = "csv" if kind == EXCEL else kind
+    stored = (entry.formats.get(format_name) for entry in published.entries_of(snapshot).values())
+    archive_bytes = sum(each.bytes for each in stored if each is not None)
+
     async def record(file: ArchivedFile) -> None:
         details = {"file": file.name, "snapshot_id": snapshot.snapshot_id, "bytes": file.size_bytes}
         known = {name: value for name, value in details.items() if value is not None}
-        await page.record("file.fetched", {**known, "archive": True})
+        sent_bytes = archive_bytes if file is archived[0] else 0
+        await page.record("file.fetched", {**known, "archive": True}, sent_bytes=sent_bytes)
 
     name = download_name(page, kind, snapshot.as_of, ".zip")
     return await _respond(page, archive_pieces(archived, snapshot.as_of, record), name, "application/zip")
@@ -156,26 +163,27 @@ async def download_changes(page: PageRequest) -> Response:
     pieces = thread_pieces(changes_csv(page.dashboard.services.files, found.resource, found.delta))
     name = f"{found.resource.name}-changes"
     details = {"file": f"{found.resource.name}.delta", "snapshot_id": found.snapshot.snapshot_id}
-    record = partial(page.record, "file.fetched", details)
+    sent_bytes = found.delta.formats["json"].content_bytes
+    record = partial(page.record, "file.fetched", details, sent_bytes=sent_bytes)
     return await _respond(page, pieces, download_name(page, name, found.snapshot.as_of, ".csv"), CSV_MEDIA_TYPE, record)
 
 
 async def download_spreadsheet_safe(page: PageRequest) -> Response:
     """Stream the spreadsheet-safe copy of a CSV file and record the download in the audit trail."""
-    found, key = await _requested_csv(page)
-    pieces = thread_pieces(spreadsheet_safe_csv(page.dashboard.services.files, found.resource, key))
+    found, stored = await _requested_csv(page)
+    pieces = thread_pieces(spreadsheet_safe_csv(page.dashboard.services.files, found.resource, stored.key))
     details = {"file": f"{found.resource.name}.csv", "snapshot_id": found.snapshot.snapshot_id}
-    record = partial(page.record, "file.fetched", details)
+    record = partial(page.record, "file.fetched", details, sent_bytes=stored.content_bytes)
     name = download_name(page, found.resource.name, found.snapshot.as_of, ".csv")
     return await _respond(page, pieces, name, CSV_MEDIA_TYPE, record)
 
 
 async def download_workbook(page: PageRequest) -> Response:
     """Return a small file as an Excel workbook, and record the download in the audit trail."""
-    found, key = await _requested_csv(page)
+    found, stored = await _requested_csv(page)
     if not fits_in_a_workbook(found.resource, found.entry.rows):
         raise InvalidRequest("This file is too large for a workbook. Download the spreadsheet-safe CSV.")
-    pieces = thread_pieces(workbook(page.dashboard.services.files, found.resource, key))
+    pieces = thread_pieces(workbook(page.dashboard.services.files, found.resource, stored.key))
     try:
         content = await page.dashboard.streams.collect(page.client_id, pieces)
     except (FileStoreError, csv.Error):
@@ -183,7 +191,7 @@ async def download_workbook(page: PageRequest) -> Response:
     name = download_name(page, found.resource.name, found.snapshot.as_of, ".xlsx")
     if page.request.method == "GET":
         details = {"file": f"{found.resource.name}.xlsx", "snapshot_id": found.snapshot.snapshot_id}
-        await page.record("file.fetched", {**details, "bytes": len(content)})
+        await page.record("file.fetched", {**details, "bytes": len(content)}, sent_bytes=len(content))
     return Response(content, headers=download_headers(name), media_type=XLSX_MEDIA_TYPE)
 
 
@@ -209,9 +217,9 @@ async def _respond(
         raise files_unavailable() from None
 
 
-async def _requested_csv(page: PageRequest) -> tuple[RequestedEntry, str]:
-    """Return the entry that a request names, and the key of its CSV file. Raises NotFound."""
+async def _requested_csv(page: PageRequest) -> tuple[RequestedEntry, StoredFormat]:
+    """Return the entry that a request names, and its CSV file. Raises NotFound."""
     found = await load_requested_entry(page)
     if "csv" not in found.entry.formats:
         raise NotFound("This service does not write CSV files.", code="unknown_file")
-    return found, found.entry.formats["csv"].key
+    return found, found.entry.formats["csv"]
