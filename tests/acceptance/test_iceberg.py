@@ -15,13 +15,20 @@ import delta_sharing
 import polars as pl
 import pytest
 import requests
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError, UnauthorizedError
 
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, resource_named
+from daybreak.credentials import keyring
+from daybreak.credentials.s3_keys import static_key
 from daybreak.export import parquet_parts
+from tests.acceptance.hostile_requests import S3, UNSIGNED, WITH_TOKEN
 from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
+from tests.acceptance.test_framing import raw
 from tests.acceptance.test_sharing import Recipient, as_text, rows_of
 from tests.parts.stored_files import read_stored
 from tests.parts.variants import one_of
@@ -250,6 +257,28 @@ def test_loaded_tables_are_in_the_audit_trail(service: Service) -> None:
 
     wait_until(lambda: len(events()) == 2, PATIENCE_SECONDS)
     assert events() == [("ok", 2), ("not_found", None)]
+
+
+def test_hostile_requests_are_refused(service: Service) -> None:
+    """None is an error of the server, and no answer is about another account."""
+    secret, token_id = service.installation.create_token(MAYA, NORTH)
+    key = static_key(token_id, keyring=keyring.load(service.installation.keyring_file))
+    signer = S3SigV4Auth(Credentials(key.access_key_id, key.secret), "s3", "us-east-1")
+    for hostile in (*S3, *UNSIGNED, *WITH_TOKEN):
+        target = hostile.target.replace("{own}", NORTH).replace("{other}", SOUTH)
+        request = AWSRequest(hostile.method, service.base_url + target, headers=hostile.headers)
+        if hostile in WITH_TOKEN:
+            request.headers["Authorization"] = f"Bearer {secret}"
+        elif hostile in S3:
+            signer.add_auth(request)
+        body = hostile.body.encode()
+        lines = {"Host": service.address.removeprefix("http://"), "Connection": "close", "Content-Length": len(body)}
+        head = "".join(f"{name}: {value}\r\n" for name, value in (*lines.items(), *request.headers.items()))
+        status, answer = raw(service, f"{hostile.method} {target} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        assert 200 <= status < 500 or status == 501, hostile
+        assert SOUTH.encode() not in answer, hostile
+        # Those that are signed reach what they test.
+        assert b"SignatureDoesNotMatch" not in answer, hostile
 
 
 def test_catalog_is_off_by_default(installation: Installation) -> None:

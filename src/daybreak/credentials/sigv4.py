@@ -20,6 +20,7 @@ import msgspec
 ALGORITHM = "AWS4-HMAC-SHA256"
 CLOCK_SKEW = timedelta(minutes=15)
 _MAX_PRESIGNED_SECONDS = 7 * 24 * 3600
+_SECONDS = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 _CREDENTIAL = re.compile(r"([0-9A-Za-z]{1,128})/([0-9]{8})/([0-9A-Za-z_.-]{0,64})/([0-9a-z-]{1,32})/aws4_request")
@@ -133,7 +134,7 @@ def _claim_of_query(request: SignedRequest, values: Mapping[str, str], service: 
         return _VERSION_2
     fields = {field: values.get(name, "") for name, field in _PRESIGNED.items()}
     seconds = values.get("X-Amz-Expires", "")
-    if not (seconds.isascii() and seconds.isdecimal() and 0 < int(seconds[:9]) <= _MAX_PRESIGNED_SECONDS):
+    if not _SECONDS.fullmatch(seconds) or int(seconds) > _MAX_PRESIGNED_SECONDS:
         return _malformed("X-Amz-Expires must be between 1 second and 7 days.")
     date, session_token = values.get("X-Amz-Date", ""), values.get("X-Amz-Security-Token", "")
     return _claim(request, fields, date, session_token, timedelta(seconds=int(seconds)), service)
