@@ -186,16 +186,23 @@ class CurrentFile(msgspec.Struct, frozen=True):
 
 
 class TableFiles(msgspec.Struct, frozen=True):
-    """The Parquet files of one resource of one account in a published snapshot.
+    """The Parquet file of one resource of one account in a published snapshot, which has statistics.
 
     `columns` are those of all resources in the snapshot, None if they were not recorded.
     """
 
     snapshot_id: str
+    as_of: datetime
     published_at: datetime
     version: int
-    files: tuple[StoredFormat | StoredPart, ...]
+    rows: int
+    stored: StoredFormat
     columns: Mapping[str, Sequence[tuple[str, str, bool]]] | None = None
+
+    @property
+    def files(self) -> tuple[StoredFormat | StoredPart, ...]:
+        """The parts of the file, or the file itself."""
+        return self.stored.files
 
 
 @dataclass(frozen=True, slots=True)

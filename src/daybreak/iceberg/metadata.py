@@ -9,15 +9,14 @@ from uuid import UUID, uuid5
 import msgspec
 
 from daybreak.access.services import Services
-from daybreak.catalogue.columns import Column, field_id
+from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import Publication
 from daybreak.domain.errors import NotFound
-from daybreak.domain.snapshot import FileStatistics, ManifestEntry, StoredPart, milliseconds
+from daybreak.domain.snapshot import TableFiles, milliseconds
 from daybreak.downloads import not_ready
 from daybreak.iceberg.manifests import DataFile, manifest, manifest_list, manifest_list_name, schema_of
-from daybreak.state.manifest_entries import PARQUET
 from daybreak.state.stores import Stores
 
 ICEBERG_FOLDER = "iceberg/"
@@ -83,9 +82,8 @@ class Table:
 def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
     """Return the metadata of a table whose latest version is the last one of `versions`."""
     latest = versions[-1]
-    schemas = {each.columns: schema_of(each.columns, described=True) for each in versions}
-    ids = {field["id"] for schema in schemas.values() for field in schema["fields"]}
-    names = {column.name: field_id(column.name) for each in versions for column in each.columns}
+    schemas = {columns: schema_of(columns, described=True) for columns in {each.columns: None for each in versions}}
+    names = {field["name"]: field["id"] for schema in schemas.values() for field in schema["fields"]}
     name_mapping = [{"field-id": number, "names": [name]} for name, number in names.items()]
     return {
         "format-version": 2,
@@ -93,7 +91,7 @@ def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
         "location": table.location,
         "last-sequence-number": latest.version,
         "last-updated-ms": milliseconds(latest.publication.published_at),
-        "last-column-id": max(ids),
+        "last-column-id": max(names.values()),
         "schemas": list(schemas.values()),
         "current-schema-id": schemas[latest.columns]["schema-id"],
         "partition-specs": [{"spec-id": 0, "fields": []}],
@@ -157,23 +155,16 @@ async def load_table(services: Services, client_id: str, name: str) -> Table:
 
 def read_table(stores: Stores, client_id: str, name: str) -> Table:
     """Read a table. A version without a Parquet file that has statistics is left out."""
-    publications = stores.deltas.publications()[::-1]
-    entries = stores.snapshots.manifests([each.snapshot_id for each in publications], client_id, [name])
-    found = (
-        _version(stores, each, entries[each.snapshot_id][name]) for each in publications if each.snapshot_id in entries
-    )
-    return Table(client_id, name, tuple(each for each in found if each is not None))
+    return Table(client_id, name, tuple(_version(name, each) for each in stores.snapshots.tables(client_id, name)))
 
 
-def _version(stores: Stores, publication: Publication, entry: ManifestEntry) -> KeptVersion | None:
-    stored = entry.formats.get(PARQUET)
-    if stored is None or stored.statistics is None:
-        return None
-    columns = resource_at(entry.resource, stores.snapshots.columns(publication.snapshot_id)).columns
-    since = stored.since_in(publication.version, publication.published_at)
-    pieces: list[tuple[StoredPart | None, FileStatistics]] = [(part, part.statistics) for part in stored.parts]
-    files = tuple(
-        DataFile(stored, statistics.null_counts, statistics.rows, columns, since.version, part)
-        for part, statistics in pieces or [(None, stored.statistics)]
-    )
-    return KeptVersion(publication, columns, files if entry.rows else ())
+def _version(name: str, table: TableFiles) -> KeptVersion:
+    stored, columns = table.stored, resource_at(name, table.columns).columns
+    since = stored.since_in(table.version, table.published_at)
+    files: list[DataFile] = []
+    for part in stored.parts or (None,):
+        statistics = (part or stored).statistics
+        assert statistics is not None  # `SnapshotStore.tables` returns only files with statistics
+        files.append(DataFile(stored, statistics.null_counts, statistics.rows, columns, since.version, part))
+    publication = Publication(table.snapshot_id, table.version, table.as_of, table.published_at)
+    return KeptVersion(publication, columns, tuple(files) if table.rows else ())

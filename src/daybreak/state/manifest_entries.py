@@ -66,12 +66,14 @@ def entry_of(row: Sequence[Any]) -> ManifestEntry:
 
 def table_of(row: Sequence[Any]) -> TableFiles | None:
     """Return the table of a row of `ManifestStore.table`, None without Parquet files with statistics."""
-    snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared, columns = row
-    formats = {} if own is None and shared is None else FORMATS.decode(own if own is not None else shared)
-    stored = formats.get(PARQUET)
+    snapshot_id, as_of, published_at, version, rows, formats, _replaced_at, shared_rows, shared_formats, columns = row
+    if formats is None:
+        rows, formats = shared_rows, shared_formats
+    stored = None if formats is None else FORMATS.decode(formats).get(PARQUET)
     if stored is None or stored.statistics is None:
         return None
-    return TableFiles(snapshot_id, instant_of(published_at), version, stored.files, json_of(columns))
+    at = instant_of(as_of), instant_of(published_at)
+    return TableFiles(snapshot_id, *at, version, rows, stored, json_of(columns))
 
 
 def as_replaced(connection: sa.Connection, snapshot_id: str, entry: ManifestEntry, now: datetime) -> ManifestEntry:

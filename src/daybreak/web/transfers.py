@@ -18,6 +18,7 @@ from daybreak.web.http.files import FileAnswer, Segment
 
 # Larger pieces cost more memory for each client that reads slowly, and delay other requests.
 PIECE_BYTES = 256 * 1024
+_AHEAD_BYTES = 4 * PIECE_BYTES
 # Object stores limit the duration of a request, so a file for a slow client is read in several requests.
 _STORE_REQUEST_BYTES = 4 * 1024 * 1024
 # A client that reads almost nothing would occupy a transfer for days. A mobile connection of the second generation
@@ -87,11 +88,12 @@ async def file_pieces(file: FileIO, segments: tuple[Segment, ...]) -> AsyncItera
         if segment.prefix:
             yield segment.prefix
         position, end = segment.start, segment.start + segment.length
+        # The kernel reads four pieces ahead: a read from a slow disk would block the event loop.
+        os.posix_fadvise(file.fileno(), position, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
         while position < end:
             piece = _read(file, position, min(PIECE_BYTES, end - position))
+            os.posix_fadvise(file.fileno(), position + _AHEAD_BYTES, PIECE_BYTES, os.POSIX_FADV_WILLNEED)
             position += len(piece)
-            # The kernel reads the next pieces ahead: a read from a slow disk would block the event loop.
-            os.posix_fadvise(file.fileno(), position, 4 * PIECE_BYTES, os.POSIX_FADV_WILLNEED)
             yield piece
             # `send` returns immediately once the client has left. Let the task run that waits for the disconnection.
             await asyncio.sleep(0)
