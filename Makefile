@@ -37,7 +37,7 @@ BENCH_ARGS ?= all --write
 AGAINST ?= origin/main
 TAG ?=
 
-.PHONY: help setup system npm check-api coverage release test-newest test-next-duckdb demo test test-release test-unit test-random check bench docs lock sbom reference format clean
+.PHONY: help setup system npm duckdb check-api coverage release test-newest test-next-duckdb demo test test-release test-unit test-random check bench docs lock sbom reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -65,13 +65,17 @@ system:
 npm: $(DEV)
 	@tools/setup-npm $(VENV)
 
+# DuckDB 1.5 for a release test: the version of the lock file has no packages of extensions.
+duckdb: $(DEV)
+	@tools/setup-duckdb $(VENV)
+
 demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
 test: $(DEV) system npm
 	$(PYTEST) -n $(WORKERS) --durations 15 -m "not release" $(TEST_ARGS)
 
-test-release: $(DEV) system npm
+test-release: $(DEV) system npm duckdb
 	$(PYTEST) -n $(WORKERS) --durations 15 -m release $(TEST_ARGS)
 
 test-unit: $(UNIT)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ from tests.parts.waiting import wait_until
 SETTINGS = {"attach.s3": True, "access.daily_bytes": "100MB", "snapshot.formats": ["csv", "json", "parquet"]}
 LARGE = "latest/members.json.gz"
 PART_BYTES = 64 * 1024
+_DUCKDB_SCAN = Path(__file__).parents[1] / "parts" / "duckdb_scan.py"
 
 
 @dataclass(frozen=True)
@@ -442,6 +445,26 @@ def test_engines_read_every_table(service: Service, email: str, client_id: str) 
         both = pl.scan_parquet(f"s3://{client_id}/tables/{name}/", storage_options=options, hive_partitioning=True)
         counts = both.group_by("v").len().sort("v").collect()
         assert counts["v"].to_list() == ([1, 2] if len(expected) else [])
+
+
+@pytest.mark.release
+def test_duckdb_scan_outlives_its_keys(service: Service, north: Attached, tmp_path: Path) -> None:
+    """DuckDB 1.5 runs the credential process again when a key expires between two ranges of a file."""
+    python = Path(sys.prefix) / "duckdb-1.5" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("DuckDB 1.5 is not installed: run make test-release with access to a registry of packages")
+    log, config = tmp_path / "log", tmp_path / "config"
+    ring = service.installation.keyring_file
+    command = f"{sys.executable} -m tests.parts.short_credentials {ring} {north.token_id} 2 3 {log}"
+    config.write_text(f"[profile daybreak]\ncredential_process = {command}\n")
+    environment = {**os.environ, "AWS_CONFIG_FILE": str(config), "AWS_EC2_METADATA_DISABLED": "true"}
+    key = "v=2/members.parquet"
+    url = f"s3://{NORTH}/{key}"
+    scan = [str(python), str(_DUCKDB_SCAN), service.base_url.removeprefix("http://"), url, str(log)]
+    done = subprocess.run(scan, env=environment, capture_output=True, text=True, check=False)
+    rows = pq.ParquetFile(BytesIO(north.read(key))).metadata.num_rows
+    assert done.stdout.split() == [str(rows)], done.stderr
+    assert len(log.read_text().split()) > 2
 
 
 def test_session_pins_the_latest_version(service: Service, north: Attached) -> None:
