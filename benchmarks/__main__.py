@@ -24,6 +24,7 @@ from benchmarks import (
 )
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import describe_machine, load_average, versions
+from benchmarks.serving import attach
 from benchmarks.serving import job as serving
 
 JOBS: tuple[Job, ...] = (
@@ -40,6 +41,7 @@ JOBS: tuple[Job, ...] = (
     memory.JOB,
     database_sync.JOB,
     serving.JOB,
+    attach.JOB,
 )
 """Jobs in the order of the page. To add a job, write a module that creates it and add it here."""
 

@@ -7,7 +7,7 @@ import secrets
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +15,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import msgspec
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from benchmarks.serving.home import EMAILS, PASSWORD, Home
 from benchmarks.serving.load import ClientResult, Plan
@@ -31,6 +34,7 @@ from benchmarks.serving.servers import (
     nginx,
     run_client,
 )
+from daybreak.credentials.s3_keys import AccessKey
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.state.database import open_state
 
@@ -69,12 +73,17 @@ def token_of(server: Server, home: Home, client_id: str) -> str:
     return found
 
 
-def link_path(server: Server, home: Home, client_id: str, file: str) -> str:
+def link_path(server: Server, token: str, client_id: str, file: str) -> str:
     """Return the path of a new signed link."""
     url = f"http://127.0.0.1:{server.port}/download/v1/files/{client_id}/{file}"
-    response = httpx.get(url, headers={"Authorization": f"Bearer {token_of(server, home, client_id)}"})
+    response = httpx.get(url, headers={"Authorization": f"Bearer {token}"})
     parts = urlsplit(response.headers["Location"])
     return f"{parts.path}?{parts.query}"
+
+
+def small_file(server: Server, home: Home, client_id: str) -> str:
+    """Return a request for a file of 20 KB by link."""
+    return get(server.port, link_path(server, token_of(server, home, client_id), client_id, "campaigns.csv.gz"))
 
 
 def in_turns(
@@ -95,56 +104,86 @@ def in_turns(
 
 def links(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Comparison:
     """Measure links issued to an API token by one worker, and responses of the bare framework."""
-    with daybreak(home) as ours, bare_framework(home.folder) as peer:
+    with daybreak(home.folder) as ours, bare_framework(home.folder) as peer:
         mine = get(ours.port, f"/download/v1/files/{home.leaders[0]}/campaigns.csv.gz", home.api_token)
         return in_turns(
-            ours, _closed_loop_plan(ours, (mine,), 16, seconds),
-            peer, _closed_loop_plan(peer, (get(peer.port, "/"),), 16, seconds),
+            ours, closed_loop(ours, (mine,), 16, seconds),
+            peer, closed_loop(peer, (get(peer.port, "/"),), 16, seconds),
             rounds=rounds, statuses=(302, 200),
         )  # fmt: skip
 
 
 def small_files(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Comparison:
     """Measure downloads of files of 20 KB from one worker, and from nginx."""
-    with daybreak(home) as ours, nginx(home.folder, home.folder / "files") as peer:
-        mine = [get(ours.port, link_path(ours, home, each, "campaigns.csv.gz")) for each in home.leaders[:100]]
+    with daybreak(home.folder) as ours, nginx(home.folder, home.folder / "files") as peer:
+        mine = [small_file(ours, home, each) for each in home.leaders[:100]]
         other = [get(peer.port, f"/{path.relative_to(home.folder / 'files')}") for path in home.small[:100]]
         return in_turns(
-            ours, _closed_loop_plan(ours, mine, 16, seconds),
-            peer, _closed_loop_plan(peer, other, 16, seconds),
+            ours, closed_loop(ours, mine, 16, seconds),
+            peer, closed_loop(peer, other, 16, seconds),
             rounds=rounds, statuses=(200, 200),
         )  # fmt: skip
 
 
-def large_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> tuple[Comparison, float, float]:
+def by_link(home: Home, server: Server) -> str:
+    """Return a request for the large file by link."""
+    service, client_id = server.upstream or server, home.leaders[0]
+    return get(server.port, link_path(service, token_of(service, home, client_id), client_id, "members.csv.gz"))
+
+
+def by_s3(home: Home, server: Server) -> str:
+    """Return a request for the large file by S3."""
+    return signed(server.port, home.s3_key, f"/{home.leaders[0]}/latest/members.csv.gz")
+
+
+def signed(port: int, key: AccessKey, target: str, method: str = "GET") -> str:
+    """Return a complete request that is signed for S3, which is accepted for 15 minutes."""
+    request = AWSRequest(method, f"http://127.0.0.1:{port}{target}", headers={"User-Agent": "benchmark/1"})
+    S3SigV4Auth(Credentials(key.access_key_id, key.secret), "s3", "us-east-1").add_auth(request)
+    headers = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    return f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{headers}\r\n"
+
+
+def large_file(
+    home: Home,
+    request: Callable[[Home, Server], str] = by_link,
+    settings: Mapping[str, object] | None = None,
+    *,
+    rounds: int = 5,
+    seconds: float = 2.0,
+) -> tuple[Comparison, float, float]:
     """Measure repeated downloads of 200 MB on one connection, from the service and from nginx.
 
     Also return the seconds of the service's first and second transfer of the file.
     """
-    with daybreak(home) as ours, nginx(home.folder, home.folder / "files") as peer:
-        return _large_file(home, ours, peer, link_path(ours, home, home.leaders[0], "members.csv.gz"), rounds, seconds)
+    with (
+        nginx(home.folder, home.folder / "files") as peer,
+        daybreak(home.folder, settings=settings) as ours,
+    ):
+        return _large_file(home, ours, peer, request(home, ours), rounds, seconds)
 
 
-def accelerated_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> Comparison:
+def accelerated_file(
+    home: Home, request: Callable[[Home, Server], str] = by_link, *, rounds: int = 5, seconds: float = 2.0
+) -> Comparison:
     """Measure the same downloads through nginx in front of the service, and nginx alone."""
-    with accelerated(home) as ours, nginx(home.folder, home.folder / "files") as peer:
-        assert ours.upstream is not None
-        path = link_path(ours.upstream, home, home.leaders[0], "members.csv.gz")
-        return _large_file(home, ours, peer, path, rounds, seconds)[0]
+    with accelerated(home.folder) as ours, nginx(home.folder, home.folder / "files") as peer:
+        return _large_file(home, ours, peer, request(home, ours), rounds, seconds)[0]
 
 
 def _large_file(
-    home: Home, ours: Server, peer: Server, path: str, rounds: int, seconds: float
+    home: Home, ours: Server, peer: Server, request: str, rounds: int, seconds: float
 ) -> tuple[Comparison, float, float]:
-    mine = _closed_loop_plan(ours, (get(ours.port, path),), 1, 0)
-    other = _closed_loop_plan(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 0)
+    mine = closed_loop(ours, (request,), 1, 0)
+    other = closed_loop(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 0)
     first = run_client(ours, mine, expected=200).client.seconds
     later = run_client(ours, mine, expected=200).client.seconds
     mine, other = (msgspec.structs.replace(plan, seconds=seconds) for plan in (mine, other))
     return in_turns(ours, mine, peer, other, rounds=rounds, statuses=(200, 200)), first, later
 
 
-def _closed_loop_plan(server: Server, requests: Sequence[str], connections: int, seconds: float) -> Plan:
+def closed_loop(server: Server, requests: Sequence[str], connections: int, seconds: float) -> Plan:
+    """Return the plan of connections that each send the next request after a response."""
     return Plan(server.port, tuple(requests), seconds, connections=connections, core=CLIENT_CORE, real_time=True)
 
 
@@ -196,7 +235,7 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
     logins: list[tuple[ClientResult, ClientResult]] = []
     build: list[tuple[ClientResult, ClientResult]] = []
     for _ in range(rounds):
-        with daybreak(home, workers=2, core=None) as server:
+        with daybreak(home.folder, workers=2, core=None) as server:
             idle.append(run_client(server, _fixed_rate_links(server, home, seconds), expected=302).client)
             logins.append(_links_during_logins(server, home, seconds))
         publish_time = datetime.now(UTC) + timedelta(minutes=9)
@@ -206,7 +245,7 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
             # Within the safety margin, so that the run starts immediately.
             "snapshot.publish_at": f"{publish_time:%H:%M}",
         }
-        with daybreak(home, workers=2, core=None, settings=settings) as server:
+        with daybreak(home.folder, workers=2, core=None, settings=settings) as server:
             before = _wait_for_run(home)
             build.append(_links_during_logins(server, home, seconds))
             if _running_snapshot(home) != before:
@@ -295,6 +334,6 @@ def start(home: Home, *, rounds: int = 7) -> Start:
         subprocess.run([*DAYBREAKD, "--help"], stdout=subprocess.DEVNULL, check=True)
         helps.append(time.perf_counter() - began)
         began = time.perf_counter()
-        with daybreak(home, workers=2, core=None):
+        with daybreak(home.folder, workers=2, core=None):
             readies.append(time.perf_counter() - began)
     return Start(statistics.median(helps), statistics.median(readies))

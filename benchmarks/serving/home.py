@@ -12,10 +12,12 @@ from pathlib import Path
 
 from daybreak.access import api_tokens
 from daybreak.credentials import keyring, passwords
+from daybreak.credentials.s3_keys import AccessKey, static_key
 from daybreak.domain.identity import Account, ApiToken, Grant, Seat
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 from daybreak.state.stores import Stores
@@ -35,6 +37,7 @@ class Home:
     small: tuple[Path, ...]
     large: Path
     api_token: str
+    s3_key: AccessKey
 
     @property
     def email(self) -> str:
@@ -53,7 +56,7 @@ def _seat_id(email: str) -> str:
 EMAILS = tuple(_email(number) for number in range(SEATS))
 
 
-def make_home(folder: Path, leaders: Sequence[str]) -> Home:
+def make_home(folder: Path, leaders: Sequence[str], packing: Packing = NO_PACKS) -> Home:
     """Create accounts, seats, an API token of the first account, and a published snapshot of random bytes."""
     folder.mkdir(parents=True)
     now = datetime.now(UTC)
@@ -61,7 +64,7 @@ def make_home(folder: Path, leaders: Sequence[str]) -> Home:
     state_url = f"sqlite:///{folder / 'state.db'}"
     migrate(state_url)
     snapshot_id = str(uuid.uuid4())
-    sink = LocalDisk(folder / "files").stage(snapshot_id)
+    sink = LocalDisk(folder / "files", packing).stage(snapshot_id)
 
     def entry(client_id: str, resource: str, octets: bytes) -> ManifestEntry:
         digest = hashlib.sha256(octets).hexdigest()
@@ -96,7 +99,8 @@ def make_home(folder: Path, leaders: Sequence[str]) -> Home:
         state.close()
     files = folder / "files"
     small = tuple(files / each.formats["csv"].key for each in entries)
-    return Home(folder, tuple(leaders), small, files / large.formats["csv"].key, secret)
+    key = static_key(token.token_id, keyring=keyring.load(folder / "keyring.json"))
+    return Home(folder, tuple(leaders), small, files / large.formats["csv"].key, secret, key)
 
 
 def _add_directory(stores: Stores, leaders: Sequence[str], password_hash: str) -> None:

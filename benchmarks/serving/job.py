@@ -18,7 +18,7 @@ from benchmarks.serving.servers import NGINX, RoundResult
 from benchmarks.source import make_source
 
 _LEADERS = 100
-_RATES_HEAD = (
+RATES_HEAD = (
     "| One worker, one core | Compared with | Per second | Other | **Ratio** | CPU, µs | Other | Ratio | Core used "
     "| Client's core |"
 )
@@ -50,21 +50,21 @@ def _run(options: argparse.Namespace) -> Section:
         parts.append(_latency_table(figures.latency(home, platform, rounds=options.rounds, seconds=options.seconds)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Section("\n\n".join(parts), packages=_PACKAGES, programs=(_nginx_version(),))
+    return Section("\n\n".join(parts), packages=_PACKAGES, programs=(nginx_version(),))
 
 
 def _rate_table(
     links: Comparison, small: Comparison, large: Comparison, first: float, later: float, accelerated: Comparison
 ) -> str:
     """Return the table of responses per second and CPU time per response."""
-    lines = [_RATES_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    lines = [RATES_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for label, peer, comparison in (
         ("links issued to an API token", "hello of the framework", links),
         (f"links opened, files of {SMALL_BYTES // 1000} KB", "nginx", small),
         (f"link opened, {LARGE_BYTES // 1_000_000} MB", "nginx", large),
         (f"link opened, {LARGE_BYTES // 1_000_000} MB, `files.accelerate`", "nginx", accelerated),
     ):
-        lines.append(_rate_line(label, peer, comparison, 1 if comparison in (large, accelerated) else 0))
+        lines.append(rate_line(label, peer, comparison, 1 if comparison in (large, accelerated) else 0))
     pair = _median(links.ours, _microseconds) + _median(small.ours, _microseconds)
     return (
         "\n".join(lines)
@@ -85,7 +85,8 @@ def _rate_table(
     )
 
 
-def _rate_line(label: str, peer: str, comparison: Comparison, digits: int) -> str:
+def rate_line(label: str, peer: str, comparison: Comparison, digits: int) -> str:
+    """Return the line of a comparison, with rates of that many digits."""
     return (
         f"| {label} | {peer} | {_median(comparison.ours, _per_second):,.{digits}f} "
         f"| {_median(comparison.peer, _per_second):,.{digits}f} | **{comparison.ratio(_per_second):.2f}** "
@@ -150,7 +151,8 @@ def _client_busy(result: RoundResult) -> float:
     return result.client.cpu_seconds / result.client.seconds
 
 
-def _nginx_version() -> str:
+def nginx_version() -> str:
+    """Return the installed version, such as `nginx 1.22.1`."""
     output = subprocess.run([NGINX, "-v"], stderr=subprocess.PIPE, text=True, check=True).stderr
     return output.strip().removeprefix("nginx version: ").replace("/", " ")
 

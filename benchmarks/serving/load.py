@@ -64,13 +64,19 @@ class ClientResult(msgspec.Struct):
 class _Connection:
     """A persistent connection and the response that is being received."""
 
-    __slots__ = ("bytes_left", "scheduled_at", "socket", "status")
+    __slots__ = ("bytes_left", "is_head", "scheduled_at", "socket", "status")
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.bytes_left = self.status = 0
+        self.is_head = False
         self.scheduled_at = 0.0
+
+    def send(self, request: bytes) -> None:
+        """Send a request. The response to HEAD has a length and no body."""
+        self.is_head = request.startswith(b"HEAD ")
+        self.socket.sendall(request)
 
     def receive(self, buffer: memoryview) -> int:
         """Receive available bytes and return their number. `bytes_left` is 0 after the whole response.
@@ -88,7 +94,8 @@ class _Connection:
             raise ConnectionError(f"unsupported response: {head[:80]!r}")
         self.status = int(head[9:12])
         at = head.lower().find(_LENGTH)
-        length = int(head[at + len(_LENGTH) :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+        has_body = at >= 0 and not self.is_head
+        length = int(head[at + len(_LENGTH) :].split(b"\r\n", 1)[0]) if has_body else 0
         self.bytes_left = len(head) + 4 + length - count
         return count
 
@@ -114,7 +121,7 @@ def _closed_loop(plan: Plan) -> ClientResult:
     poll = select.epoll()
     for number, one in open_.items():
         poll.register(number, select.EPOLLIN)
-        one.socket.sendall(next(requests))
+        one.send(next(requests))
     started = time.perf_counter()
     until = started + plan.seconds
     while open_:
@@ -125,7 +132,7 @@ def _closed_loop(plan: Plan) -> ClientResult:
                 continue
             result.statuses[one.status] = result.statuses.get(one.status, 0) + 1
             if time.perf_counter() < until:
-                one.socket.send(next(requests))
+                one.send(next(requests))
             else:
                 poll.unregister(number)
                 open_.pop(number).socket.close()
@@ -148,7 +155,7 @@ def _open_loop(plan: Plan, per_second: float) -> ClientResult:
         while due is not None and due <= now and free:
             one = free.popleft()
             one.scheduled_at = due
-            one.socket.send(next(requests))
+            one.send(next(requests))
             busy[one.socket.fileno()] = one
             result.delay_milliseconds.append((time.perf_counter() - due) * 1000)
             due = next(schedule, None)

@@ -19,7 +19,6 @@ from urllib.request import urlopen
 import msgspec
 import psutil
 
-from benchmarks.serving.home import Home
 from benchmarks.serving.load import ClientResult, Plan
 from tests.parts.ports import free_port
 
@@ -47,7 +46,7 @@ _NGINX_ACCELERATED = """upstream daybreak {{ server 127.0.0.1:{upstream}; keepal
     listen 127.0.0.1:{port};
     location / {{
       proxy_pass http://daybreak; proxy_http_version 1.1; proxy_set_header Connection "";
-      proxy_set_header Host $host; proxy_buffering off; proxy_max_temp_file_size 0; gzip off;
+      proxy_set_header Host $http_host; proxy_buffering off; proxy_max_temp_file_size 0; gzip off;
     }}
     location /daybreak-files/ {{
       internal; alias {root}/; etag off; if_modified_since off;
@@ -135,24 +134,33 @@ def client_result(process: subprocess.Popen[bytes]) -> ClientResult:
 
 @contextlib.contextmanager
 def daybreak(
-    home: Home, *, workers: int = 1, core: int | None = SERVER_CORE, settings: Mapping[str, object] | None = None
+    folder: Path,
+    *,
+    workers: int = 1,
+    core: int | None = SERVER_CORE,
+    settings: Mapping[str, object] | None = None,
+    ready: str = "/readyz",
 ) -> Iterator[Server]:
-    """Run the service as in production: JSON log lines in a file, and metrics."""
+    """Run the service of a folder as in production: JSON log lines in a file, and metrics."""
     port = free_port()
-    configure(home, port, {"workers": workers, **(settings or {})})
-    command = [*DAYBREAKD, "serve", "--config", str(home.folder / "daybreak.toml")]
-    with started(command, port, home.folder / "daybreak.log", core=core, ready="/readyz") as server:
+    configure(folder, port, {"workers": workers, **(settings or {})})
+    command = [*DAYBREAKD, "serve", "--config", str(folder / "daybreak.toml")]
+    with started(command, port, folder / "daybreak.log", core=core, ready=ready) as server:
         yield server
 
 
-def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
+def configure(folder: Path, port: int, settings: Mapping[str, object]) -> None:
     """Write the configuration. The rates of logins and links are not limited, but logins of one address are."""
     chosen = {
         "base_url": f"http://127.0.0.1:{port}",
         "listen": f"127.0.0.1:{port}",
         "log_format": "json",
-        "source.location": str(home.folder / "platform"),
+        "source.location": str(folder / "platform"),
         "snapshot.schedule": False,
+        "snapshot.formats": ["csv", "json", "parquet"],
+        "attach.s3": True,
+        "attach.iceberg": True,
+        "attach.request_rate": "1000000/1m",
         "access.login_overall": "1000000/5m",
         "access.login_per_network": "1000000/5m",
         "access.link_rate": "1000000/1m",
@@ -161,7 +169,7 @@ def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
         **settings,
     }
     text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items())
-    (home.folder / "daybreak.toml").write_text(text, "utf-8")
+    (folder / "daybreak.toml").write_text(text, "utf-8")
 
 
 @contextlib.contextmanager
@@ -182,12 +190,12 @@ def nginx(folder: Path, root: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def accelerated(home: Home) -> Iterator[Server]:
-    """Run nginx in front of the service, with `files.accelerate`. Both use one core."""
-    port, folder = free_port(), home.folder / "nginx"
+def accelerated(home: Path) -> Iterator[Server]:
+    """Run nginx in front of the service of a folder, with `files.accelerate`. Both use one core."""
+    port, folder = free_port(), home / "nginx"
     folder.mkdir(exist_ok=True)
     with daybreak(home, settings={"files.accelerate": "nginx"}) as upstream:
-        servers = _NGINX_ACCELERATED.format(port=port, upstream=upstream.port, root=home.folder / "files")
+        servers = _NGINX_ACCELERATED.format(port=port, upstream=upstream.port, root=home / "files")
         with _started_nginx(folder, port, servers, ready="/readyz") as server:
             yield replace(server, upstream=upstream)
 
