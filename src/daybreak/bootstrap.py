@@ -228,7 +228,7 @@ class WebProcess:
 
 def build(settings: Settings) -> WebProcess:
     """Build the services of one web process. Raises OperatorError that names the setting and the fix."""
-    from daybreak.access.link_usage import AuditBuffer, LinkRate
+    from daybreak.access.link_usage import AuditBuffer, LinkRate, byte_rate
     from daybreak.access.services import Services
     from daybreak.credentials.passwords import PasswordHashing
     from daybreak.web.metrics import QUEUE_LENGTH
@@ -242,7 +242,7 @@ def build(settings: Settings) -> WebProcess:
         hashing=PasswordHashing(observe=QUEUE_LENGTH.labels("password_hashes").set),
         audit_buffer=AuditBuffer(state),
         link_rate=LinkRate(state, settings.access.link_rate, now_utc),
-        byte_rate=LinkRate(state, settings.access.byte_rate, now_utc),
+        byte_rate=byte_rate(state, settings.access.daily_bytes, now_utc),
         clock=now_utc,
         random=os.urandom,
         provider=open_provider(settings),

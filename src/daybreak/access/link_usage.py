@@ -124,6 +124,11 @@ class LinkRate:
         )
 
 
+def byte_rate(state: State, daily_bytes: int, clock: Callable[[], datetime]) -> LinkRate:
+    """Return the counter of the bytes that a credential may download in 24 hours."""
+    return LinkRate(state, Rate(daily_bytes, timedelta(days=1)), clock)
+
+
 class AuditBuffer:
     """Buffer of download events, written in one transaction every quarter of a second.
 

@@ -327,11 +327,6 @@ class AccessSettings(Section):
             raise InvalidValue("Use at most access.session_lifetime: a link ends with its session.")
         return link_lifetime
 
-    @property
-    def byte_rate(self) -> Rate:
-        """`daily_bytes` as a rate."""
-        return Rate(self.daily_bytes, timedelta(days=1))
-
 
 class DirectorySettings(Section):
     """Accounts and seats read from the platform's own database (`daybreakd directory sync`)."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from daybreak.access.link_usage import AuditBuffer, LinkRate
+from daybreak.access.link_usage import AuditBuffer, LinkRate, byte_rate
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
 from daybreak.access.services import Services
 from daybreak.credentials import keyring, passwords, totp
@@ -198,7 +198,7 @@ def open_instance(
         hashing=hashing or QuickHashing(),
         audit_buffer=AuditBuffer(state),
         link_rate=LinkRate(state, settings.access.link_rate, lambda: now[0]),
-        byte_rate=LinkRate(state, settings.access.byte_rate, lambda: now[0]),
+        byte_rate=byte_rate(state, settings.access.daily_bytes, lambda: now[0]),
         clock=lambda: now[0],
         random=secrets.token_bytes,
     )

@@ -19,7 +19,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
 
-from daybreak.access.link_usage import AuditBuffer, LinkRate
+from daybreak.access.link_usage import AuditBuffer, LinkRate, byte_rate
 from daybreak.access.services import Services
 from daybreak.credentials import keyring
 from daybreak.credentials.passwords import PasswordHashing
@@ -81,7 +81,7 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
     return Services(
         settings=settings, state=state, files=LocalDisk(folder / "files"), keyring=ring, hashing=PasswordHashing(),
         audit_buffer=AuditBuffer(state), link_rate=LinkRate(state, settings.access.link_rate, clock),
-        byte_rate=LinkRate(state, settings.access.byte_rate, clock), clock=clock, random=os.urandom,
+        byte_rate=byte_rate(state, settings.access.daily_bytes, clock), clock=clock, random=os.urandom,
     )  # fmt: skip
 
 
