@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from io import FileIO
-from itertools import chain
 from typing import Literal
 from urllib.parse import quote
 
@@ -112,9 +111,8 @@ class FileSender:
         if hashlib.sha256(content).hexdigest() != stored.sha256:
             raise FileDamaged(f"The file {stored.key} does not match its digest.")
         answer = file_answer(entity, _merged_headers(request), method=request.method)
-        parts = ((each.prefix, content[each.start : each.start + each.length]) for each in answer.segments)
         await self._record(request, opened, answer.length)
-        return Response(b"".join(chain.from_iterable(parts)), answer.status, answer.headers)
+        return Response(answer.body(content), answer.status, answer.headers)
 
     async def _redirect(self, request: Request, opened: OpenedFile, entity: FileEntity) -> Response:
         method: Literal["GET", "HEAD"] = "HEAD" if request.method == "HEAD" else "GET"

@@ -58,6 +58,10 @@ class FileAnswer(msgspec.Struct, frozen=True):
         """Number of bytes in the body."""
         return sum(len(segment.prefix) + segment.length for segment in self.segments)
 
+    def body(self, content: bytes) -> bytes:
+        """Return the body, from the content of the whole file."""
+        return b"".join(each.prefix + content[each.start : each.start + each.length] for each in self.segments)
+
 
 def etag_of(file: CurrentFile, representation: Representation) -> str:
     """Return a strong entity tag: the digest of the stored bytes, and the representation."""

@@ -26,10 +26,11 @@ MAX_KEYS = 1000
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The credential of a request, and the bucket that it may read."""
+    """The credential of a request, the bucket that it may read, and the origin of its audit events."""
 
     principal: Principal
     bucket: Bucket
+    origin: EventOrigin
 
 
 class S3Request(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ async def authenticate(request: Request, signed: SignedRequest, services: Servic
     record_subject(request, principal.subject, client_id)
     origin = EventOrigin.of(principal, now, caller)
     await rate.count("request", principal.subject, lambda: origin.event("file.fetched", "rate_limited", {"door": "s3"}))
-    return Access(principal, Bucket(client_id, key.pinned_version))
+    return Access(principal, Bucket(client_id, key.pinned_version), origin)
 
 
 def list_request(parameters: Mapping[str, str]) -> ListRequest:

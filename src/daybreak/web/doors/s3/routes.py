@@ -13,7 +13,6 @@ from starlette.types import Scope
 from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.attached_files import REGION, AttachedFiles, StatementObject, StoredObject
-from daybreak.domain.audit import EventOrigin
 from daybreak.domain.identity import is_id
 from daybreak.downloads import OpenedFile, record_download
 from daybreak.settings import Settings
@@ -22,7 +21,6 @@ from daybreak.web.doors.s3.errors import S3_ROUTE, S3Error, is_s3_request
 from daybreak.web.doors.s3.requests import Access, S3Request, authenticate, list_request, read_request
 from daybreak.web.file_sender import FileSender
 from daybreak.web.http.files import file_answer
-from daybreak.web.request_state import caller_of
 
 _DOOR = {"door": "s3"}
 _METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH")
@@ -93,7 +91,7 @@ class _S3Endpoint:
             assert token is not None  # access keys belong to API tokens
             return answers.buckets(access.bucket.client_id, token.created_at)
         if read.bucket != access.bucket.client_id:
-            await self._record(request, access, "file.fetched", "not_your_account")
+            await self._record(access, "file.fetched", "not_your_account")
             raise S3Error("AccessDenied", "Access Denied")
         unsupported = _UNSUPPORTED & read.parameters.keys()
         if unsupported:
@@ -124,10 +122,8 @@ class _S3Endpoint:
         content = found.source if isinstance(found.source, bytes) else b""
         if isinstance(found.source, StatementObject) and answer.segments:
             content = await self._files.statement(access.bucket, found.source)
-            await self._record(request, access, "statement.fetched", "ok", file=read.key.rpartition("/")[2])
-        parts = (each.prefix + content[each.start : each.start + each.length] for each in answer.segments)
-        return Response(b"".join(parts), answer.status, dict(answer.headers))
+            await self._record(access, "statement.fetched", "ok", file=read.key.rpartition("/")[2])
+        return Response(answer.body(content), answer.status, answer.headers)
 
-    async def _record(self, request: Request, access: Access, action: str, result: str, **details: str) -> None:
-        origin = EventOrigin.of(access.principal, self._services.clock(), caller_of(request))
-        await record_download(self._services, origin, action, result, _DOOR | details)
+    async def _record(self, access: Access, action: str, result: str, **details: str) -> None:
+        await record_download(self._services, access.origin, action, result, _DOOR | details)

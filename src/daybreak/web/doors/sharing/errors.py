@@ -12,13 +12,6 @@ from daybreak.sharing import SHARING_PATH
 from daybreak.web.http.problems import problem_headers, problem_of
 
 
-class SharingError(msgspec.Struct, frozen=True, rename="camel"):
-    """Error. The codes are those of the API."""
-
-    error_code: str
-    message: str
-
-
 def is_sharing_path(path: str) -> bool:
     """Return whether errors of the path have the form of the protocol."""
     return path == SHARING_PATH or path.startswith(SHARING_PATH + "/")
@@ -27,9 +20,11 @@ def is_sharing_path(path: str) -> bool:
 def sharing_error(
     error: DaybreakError, *, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the response to an error."""
+    """Return the response to an error. The codes are those of the API."""
     problem = problem_of(error, request_id=request_id, base_url=base_url)
     # A field's detail is part of the message of some errors.
     fixes = [field.detail for field in problem.errors if field.detail not in problem.detail]
-    body = msgspec.json.encode(SharingError(problem.code, " ".join([problem.detail, *fixes])))
-    return Response(body, problem.status, {**problem_headers(error), **(headers or {})}, "application/json")
+    body = {"errorCode": problem.code, "message": " ".join([problem.detail, *fixes])}
+    return Response(
+        msgspec.json.encode(body), problem.status, {**problem_headers(error), **(headers or {})}, "application/json"
+    )

@@ -2,53 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID, uuid5
-
-import msgspec
 
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.sharing import SCHEMA_NAME
 
 
-class Share(msgspec.Struct, frozen=True):
-    """Share of an account."""
-
-    name: str
-    id: str
-
-
-class Schema(msgspec.Struct, frozen=True):
-    """Schema of a share."""
-
-    name: str
-    share: str
-
-
-class Table(msgspec.Struct, frozen=True, rename="camel"):
-    """Table of a schema."""
-
-    name: str
-    schema: str
-    share: str
-    share_id: str
-    id: str
-
-
-def share(client_id: str) -> Share:
+def share(client_id: str) -> Mapping[str, str]:
     """Return the share of an account."""
-    return Share(client_id, client_id)
+    return {"name": client_id, "id": client_id}
 
 
-def schema(client_id: str) -> Schema:
+def schema(client_id: str) -> Mapping[str, str]:
     """Return the schema of a share."""
-    return Schema(SCHEMA_NAME, client_id)
+    return {"name": SCHEMA_NAME, "share": client_id}
 
 
-def tables(client_id: str) -> list[Table]:
+def tables(client_id: str) -> list[Mapping[str, str]]:
     """Return the nine tables of a share."""
-    return [
-        Table(resource.name, SCHEMA_NAME, client_id, client_id, table_id(client_id, resource)) for resource in RESOURCES
-    ]
+    place = {"schema": SCHEMA_NAME, "share": client_id, "shareId": client_id}
+    return [{"name": resource.name, **place, "id": table_id(client_id, resource)} for resource in RESOURCES]
 
 
 def table_id(client_id: str, resource: Resource) -> str:

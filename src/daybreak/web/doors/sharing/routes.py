@@ -78,14 +78,10 @@ class _SharingEndpoints:
         return self._page(request, [objects.share(client_id)])
 
     async def get_share(self, request: Request) -> Response:
-        principal = await token_principal(request, self._services)
-        client_id = require_own(principal, request.path_params["share"], "share")
-        return _json({"share": objects.share(client_id)})
+        return _json({"share": objects.share(await self._share(request))})
 
     async def list_schemas(self, request: Request) -> Response:
-        principal = await token_principal(request, self._services)
-        client_id = require_own(principal, request.path_params["share"], "share")
-        return self._page(request, [objects.schema(client_id)])
+        return self._page(request, [objects.schema(await self._share(request))])
 
     async def list_tables(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
@@ -94,9 +90,7 @@ class _SharingEndpoints:
         return self._page(request, objects.tables(client_id))
 
     async def list_all_tables(self, request: Request) -> Response:
-        principal = await token_principal(request, self._services)
-        client_id = require_own(principal, request.path_params["share"], "share")
-        return self._page(request, objects.tables(client_id))
+        return self._page(request, objects.tables(await self._share(request)))
 
     async def version(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
@@ -136,6 +130,11 @@ class _SharingEndpoints:
         count_event("table_queried")
         lines = self._writer(principal, accepted).changes(result)
         return _lines(result.first_version, accepted, lines, [file for _, file in result.files])
+
+    async def _share(self, request: Request) -> str:
+        """Return the share in the path, which is that of the token. Raises Unauthenticated, Forbidden, NotFound."""
+        principal = await token_principal(request, self._services)
+        return require_own(principal, request.path_params["share"], "share")
 
     def _writer(self, principal: Principal, accepted: Capabilities) -> LineWriter:
         return LineWriter(accepted.format, principal.account.client_id, self._services.settings.snapshot.deltas)
