@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import cast
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
@@ -348,6 +350,16 @@ def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str
     return folder
 
 
+def with_earliest_instant(file: Path) -> None:
+    """Write a table of Members again, the first of which was activated at the earliest instant of Parquet."""
+    rows = pyarrow.parquet.read_table(file)
+    place = rows.column_names.index("first_activated_at")
+    instants = rows.column(place).cast(pa.timestamp("us", "UTC"))
+    numbers = pa.array([-(2**63), *instants.cast(pa.int64()).to_pylist()[1:]], pa.int64())
+    file.unlink()
+    pyarrow.parquet.write_table(rows.set_column(place, "first_activated_at", numbers.view(instants.type)), file)
+
+
 @pytest.mark.release
 @pytest.mark.usefixtures("session")
 @pytest.mark.parametrize(
@@ -355,6 +367,7 @@ def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str
 )
 def test_malformed_rows_are_refused_as_in_duckdb(parquet: Path, tmp_path: Path, table: str, column: str) -> None:
     folder = with_invalid_identifier(parquet, tmp_path / "platform", table, column)
+    with_earliest_instant(folder / "members.parquet")
     source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     results = ExportResults()
     with source.open(AS_OF) as reading:

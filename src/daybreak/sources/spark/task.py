@@ -226,7 +226,12 @@ def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterato
 def _stream(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     iterator = iter(batches)
     first = next(iterator)
-    return pa.RecordBatchReader.from_batches(first.schema, _chained(first, iterator))
+    reader = pa.RecordBatchReader.from_batches(first.schema, _chained(first, iterator))
+    # The session's time zone is UTC. The engine cannot convert the earliest instant of Arrow, which other sources read.
+    instants = pa.timestamp("us")
+    return reader.cast(
+        pa.schema([each.with_type(instants) if pa.types.is_timestamp(each.type) else each for each in first.schema])
+    )
 
 
 def _result_rows(results: ExportResults, report: ResourceReport) -> Iterator[pa.RecordBatch]:
