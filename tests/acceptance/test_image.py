@@ -1,7 +1,9 @@
 """The services of `deploy/compose.yaml` as processes of the built image, behind nginx with TLS."""
 
+import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +32,7 @@ from tests.parts.waiting import wait_until
 pytestmark = [pytest.mark.release, pytest.mark.timeout(1800)]
 LARGEST_BYTES = 350_000_000
 SERVICES = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text("utf-8"))["services"]
+DEMO = yaml.safe_load((ROOT / "deploy/compose.demo.yaml").read_text("utf-8"))["services"]
 BUILDERS = "SELECT count(*) FROM nodes WHERE roles::text LIKE '%builder%'"
 # A run stops after its current file.
 STOP_SECONDS = 300
@@ -172,6 +175,23 @@ def test_service_of_the_image(composed: Composed) -> None:
             parts += pieces
         assert b"".join(parts) == whole.content
         assert web.process.wait(STOP_SECONDS) == 0, web.log()
+
+
+def test_demo_of_the_image(image: Image, tmp_path: Path) -> None:
+    """The service of `compose.demo.yaml` generates a platform, serves its files, and ends with status 0."""
+    (command,) = [each["command"] for each in DEMO.values()]
+    os.chown(tmp_path, 10001, 10001)
+    sizes = ["--leaders", "5", "--members", "400", "--messages", "1500", "--port", str(free_port())]
+    with image.running(tmp_path, [*command, *sizes], {}) as (demo, process):
+        log = demo.wait_for_log("gunzip -c campaigns.json.gz", STOP_SECONDS)
+        token = json.loads((tmp_path / "demo/demo.json").read_text("utf-8"))["token"]
+        found = re.search(r"http://127\.0\.0\.1:\d+/download/v1/files/\S+/campaigns\.json\.gz", log)
+        assert found is not None, log
+        answer = requests.get(found[0], headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        assert answer.ok, answer.text
+        assert json.loads(gzip.decompress(answer.content))
+        process.send_signal(signal.SIGTERM)
+        assert demo.process.wait(STOP_SECONDS) == 0, demo.log()
 
 
 def test_health_check(image: Image, composed: Composed) -> None:
