@@ -91,6 +91,12 @@ class AccountRows:
         ]
         differing = [(each.resource, each.differing) for each in tables if each.differing]
 
+        # Small accounts have equal figures.
+        @lru_cache(_CACHED_ACCOUNTS)
+        def rendered(values: tuple[int, ...], unexplained: tuple[str, ...]) -> msgspec.Raw:
+            texts = tuple([account(values[own]) for account, own in accounts])
+            return msgspec.Raw((layout(unexplained) % texts).encode())
+
         def section(client_id: str) -> msgspec.Raw:
             place = places[client_id]
             unexplained = tuple(
@@ -98,9 +104,7 @@ class AccountRows:
                 for resource, pairs in differing
                 if any(source[place] != written[place] for source, written in pairs)
             )
-            values = tuple(map(itemgetter(place), figures))
-            texts = tuple([account(values[own]) for account, own in accounts])
-            return msgspec.Raw((layout(unexplained) % texts).encode())
+            return rendered(tuple(map(itemgetter(place), figures)), unexplained)
 
         return section
 
