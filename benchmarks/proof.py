@@ -70,6 +70,7 @@ def _program(kind: str) -> None:
     from daybreak.export import key_ranges, resource_export
     from daybreak.export.leader_sums import LeaderSums
     from daybreak.proof.account_rows import AccountRows
+    from daybreak.proof.accounting import WrittenFigures
     from daybreak.snapshots.snapshot_run import SnapshotRun
 
     seconds = 0.0
@@ -86,7 +87,8 @@ def _program(kind: str) -> None:
         if kind == "without":
             for module in (key_ranges, resource_export):
                 patches.enter_context(patch.object(module, "leader_sums", lambda *_: LeaderSums({}, {})))
-            patches.enter_context(patch.object(SnapshotRun, "_account", lambda *_: None))
+            accounts = AccountRows(WrittenFigures(()), ())
+            patches.enter_context(patch.object(SnapshotRun, "_account", lambda *_: accounts))
         try:
             main()
         finally:
