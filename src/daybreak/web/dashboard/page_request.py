@@ -83,12 +83,14 @@ class PageRequest:
         """Principal for the account in the path. Raises Forbidden if the session may not open it."""
         return principal_of(self.active_session, self.dashboard.second_factor_policy)
 
-    async def run_task(self, task: Callable[[], T]) -> T:
-        """Run a task that takes long in a thread, in the queue of the account, or of the seat on operator pages.
+    @property
+    def queue_account(self) -> str:
+        """Name of the fair share of this request: the account, or on operator pages the seat."""
+        return self.client_id or self.seat.seat_id
 
-        Raises Unavailable(busy).
-        """
-        return await self.dashboard.run_task(self.client_id or self.seat.seat_id, task)
+    async def run_task(self, task: Callable[[], T]) -> T:
+        """Run a task that takes long in a thread, in a fair queue. Raises Unavailable(busy)."""
+        return await self.dashboard.run_task(self.queue_account, task)
 
     async def record(self, action: str, details: Mapping[str, object], *, sent_bytes: int = 0) -> None:
         """Record that data of the account is sent. It counts as a download, and its bytes. Raises RateLimited."""

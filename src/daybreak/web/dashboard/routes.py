@@ -91,9 +91,7 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, audience="operator", section="runs")
     change = partial(policy, recent_password=True)
     run = f"{_OPERATOR}/runs/{{snapshot_id}}"
-    explain = partial(
-        show_when_counted, partial(explanation.show_explanation, FigureCache()), wait=explanation.show_waiting
-    )
+    explain = partial(show_when_counted, FigureCache(), explanation.show_explanation, wait=explanation.show_waiting)
     return [
         page.get(_OPERATOR, runs.open_operator_start, policy()),
         page.get(f"{_OPERATOR}/runs", runs.list_runs, policy()),
@@ -260,7 +258,7 @@ def _insight_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, section="insight", permission="see_files", is_slow=True)
 
     def show(handle: Callable[[FigureCache, PageRequest], Awaitable[Response]]) -> PageHandler:
-        return partial(show_when_counted, partial(handle, figures))
+        return partial(show_when_counted, figures, handle)
 
     campaign = f"{path}/campaigns/{{campaign_id}}"
     return [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from daybreak.domain.display import localized
+from daybreak.insight.campaigns import ASCENDING
 from daybreak.insight.periods import Bucket
+from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
 ColumnKind = Literal["text", "count", "share", "ratio", "date"]
@@ -30,11 +32,12 @@ _MESSAGE_TYPES = {
 }
 _SUBSCRIPTIONS = {"live": "Live", "opted_out": "Opted out", "blocked": "Blocked", "deleted": "Deleted"}
 _LINK_TYPES = {"link": "Link", "media": "Media"}
+_MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a block. `order` is the name of its order in pages that sort the rows by it."""
+    """One column of a block. `order` is the name of its order in pages that do not read all rows."""
 
     label: str
     kind: ColumnKind = "count"
@@ -43,11 +46,54 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a block: the name in the first column, then the other cells. `url` is the page of the name."""
+    """One row of a block: the name in the first column, then the other cells.
+
+    `url` is the page of the name. `is_rest` marks the sum of rows that the block does not list.
+    """
 
     name: str | Bucket
     cells: tuple[Cell, ...]
     url: str = ""
+    is_rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure: a count, or a share from 0 to 1. `previous` is its value in the period before.
+
+    Values are None if there is nothing to divide by, or no comparison.
+    """
+
+    label: str
+    value: float | None
+    previous: float | None = None
+    is_share: bool = False
+
+    @property
+    def text(self) -> str:
+        """The value as text."""
+        return self._format(self.value)
+
+    @property
+    def previous_text(self) -> str:
+        """The value in the period before, "" without comparison."""
+        return "" if self.previous is None else self._format(self.previous)
+
+    @property
+    def change(self) -> str:
+        """Change between the values as shown: `+12.3 %`, of shares `+0.4 percentage points`. "" without comparison."""
+        if self.value is None or self.previous is None:
+            return ""
+        if self.is_share:
+            return _signed(round(100 * self.value, 1) - round(100 * self.previous, 1), "percentage points")
+        if not self.previous:
+            return "none before" if self.value else "no change"
+        return _signed(100 * (self.value - self.previous) / self.previous, "%")
+
+    def _format(self, value: float | None) -> str:
+        if value is None or not self.is_share:
+            return format_number(value)
+        return localized(f"{100 * value:.1f} %")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +103,7 @@ class Block:
     `name` is part of ids and of the CSV file's name. `series` are the indexes of the cells that a chart shows, as lines
     if `line` is set. Bars of the cells in `below` extend below zero. `previous` are the sums that the chart compares
     with each bucket. `total` is the last row of the table. The legend of the chart shows its values under the name
-    `legend`.
+    `legend`. `headline` answers the question of the block.
     """
 
     name: str
@@ -71,6 +117,7 @@ class Block:
     below: frozenset[int] = frozenset()
     previous: tuple[float, ...] = ()
     legend: str = "Whole period"
+    headline: Figure | None = None
 
     @property
     def by_period(self) -> bool:
@@ -81,6 +128,59 @@ class Block:
     def bar_maximum(self) -> int:
         """Largest value of the first column of numbers."""
         return max((cell for row in self.rows if isinstance(cell := row.cells[0], int)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSort:
+    """Order of the rows of a table on a page, and links to other orders.
+
+    `value` is the value of the page's query parameter. `name` returns its part for a column by block and index, "" for
+    a column without order. `url` returns the page of a value.
+    """
+
+    value: str
+    name: Callable[[Block, int], str]
+    url: Callable[[str], str]
+
+    def direction(self, block: Block, index: int) -> str:
+        """Return the direction of the order by a column, "" if the table has another order."""
+        name = self.name(block, index)
+        if not name or self.value.removesuffix(ASCENDING) != name:
+            return ""
+        return "ascending" if self.value.endswith(ASCENDING) else "descending"
+
+    def link(self, block: Block, index: int) -> str:
+        """Return the URL of the order by a column, or of its reverse. The first order of text is ascending."""
+        name = self.name(block, index)
+        is_text = block.columns[index].kind == "text" and not block.by_period
+        ascending = {"ascending": False, "descending": True}.get(self.direction(block, index), is_text)
+        return self.url(name + (ASCENDING if ascending else "")) if name else ""
+
+    def column(self, block: Block) -> int | None:
+        """Return the index of the column by which a table is sorted, None for the order of the block."""
+        return next((at for at in range(len(block.columns)) if self.direction(block, at)), None)
+
+    def rows(self, block: Block) -> Iterator[tuple[int, Row]]:
+        """Return the rows in order, with their indexes in the block. Periods are in descending order by default.
+
+        Rows without a value, and sums of rows that are not listed, come last.
+        """
+        column = self.column(block)
+        if column is None:
+            rows = list(enumerate(block.rows))
+            yield from reversed(rows) if block.by_period else rows
+            return
+        keys = {at: _sort_key((row.name, *row.cells)[column]) for at, row in enumerate(block.rows) if not row.is_rest}
+        ranked = [at for at, key in keys.items() if key is not None]
+        ranked.sort(key=keys.__getitem__, reverse=self.direction(block, column) == "descending")
+        for at in (*ranked, *(at for at in range(len(block.rows)) if keys.get(at) is None)):
+            yield at, block.rows[at]
+
+
+def _sort_key(cell: Cell) -> Any:
+    if isinstance(cell, Bucket):
+        return cell.first
+    return cell.casefold() if isinstance(cell, str) else cell
 
 
 def share(part: float, whole: float) -> float | None:
@@ -135,3 +235,10 @@ def _label(labels: Mapping[str, str], value: str) -> str:
     """Return the label of a value. An unexpected value, which files contain as it is, is shown as words."""
     words = value.replace("_", " ").strip()
     return labels.get(value) or words[:1].upper() + words[1:] or "Unknown"
+
+
+def _signed(value: float, unit: str) -> str:
+    text = f"{abs(value):,.1f}"
+    if text == "0.0":
+        return "no change"
+    return f"{_MINUS if value < 0 else '+'}{localized(text)} {unit}"

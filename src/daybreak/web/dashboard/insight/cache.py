@@ -37,7 +37,7 @@ class ValueCache(Generic[T]):
     """Up to 32 values by the content and the period that they were computed from. The oldest is dropped first.
 
     Requests for the same value wait for one computation. It is canceled when the last of them has left, and none has
-    come in `grace_seconds`: a page that says that rows are being counted returns every two seconds.
+    come in `grace_seconds`: a page that shows a skeleton reloads itself.
     """
 
     def __init__(self, grace_seconds: float = _GRACE_SECONDS) -> None:
@@ -96,17 +96,32 @@ class FigureCache:
             "insight", 1, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT
         )
     )
+    computing: Counter[str] = field(default_factory=Counter)
+
+    def is_computing_for(self, account: str) -> bool:
+        """Whether figures of an account are being computed, or wait for their turn."""
+        return self.computing[account] > 0
 
     async def run(self, account: str, task: Callable[[Interruption], T]) -> T:
         """Run a task that reads files in a thread, after others. End it when canceled. Raises Unavailable(busy)."""
-        async with self.queue.slot(account):
-            interruption = Interruption()
-            running = asyncio.ensure_future(asyncio.to_thread(task, interruption))
-            try:
-                return await asyncio.shield(running)
-            except asyncio.CancelledError:
-                # Repeated, because an engine misses what comes before its query. The slot is in use until then.
-                while not running.done():
-                    interruption.set()
-                    await asyncio.wait((running,), timeout=_INTERRUPTION_SECONDS)
-                raise
+        self.computing[account] += 1
+        try:
+            async with self.queue.slot(account):
+                return await _interruptible(task)
+        finally:
+            self.computing[account] -= 1
+            if not self.computing[account]:
+                del self.computing[account]
+
+
+async def _interruptible(task: Callable[[Interruption], T]) -> T:
+    interruption = Interruption()
+    running = asyncio.ensure_future(asyncio.to_thread(task, interruption))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        # Repeated, because an engine misses what comes before its query. The slot is in use until then.
+        while not running.done():
+            interruption.set()
+            await asyncio.wait((running,), timeout=_INTERRUPTION_SECONDS)
+        raise

@@ -90,7 +90,7 @@ def links_block(links: LinkFigures, *, limit: int) -> Block:
     if rest:
         other = links.other_clicks + sum(each.clicks for each in hidden)
         clicks += other
-        rows.append(Row(f"{format_number(rest)} more links", ("", None, None, other, None)))
+        rows.append(Row(f"{format_number(rest)} more links", ("", None, None, other, None), is_rest=True))
     return Block(
         name="links",
         title="Links",

@@ -20,7 +20,9 @@ from daybreak.web.dashboard.freshness.view import load_status
 from daybreak.web.dashboard.insight.blocks import (
     Block,
     Column,
+    Figure,
     Row,
+    TableSort,
     campaign_label,
     channel_label,
     link_type_label,
@@ -36,7 +38,7 @@ from daybreak.web.dashboard.insight.queries import (
     load_published_entries,
 )
 from daybreak.web.dashboard.insight.selection import FirstDays, Selection, select
-from daybreak.web.dashboard.insight.view import Figure, period_text, selection_context
+from daybreak.web.dashboard.insight.view import period_text, selection_context, table_sort
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import slice_at
@@ -77,9 +79,6 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
         query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order, **changes}
         return page.url("insight/campaigns", **query)
 
-    def sort_url(name: str) -> str:
-        return list_url(order=name + ASCENDING if order == name else name)
-
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight/campaigns"),
         "block": campaign_table(shown, lambda campaign_id: _campaign_url(page, found.selection, campaign_id)),
@@ -92,11 +91,7 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
             url=lambda other: list_url(page=other),
         ),
         "orders": {**ORDER_LABELS, **({} if order in ORDER_LABELS else {order: _ascending_label(order)})},
-        "sort": {
-            "by": order.removesuffix(ASCENDING),
-            "direction": "ascending" if order.endswith(ASCENDING) else "descending",
-            "url": sort_url,
-        },
+        "sort": TableSort(order, lambda block, index: block.columns[index].order, lambda name: list_url(order=name)),
         "order": order,
         "text": text,
         "ranges": RANGES,
@@ -119,6 +114,7 @@ async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
         "usage": campaign_usage_block(details),
         "links": campaign_links_block(details),
         "average_text": f"Average: campaigns from {period_text(found.selection)}",
+        "sort": table_sort(page, found.selection, path),
         "block_url": lambda name: page.url(f"{path}/{name}.csv"),
         "back_url": page.url("insight/campaigns", **found.selection.query),
         "as_of": found.snapshot.as_of,
@@ -250,7 +246,8 @@ def campaign_links_block(details: CampaignDetails) -> Block:
     ]  # fmt: skip
     if hidden:
         other = campaign.clicks - shown
-        rows.append(Row(f"{format_number(hidden)} more links", ("", other, share(other, campaign.clicks), None)))
+        cells = ("", other, share(other, campaign.clicks), None)
+        rows.append(Row(f"{format_number(hidden)} more links", cells, is_rest=True))
     return Block(
         name="links",
         title="Links",

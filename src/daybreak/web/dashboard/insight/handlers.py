@@ -18,36 +18,49 @@ from daybreak.web.dashboard.insight.blocks import Block, block_csv
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.queries import load_account_figures, load_period_figures, load_published_entries
 from daybreak.web.dashboard.insight.selection import Selection, select
-from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view, selection_context
+from daybreak.web.dashboard.insight.view import (
+    BLOCK_NAMES,
+    InsightView,
+    insight_view,
+    selection_context,
+    table_sort,
+)
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
 
 _NOT_PUBLISHED = EmptyState("No files yet", "Charts appear after the first publication.")
-_COUNTING = EmptyState("Counting rows", "Insight reads new files once. This page opens when the figures are ready.")
-_WAIT_SECONDS = 4.0
-_REFRESH_SECONDS = 2
+_SKELETON_SECONDS = 0.3
+_RELOAD_SECONDS = 4.0
+
+
+async def _show_skeleton(page: PageRequest, outcome: PageOutcome) -> Response:
+    return await show_empty_page(page, None, outcome)
 
 
 async def show_when_counted(
-    show: Callable[[PageRequest], Awaitable[Response]],
+    cache: FigureCache,
+    show: Callable[[FigureCache, PageRequest], Awaitable[Response]],
     page: PageRequest,
-    wait: Callable[[PageRequest, PageOutcome], Awaitable[Response]] | None = None,
+    wait: Callable[[PageRequest, PageOutcome], Awaitable[Response]] = _show_skeleton,
 ) -> Response:
-    """Show a page. If its figures take long, show that rows are being counted; that page reloads itself.
+    """Show a page. If its figures take more than 300 ms, show a skeleton of it, which reloads itself.
 
-    The computation continues meanwhile, and a later request uses its result. `wait` shows another page in between.
+    The computation continues meanwhile. The reload uses its result, and waits longer. `wait` shows another page in
+    between.
     """
+    seconds = _RELOAD_SECONDS if cache.is_computing_for(page.queue_account) else _SKELETON_SECONDS
     try:
-        return await asyncio.wait_for(show(page), _WAIT_SECONDS)
+        return await asyncio.wait_for(show(cache, page), seconds)
     except TimeoutError:
-        outcome = PageOutcome(headers={"Refresh": str(_REFRESH_SECONDS)})
-        return await (wait(page, outcome) if wait is not None else show_empty_page(page, _COUNTING, outcome))
+        return await wait(page, PageOutcome(headers={"Refresh": "1"}))
 
 
-async def show_empty_page(page: PageRequest, empty_state: EmptyState, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show why there are no figures."""
+async def show_empty_page(
+    page: PageRequest, empty_state: EmptyState | None, outcome: PageOutcome = SUCCESS
+) -> Response:
+    """Show why there are no figures. Without a reason, show a skeleton."""
     context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
     return render_page(page, "insight/page.html", context, outcome)
 
@@ -78,6 +91,7 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
         return await show_empty_page(page, _NOT_PUBLISHED)
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight"),
+        "sort": table_sort(page, found.selection, "insight"),
         "view": found.view,
         "campaigns_url": page.url("insight/campaigns", **found.selection.query),
         "status": await load_status(page),

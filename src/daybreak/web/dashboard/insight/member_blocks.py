@@ -14,6 +14,7 @@ from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 _GAINS = {"joined": "Joined", "returned": "Returned"}
 _LOSSES = {"opted_out": "Opted out", "blocked": "Blocked", "deleted": "Deleted", "other": "Other"}
 _UNKNOWN = "Unknown"
+_OTHER = "Other"
 
 
 def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selection) -> Block:
@@ -89,7 +90,7 @@ def subscriptions_block(members: MemberFigures) -> Block:
 def homes_block(members: MemberFigures, *, limit: int) -> Block:
     """Return the current Members by home state, without deleted ones. The rest is one row."""
     named = [(home or _UNKNOWN, count) for home, count in members.by_home]
-    rest = [("Other", members.other_homes)] if members.other_homes else []
+    rest = [(_OTHER, members.other_homes)] if members.other_homes else []
     deleted = members.by_subscription.get("deleted", 0)
     note = f"Without {format_number(deleted)} deleted Members" if deleted else "All Members"
     return _breakdown("homes", "Members by home state", "State", _folded(named, rest, limit), note)
@@ -104,7 +105,7 @@ def communities_block(communities: CommunityFigures, members: MemberFigures, *, 
     count = len(shown) + rest
     if rest:
         other = communities.other_members + sum(each.members for each in hidden)
-        rows.append(Row(f"{format_number(rest)} more communities", (other, None)))
+        rows.append(Row(f"{format_number(rest)} more communities", (other, None), is_rest=True))
     return Block(
         name="communities",
         title="Communities",
@@ -125,7 +126,7 @@ def _growth_note(growth: GrowthFigures, members: MemberFigures) -> str:
 def _folded(named: Sequence[tuple[str, int]], rest: Sequence[tuple[str, int]], limit: int) -> list[tuple[str, int]]:
     """Return the first rows, and one row with the sum of the others."""
     hidden = [*named[limit:], *rest]
-    other = [("Other", sum(count for _, count in hidden))] if hidden else []
+    other = [(_OTHER, sum(count for _, count in hidden))] if hidden else []
     return [*named[:limit], *other]
 
 
@@ -136,6 +137,6 @@ def _breakdown(name: str, title: str, column: str, named: Sequence[tuple[str, in
         title=title,
         note=note,
         columns=(Column(column, "text"), Column("Members"), Column("Share", "share")),
-        rows=tuple(Row(label, (count, share(count, total))) for label, count in named),
+        rows=tuple(Row(label, (count, share(count, total)), is_rest=label == _OTHER) for label, count in named),
         total=(total, share(total, total)) if named else None,
     )

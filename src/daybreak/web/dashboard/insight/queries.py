@@ -174,7 +174,7 @@ class _Files:
 
         try:
             key = (*(_content(entry) for entry in found), *parameters)
-            return await wanted.values.get(key, lambda: self.cache.run(self.page.client_id, task))
+            return await wanted.values.get(key, lambda: self.cache.run(self.page.queue_account, task))
         except FileStoreError:
             raise files_unavailable() from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from datetime import date, datetime, timedelta
 from daybreak.insight.periods import DEFAULT_RANGE, RANGES, Bucket, Period
 
 _WITHOUT_COMPARISON = "none"
+# Block and column of the sorted table, and the direction.
+_SORT = re.compile(r"[a-z-]{1,20}\.\d{1,2}(-up)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class FirstDays:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The period of a page, and whether it is compared with the period before.
+    """The period of a page, whether it is compared with the period before, and the sorted table.
 
     A period before that begins before the data is not compared, because it would seem almost empty.
     """
@@ -31,6 +34,7 @@ class Selection:
     period: Period
     compares: bool
     first_days: FirstDays
+    sort: str = ""
 
     @property
     def messages_before(self) -> Period | None:
@@ -45,7 +49,9 @@ class Selection:
     @property
     def query(self) -> dict[str, str]:
         """The selection as query parameters."""
-        return {"range": self.range_name, "compare": "" if self.compares else _WITHOUT_COMPARISON}
+        return {
+            "range": self.range_name, "compare": "" if self.compares else _WITHOUT_COMPARISON, "sort": self.sort
+        }  # fmt: skip
 
     def _before(self, first_day: date) -> Period | None:
         before = self.period.previous() if self.compares and self.range_name != "all" else None
@@ -57,7 +63,14 @@ def select(query: Mapping[str, str], as_of: datetime, first_days: FirstDays) -> 
     requested = query.get("range", DEFAULT_RANGE)
     name = requested if requested in RANGES else DEFAULT_RANGE
     period = Period.of_range(name, as_of, min(first_days.messages, first_days.members))
-    return Selection(name, period, query.get("compare") != _WITHOUT_COMPARISON, first_days)
+    sort = query.get("sort", "")
+    return Selection(
+        name,
+        period,
+        query.get("compare") != _WITHOUT_COMPARISON,
+        first_days,
+        sort if _SORT.fullmatch(sort) else "",
+    )
 
 
 @dataclass(frozen=True, slots=True)

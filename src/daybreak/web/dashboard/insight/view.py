@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from daybreak.domain.display import localized
 from daybreak.insight.periods import RANGES
-from daybreak.web.dashboard.formatting import format_date, format_number
-from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
+from daybreak.web.dashboard.formatting import format_date
+from daybreak.web.dashboard.insight.blocks import Block, Column, Figure, Row, TableSort, share
 from daybreak.web.dashboard.insight.campaign_blocks import (
     campaign_total,
     campaigns_block,
@@ -39,7 +38,12 @@ _PAGE_ROWS = 10
 _FILE_ROWS = MAXIMUM_CAMPAIGNS
 
 _REPLIED, _STOPPED = attrgetter("replied"), attrgetter("stopped")
-_MINUS = "\N{MINUS SIGN}"
+# Figures that answer the questions of blocks, by their labels.
+_HEADLINES = {
+    "messages": "Messages", "segments": "Segments", "growth": "New Members", "rates": "Reply rate",
+    "campaigns": "Campaigns", "links": "Clicks",
+}  # fmt: skip
+_BREAKDOWNS = ("message-types", "subscriptions", "homes", "communities")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,30 @@ def insight_view(
         homes_block(account.members, limit=limit),
         communities_block(account.communities, account.members, limit=limit),
     ]
-    return InsightView(figures, {block.name: block for block in blocks})
+    headlines = {**_headlines(figures, blocks), "live-members": _live_at_end(growth, selection)}
+    return InsightView(figures, {block.name: replace(block, headline=headlines.get(block.name)) for block in blocks})
+
+
+def _headlines(figures: Sequence[Figure], blocks: Sequence[Block]) -> dict[str, Figure]:
+    """Return the headline figure of each block: a key figure, or the share of the largest row."""
+    by_label = {figure.label: figure for figure in figures}
+    largest = {block.name: block.rows[0] for block in blocks if block.name in _BREAKDOWNS and block.rows}
+    shares = {name: Figure(str(row.name), _number(row.cells[1]), is_share=True) for name, row in largest.items()}
+    return {**{name: by_label[label] for name, label in _HEADLINES.items()}, **shares}
+
+
+def _live_at_end(growth: Block, selection: Selection) -> Figure | None:
+    """Return the last value of the chart of live Members, compared with the one before the period."""
+    if not growth.total:
+        return None
+    net, live = map(_number, growth.total[-2:])
+    if net is None or live is None:
+        return None
+    return Figure("Live Members at the end", live, live - net if selection.members_before else None)
+
+
+def _number(cell: object) -> float | None:
+    return cell if isinstance(cell, int | float) else None
 
 
 def selection_context(page: PageRequest, selection: Selection, path: str) -> dict[str, object]:
@@ -97,9 +124,18 @@ def selection_context(page: PageRequest, selection: Selection, path: str) -> dic
         "selection": selection,
         "period_text": period_text(selection),
         "comparison_text": _comparison_text(selection),
-        "comparison_url": page.url(path, range=selection.range_name, compare="none" if selection.compares else ""),
-        "block_url": lambda name: page.url(f"insight/{name}.csv", **selection.query),
+        "comparison_url": page.url(path, **{**selection.query, "compare": "none" if selection.compares else ""}),
+        "block_url": lambda name: page.url(f"insight/{name}.csv", **{**selection.query, "sort": ""}),
     }
+
+
+def table_sort(page: PageRequest, selection: Selection, path: str) -> TableSort:
+    """Return the order of the tables of a page whose blocks have all of their rows."""
+
+    def url(value: str) -> str:
+        return page.url(path, **{**selection.query, "sort": value}) + f"#{value.partition('.')[0]}-table"
+
+    return TableSort(selection.sort, lambda block, index: f"{block.name}.{index}", url)
 
 
 def period_text(selection: Selection) -> str:
@@ -116,46 +152,6 @@ def _comparison_text(selection: Selection) -> str:
         return ""
     first_day = format_date(selection.first_days.messages)
     return f"Messages and campaigns are not compared: their data begins on {first_day}"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure: a count, or a share from 0 to 1. `previous` is its value in the period before.
-
-    Values are None if there is nothing to divide by, or no comparison.
-    """
-
-    label: str
-    value: float | None
-    previous: float | None = None
-    is_share: bool = False
-
-    @property
-    def text(self) -> str:
-        """The value as text."""
-        return self._format(self.value)
-
-    @property
-    def previous_text(self) -> str:
-        """The value in the period before, "" without comparison."""
-        return "" if self.previous is None else self._format(self.previous)
-
-    @property
-    def change(self) -> str:
-        """Change since the period before: `+12.3 %`, or `+0.4 percentage points` of a share. "" without comparison."""
-        if self.value is None or self.previous is None:
-            return ""
-        difference = 100 * (self.value - self.previous)
-        if self.is_share:
-            return _signed(difference, "percentage points")
-        if not self.previous:
-            return "none before" if self.value else "no change"
-        return _signed(difference / self.previous, "%")
-
-    def _format(self, value: float | None) -> str:
-        if value is None or not self.is_share:
-            return format_number(value)
-        return localized(f"{100 * value:.1f} %")
 
 
 def summary_figures(figures: AccountFigures, selection: Selection) -> list[Figure]:
@@ -197,10 +193,3 @@ def summary_block(figures: Sequence[Figure]) -> Block:
         columns=(Column("Figure", "text"), Column("Value"), Column("Before")),
         rows=tuple(Row(figure.label, (figure.value, figure.previous)) for figure in figures),
     )
-
-
-def _signed(value: float, unit: str) -> str:
-    text = f"{abs(value):,.1f}"
-    if text == "0.0":
-        return "no change"
-    return f"{_MINUS if value < 0 else '+'}{localized(text)} {unit}"

@@ -70,7 +70,7 @@ async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
         compute = partial(_compare, page.dashboard.services.files, loss.entries)
         key = (losses.run.snapshot_id, losses.resource.name, loss.client_id)
         try:
-            found = await cache.missing.get(key, partial(cache.run, page.seat.seat_id, compute))
+            found = await cache.missing.get(key, partial(cache.run, page.queue_account, compute))
         except FileStoreError:
             raise files_unavailable() from None
         may_see = _may_see(page, loss.client_id)

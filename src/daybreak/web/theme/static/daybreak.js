@@ -122,10 +122,10 @@
   document.addEventListener("partial", showLocalTimes);
 
   // --- Charts: show the values of the bar under the pointer, or of the one that the arrow keys select ------
-  // The rows of the table below a chart are its bars, newest first.
+  // The rows of the table below a chart are its bars.
   function showBucket(chart, index) {
-    const rows = document.getElementById(chart.dataset.table).tBodies[0].rows;
-    const shown = index == null ? null : rows[rows.length - 1 - index];
+    const { rows } = document.getElementById(chart.dataset.table).tBodies[0];
+    const shown = index == null ? null : [...rows].find((row) => row.dataset.bucket == index);
     for (const element of chart.querySelectorAll(".legend-bucket, [data-cell]")) {
       element.dataset.total ??= element.textContent;
       element.textContent = shown ? shown.cells[element.dataset.cell ?? 0].textContent : element.dataset.total;

@@ -23,7 +23,8 @@ from daybreak.insight.figures import (
 )
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.formatting import EN_DASH
-from daybreak.web.dashboard.insight.blocks import block_csv
+from daybreak.web.dashboard.insight.blocks import Figure, TableSort, block_csv
+from daybreak.web.dashboard.insight.campaign_blocks import links_block
 from daybreak.web.dashboard.insight.charts import draw_chart
 from daybreak.web.dashboard.insight.queries import AccountFigures, PeriodFigures
 from daybreak.web.dashboard.insight.selection import select
@@ -108,6 +109,43 @@ def test_links_beyond_the_shown_ones_are_one_row(complete: bool, shown: int) -> 
     assert len(rows) == shown + 1
     assert rows[-1]["Link"] == f"{24 - shown} more links"
     assert _sum(rows, "Clicks") == 20 * 30 + 7
+
+
+def test_headlines_agree_with_their_tables() -> None:
+    view = _view(range="30d")
+    headlines = {name: block.headline for name, block in view.blocks.items() if block.headline}
+    assert set(headlines) == set(BLOCK_NAMES) - {"summary"}
+
+    def total(name: str, label: str) -> object:
+        block = view.blocks[name]
+        assert block.total is not None
+        return block.total[[column.label for column in block.columns].index(label) - 1]
+
+    for name, label in (
+        ("messages", "Total"), ("segments", "Total"), ("growth", "Joined"), ("live-members", "Live Members"),
+        ("rates", "Reply rate"),
+    ):  # fmt: skip
+        assert headlines[name].value == total(name, label)
+    assert headlines["live-members"].previous == 400 - 31
+    for name in ("message-types", "subscriptions", "homes", "communities"):
+        assert headlines[name].value == view.blocks[name].rows[0].cells[1]
+
+
+def test_change_is_between_the_values_as_shown() -> None:
+    figure = Figure("Reply rate", 0.14054, 0.12056, is_share=True)
+    assert (figure.text, figure.previous_text, figure.change) == ("14.1 %", "12.1 %", "+2.0 percentage points")
+    figure = Figure("Reply rate", 0.14149, 0.12051, is_share=True)
+    assert (figure.text, figure.previous_text, figure.change) == ("14.1 %", "12.1 %", "+2.0 percentage points")
+
+
+@pytest.mark.parametrize(("value", "first"), [("links.4", 29), ("links.4-up", 0), ("links.0", "https://9"), ("", 20)])
+def test_rest_of_a_table_is_its_last_row_in_every_order(value: str, first: object) -> None:
+    links = LinkFigures(tuple(Link(f"https://{n}", "link", 1, 1, (n + 20) % 30) for n in range(30)), 4, 900)
+    block = links_block(links, limit=30)
+    rows = [row for _, row in TableSort(value, lambda each, at: f"{each.name}.{at}", str).rows(block)]
+    assert first in (rows[0].name, rows[0].cells[3])
+    assert rows[-1].name == "4 more links"
+    assert len(rows) == 31
 
 
 def test_growth_ends_with_the_live_members() -> None:
