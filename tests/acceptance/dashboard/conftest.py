@@ -143,6 +143,15 @@ def open_with_axe(
     return open_one
 
 
+def count_clicks(page: Page) -> Callable[[], int]:
+    """Count clicks and taps on pages that are opened from now on. Return a function that returns their number."""
+    page.add_init_script(
+        "addEventListener('pointerdown', () => "
+        "{ sessionStorage.clicks = 1 + Number(sessionStorage.clicks ?? 0); }, true)"
+    )
+    return lambda: int(page.evaluate("sessionStorage.clicks ?? 0"))
+
+
 def unique(name: str) -> str:
     """Return the name with a random suffix, so that a test can run again on the same service."""
     return f"{name} {secrets.token_hex(4)}"

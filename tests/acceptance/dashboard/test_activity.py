@@ -12,7 +12,13 @@ from daybreak.access.directory.edits import put_grant
 from daybreak.domain.audit import AuditEvent
 from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import PHONE, WIDE, axe_violations
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, sign_in_without_form
+from tests.acceptance.dashboard.conftest import (
+    Service,
+    count_clicks,
+    ignore_failed_loads,
+    sign_in,
+    sign_in_without_form,
+)
 from tests.acceptance.dashboard.sample import directory
 
 
@@ -128,20 +134,24 @@ def test_link_on_the_next_page_is_shown_with_its_download(sign_in_as: Callable[.
     expect(page.get_by_text("shown with their downloads on the page before")).to_be_visible()
 
 
-def test_preset_shows_who_downloaded_what_last_week(activity: Page, service: Service) -> None:
+def test_three_clicks_show_who_downloaded_what_last_week(activity: Page, service: Service) -> None:
     page = activity
     page.goto(service.account(directory.NORTHLIGHT))
     with page.expect_download() as downloading:
         page.get_by_role("link", name=re.compile("Download all nine")).click()
     downloading.value.path()
+    clicks = count_clicks(page)
 
     def shown() -> None:
+        page.goto(service.account(directory.NORTHLIGHT))
+        before = clicks()
         page.get_by_role("link", name="Activity").click()
         page.get_by_role("link", name="Downloads, last 7 days").click()
         archive = page.locator("tbody tr:not(.day)").filter(has_text="9 files in one archive").first
         expect(archive).to_contain_text(directory.OWNER, timeout=2000)
         archive.locator("summary").click()
         expect(archive.locator("dl")).to_contain_text("members.csv.gz")
+        assert clicks() - before == 3
 
     expect_soon(shown)
     assert page.locator("tr.day").count() >= 1

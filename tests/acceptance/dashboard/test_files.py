@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
+from tests.acceptance.dashboard.conftest import Service, count_clicks, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
 from tests.parts.waiting import wait_until
 
@@ -94,10 +94,13 @@ def test_archive_needs_the_download_permission(sign_in_as: Callable[..., Page], 
     assert page.request.get(service.account(directory.UNKNOWN, "files/all.zip")).status == 404
 
 
-def test_excel_button_downloads_a_workbook(files: Page, service: Service) -> None:
-    row = files.locator(".resource", has_text="Member Details")
-    with files.expect_download() as downloading:
+def test_members_are_in_excel_two_clicks_after_the_email(page: Page, service: Service) -> None:
+    clicks = count_clicks(page)
+    sign_in(page, service, directory.OWNER, path=f"/dashboard/{directory.NORTHLIGHT}/files")
+    row = page.locator(".resource", has_text="Member Details")
+    with page.expect_download() as downloading:
         row.get_by_role("link", name="Excel").click()
+    assert clicks() == 2
     assert re.fullmatch(r"northlight-theatre-members-\d{4}-\d\d-\d\d\.xlsx", downloading.value.suggested_filename)
     sheet = openpyxl.load_workbook(io.BytesIO(downloading.value.path().read_bytes())).worksheets[0]
     cells = [cell.value for row in sheet.iter_rows() for cell in row]

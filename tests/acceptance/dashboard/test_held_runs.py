@@ -11,7 +11,13 @@ from playwright.sync_api import Page, expect
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.axe import axe_violations
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, served_sample, sign_in_without_form
+from tests.acceptance.dashboard.conftest import (
+    Service,
+    count_clicks,
+    ignore_failed_loads,
+    served_sample,
+    sign_in_without_form,
+)
 from tests.acceptance.dashboard.sample import directory, snapshots
 
 
@@ -75,13 +81,19 @@ def test_decision_on_held_snapshot_needs_a_reason(
 
 
 @pytest.mark.release
-def test_large_drop_must_be_typed_to_publish(
+def test_run_is_accepted_for_a_reason_on_its_page(
     open_page: Callable[..., Page], own_service: Service, console_messages: list[str]
 ) -> None:
     held = snapshots.add_held(own_service.state, datetime.now(UTC))
     page = open_page()
+    clicks = count_clicks(page)
     sign_in_without_form(page, own_service, directory.OPERATOR)
-    page.goto(own_service.operator(f"runs/{held}"))
+    page.goto(f"{own_service.base}/dashboard/operator")
+    page.get_by_role("link", name="Review snapshot").click()
+    expect(page.get_by_role("link", name="Publish")).to_be_in_viewport()
+    lost = page.get_by_role("region", name="Table: Leaders that lost rows").get_by_role("row")
+    why = lost.filter(has_text="Northlight Theatre").first.inner_text()
+    assert re.search(r"Member Details.*%", why, re.DOTALL)
     page.get_by_role("link", name="Publish").click()
     expect(page.get_by_role("main")).to_contain_text("220,961 rows in Member Subscription Status refer to members")
     page.get_by_label("Reason").fill("The agency moved its Members.")
@@ -93,6 +105,7 @@ def test_large_drop_must_be_typed_to_publish(
     typed.fill("81")
     page.get_by_role("button", name="Publish").click()
     expect(page.get_by_text("Snapshot published.")).to_be_visible()
+    assert clicks() == 3 + 1, "one more for the wrong percentage"
     published = own_service.state.read(lambda stores: stores.snapshots.current())
     assert published is not None
     assert published.snapshot_id == held

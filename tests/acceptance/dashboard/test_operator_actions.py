@@ -16,6 +16,7 @@ from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import (
     Service,
+    count_clicks,
     ignore_failed_loads,
     served_sample,
     sign_in,
@@ -130,11 +131,13 @@ def test_seat_is_created_and_receives_access(
 
 def test_person_is_invited_with_access(operator: Page, own_service: Service) -> None:
     email = f"{unique('colleague').replace(' ', '-')}@example.org"
+    clicks = count_clicks(operator)
     operator.goto(own_service.operator(f"accounts/{directory.NORTHLIGHT}"))
     operator.get_by_label("Email").fill(email)
     operator.get_by_label("Invite a person who has no seat").check()
     operator.get_by_role("button", name="Grant access").click()
     expect(operator.get_by_text("A person who had no seat receives an invitation by mail.")).to_be_visible()
+    assert clicks() == 2
     expect(operator.get_by_role("row", name=re.compile(email))).to_contain_text("Data Export")
     wait_until(lambda: any(each["To"] == email for each in list(own_service.mails.mails)), 120)
 
@@ -160,6 +163,13 @@ def test_invited_person_chooses_a_password(
     set_password(invited, link[0])
     expect(invited.get_by_label("New password", exact=True)).to_have_count(0)
     # The seat has no access to an account yet.
+    expect(invited.get_by_role("heading", name="Password set")).to_be_visible()
+    expect(invited.locator(".lead")).to_contain_text("Ask your operator")
+    invited.get_by_role("link", name="Sign in").click()
+    invited.get_by_label("Email").fill(email)
+    invited.get_by_label("Password").fill(NEW)
+    invited.get_by_role("button", name="Sign in").click()
+    expect(invited.get_by_role("alert").or_(invited.locator(".lead"))).to_contain_text("Ask your operator")
     ignore_failed_loads(console_messages, 403)
     # A seat with a password is not invited again.
     operator.reload()

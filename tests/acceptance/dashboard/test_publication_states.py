@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
-from tests.acceptance.dashboard.axe import axe_violations
+from tests.acceptance.dashboard.axe import PHONE, axe_violations
 from tests.acceptance.dashboard.conftest import Service, served_sample, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory, snapshots
 
@@ -65,8 +65,11 @@ def test_first_run_and_no_run_differ(open_with_axe: Callable[[], Page], new_serv
 
 
 @pytest.mark.release
-def test_fresh_files_have_no_strip(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(address=None)
+def test_phone_shows_fresh_files_without_a_tap(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(viewport=PHONE)
+    panel = page.get_by_role("region", name="Freshness")
+    expect(panel.get_by_text("Up to date")).to_be_in_viewport()
+    expect(panel.get_by_text(re.compile(r"As of .*\d\d:12 UTC")).first).to_be_in_viewport()
     for path in STATE_PATHS:
         page.goto(service.account(directory.NORTHLIGHT, path))
         expect(page).to_have_title(re.compile("^(Files|Insight|API tokens)"))

@@ -53,6 +53,8 @@ def error_page(
     text = problem.detail
     if isinstance(error, RateLimited):
         text = f"Try again in {format_duration(error.retry_after_seconds)}."
+    if error.code == "no_active_account":
+        text = no_account_text(dashboard)
     if error.code == "not_your_account":
         text = "You don't have access to this account, or it doesn't exist."
     context: dict[str, object] = {
@@ -64,6 +66,16 @@ def error_page(
     if page is not None:
         return render_page(page, "layout/error.html", context, outcome)
     return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)
+
+
+def no_account_text(dashboard: DashboardContext) -> str:
+    """Return what a user without an active account can do."""
+    contact = dashboard.services.settings.operator_contact
+    asked = f"your operator ({contact})" if contact else "your operator"
+    return (
+        f"Your seat has no access to an active account yet. Ask {asked} for it, with your email and the name of the "
+        "account. Then sign in."
+    )
 
 
 def error_page_or_problem(dashboard: DashboardContext, request: Request, error: DaybreakError) -> Response:

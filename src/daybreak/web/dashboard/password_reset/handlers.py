@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from daybreak.access import password_reset
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
-from daybreak.domain.errors import InvalidRequest, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
 from daybreak.web.dashboard.browser_session import device_id, form_binding, session_id, set_form_cookie
 from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.error_pages import no_account_text
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.rendering import redirect, render_template
@@ -73,7 +74,24 @@ async def set_password(dashboard: DashboardContext, request: Request) -> Respons
         return _expired_page(dashboard, request)
     except (RateLimited, Unavailable) as error:
         return await _password_page(dashboard, request, token, rejected(error, "new"))
+    except Forbidden as error:
+        if error.code != "no_active_account":
+            raise
+        return _password_set_page(dashboard, request)
     return await continue_sign_in(dashboard, result, "")
+
+
+def _password_set_page(dashboard: DashboardContext, request: Request) -> Response:
+    """Say that the password was set, and what a user without an active account can do."""
+    sign_in = f"{dashboard.root}/dashboard/sign-in"
+    context: dict[str, object] = {
+        "heading": "Password set",
+        "text": no_account_text(dashboard),
+        "actions": [{"url": sign_in, "text": "Sign in"}],
+        "history_url": sign_in,
+        "request_id": "",
+    }
+    return render_template(dashboard, request, "layout/standalone_error.html", context, SUCCESS)
 
 
 def _expired_page(dashboard: DashboardContext, request: Request) -> Response:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from daybreak.access import enrolment, sessions
 from daybreak.access.accounts import granted_accounts
-from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login
+from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login, no_active_account
 from daybreak.access.password_reset import is_available
 from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, reauthenticate
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
@@ -63,7 +63,7 @@ async def open_start_page(dashboard: DashboardContext, request: Request) -> Resp
         raise Forbidden(
             "All your accounts require a second factor. Sign in again with yours.", code="second_factor_required"
         )
-    raise Forbidden("None of your accounts is active. Ask your operator.", code="no_active_account")
+    raise no_active_account()
 
 
 async def show_sign_in_form(dashboard: DashboardContext, request: Request) -> Response:
