@@ -16,7 +16,7 @@ _SEAT_ID = "b0f5f4a2-6c4e-4b55-9d1e-0f2f6a1c7d33"
 _PUBLISHED_AT = datetime(2026, 11, 25, 4, 0, 0, 12_000, tzinfo=UTC)
 _ROWS = {"members": 39791, "communities": 6, "campaigns": 1204}
 _BRIEF = (
-    "Member Details has 57 more Members than before; 12 Members opted out, twice the usual number.",
+    "Member Details has 59 new Members, and no longer has 2 Members; 12 Members opted out, twice the usual number.",
     "\u201c\u2068Opening night\u2069\u201d got replies from 13.8 % of 400 recipients.",
     "Nine files are ready, 7 of them without changed rows.",
 )

@@ -29,10 +29,10 @@ def publication_brief(chain: Chain | None, snapshot_id: str, files: int) -> tupl
     if len(earlier) == len(entries):
         return ()
     resources = entries[len(earlier)].resources
-    usual = [_growth(each.resources.get(_MEMBERS)) for each in earlier]
+    usual = [_added(each.resources.get(_MEMBERS)) for each in earlier]
     usual_opt_outs = [_opt_outs(each.resources.get(_STATES)) for each in earlier]
     changes = (
-        _members(_growth(resources.get(_MEMBERS)), usual),
+        _members(resources.get(_MEMBERS), usual),
         _opted_out(_opt_outs(resources.get(_STATES)), usual_opt_outs),
     )
     members = "; ".join(change for change in changes if change)
@@ -50,6 +50,10 @@ def _growth(delta: ResourceDelta | None) -> int:
     return 0 if delta is None else delta.rows_after - delta.rows_before
 
 
+def _added(delta: ResourceDelta | None) -> int:
+    return 0 if delta is None else delta.added
+
+
 def _opt_outs(delta: ResourceDelta | None) -> int:
     return 0 if delta is None else max(delta.opt_outs, 0)
 
@@ -61,12 +65,18 @@ def _ready(resources: Mapping[str, ResourceDelta], files: int) -> str:
     return count + (unchanged if changed < files else "") + "."
 
 
-def _members(growth: int, usual: list[int]) -> str:
-    if not growth:
+def _members(delta: ResourceDelta | None, usual: list[int]) -> str:
+    """Return new and removed Members, or the change of their number if the delta does not have them."""
+    growth = _growth(delta)
+    if delta is None or not (growth or delta.added or delta.removed):
         return ""
-    count = format_count(abs(growth), "Member").replace(" ", f" {'more' if growth > 0 else 'fewer'} ")
-    title = resource_named(_MEMBERS).title
-    return f"{title} has {count} than before{_compared(abs(growth), [abs(each) for each in usual], 'change')}"
+    if delta.added - delta.removed != growth:
+        counts = [f"has {_more(growth, 'Member')} than before"]
+    else:
+        new = f"has {format_count(delta.added, 'new Member')}{_compared(delta.added, usual, 'number')}"
+        counts = [new] if delta.added else []
+        counts += [f"no longer has {format_count(delta.removed, 'Member')}"] if delta.removed else []
+    return f"{resource_named(_MEMBERS).title} {', and '.join(counts)}"
 
 
 def _opted_out(count: int, usual: list[int]) -> str:
@@ -98,9 +108,10 @@ def _compared(change: int, usual: list[int], noun: str) -> str:
 def _others(resources: Mapping[str, ResourceDelta]) -> str:
     growth = {name: _growth(delta) for name, delta in resources.items() if name != _MEMBERS and _growth(delta)}
     largest = sorted(growth, key=lambda name: (-abs(growth[name]), name))[:_MAXIMUM_OTHERS]
-    parts = [
-        f"{resource_named(name).title} has "
-        + format_count(abs(growth[name]), "row").replace(" ", " more " if growth[name] > 0 else " fewer ")
-        for name in largest
-    ]
+    parts = [f"{resource_named(name).title} has {_more(growth[name], 'row')}" for name in largest]
     return " and ".join(parts) + "." if parts else ""
+
+
+def _more(growth: int, noun: str) -> str:
+    """Return `57 more Members`, or `1 fewer Member`."""
+    return format_count(abs(growth), noun).replace(" ", " more " if growth > 0 else " fewer ")

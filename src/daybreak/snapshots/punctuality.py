@@ -19,7 +19,8 @@ class DayPublication:
     """The publication of one day.
 
     `published_at` is the first publication that satisfies the day, None if there is none so far. `lateness` is the time
-    from the hour of publication to it, or to now; None before the first publication of the service.
+    from the hour of publication to it, or to now. It is None for days whose hour was before the first publication of
+    the service, because the service may have been installed later.
     """
 
     day: date
@@ -43,8 +44,9 @@ def punctuality(
         day = last - offset * _DAY
         due = publication_of(day, publish_at)
         satisfying = next((at for at, as_of in instants if at >= due and as_of >= due - _DAY), None)
-        if not instants or due + _DAY <= instants[0][0]:
-            results.append(DayPublication(day, None, None))
-        else:
-            results.append(DayPublication(day, satisfying, (satisfying or now) - due))
+        judged = bool(instants) and instants[0][0] <= due + GRACE
+        in_day = satisfying if satisfying is not None and satisfying < due + _DAY else None
+        results.append(
+            DayPublication(day, satisfying, (satisfying or now) - due) if judged else DayPublication(day, in_day, None)
+        )
     return results

@@ -33,7 +33,7 @@ def test_files_page_shows_freshness_and_nine_resources(files: Page) -> None:
     expect(members).to_contain_text("400 rows")
     expect(members).to_contain_text(re.compile(r"\+9 \(\+2\.3 %\)"))
     changed = files.get_by_role("region", name="What changed")
-    expect(changed).to_contain_text("Member Details has 9 more Members than before.")
+    expect(changed).to_contain_text("Member Details has 9 new Members.")
     expect(changed).to_contain_text("Nine files are ready")
     assert members.evaluate("row => row.getBoundingClientRect().height") <= 57
     expect(members.locator("svg.spark")).to_have_attribute("aria-label", re.compile("Rows over 3 snapshots"))

@@ -94,6 +94,7 @@ def _expect_state(
     icon = re.compile(rf"/favicon-{tag.lower().replace('not ', 'un').replace(' ', '_')}\.svg$")
     for path in paths:
         page.goto(service.account(directory.NORTHLIGHT, path))
+        expect(page.get_by_text("Counting rows")).to_have_count(0)
         expect(page).to_have_title(re.compile(f"^{tag}: "))
         expect(page.locator("link[rel=icon]")).to_have_attribute("href", icon)
         shown = page.get_by_label("Freshness")

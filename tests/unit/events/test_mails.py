@@ -153,11 +153,11 @@ def test_every_event_has_a_mail(events: Events, server: MailServer, type_: Event
 def test_mail_about_new_files_says_what_changed(events: Events, server: MailServer) -> None:
     events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.SNAPSHOT_PUBLISHED: True}))
     events.publish("s1", {"members": 3})
-    events.publish("s2", {"members": 5}, {"members": ResourceDelta(3, 5, inserted=2)})
+    events.publish("s2", {"members": 5}, {"members": ResourceDelta(3, 5, inserted=2, added=2)})
     events.deliver()
     bodies = [mail.get_body(("plain",)) for mail in server.mails]
     texts = [" ".join(body.get_content().split()) for body in bodies if body is not None]
-    sentences = "Alpha Band: Member Details has 2 more Members than before. One file is ready."
+    sentences = "Alpha Band: Member Details has 2 new Members. One file is ready."
     assert sorted(sentences in text for text in texts) == [False, True]
 
 

@@ -39,18 +39,27 @@ def test_brief_names_the_largest_changes() -> None:
     )
 
 
-def test_brief_compares_with_the_usual_change() -> None:
-    usual = [{"members": _growth(rows)} for rows in (10, -30, 20)]
-    sentences = {
-        rows: publication_brief(_chain(*usual, {"members": _growth(rows)}), "s3", 9)[0] for rows in (-1, 20, 40, 100)
-    }
-    assert sentences == {
-        -1: "Member Details has 1 fewer Member than before, at most half the usual change.",
-        20: "Member Details has 20 more Members than before.",
-        40: "Member Details has 40 more Members than before, twice the usual change.",
-        100: "Member Details has 100 more Members than before, 5 times the usual change.",
-    }
-    assert "usual" not in publication_brief(_chain(*usual[1:], {"members": _growth(100)}), "s2", 9)[0]
+def _members(added: int, removed: int = 0) -> dict[str, ResourceDelta]:
+    return {"members": ResourceDelta(1_000, 1_000 + added - removed, added=added, removed=removed)}
+
+
+def test_brief_counts_new_and_removed_members_apart() -> None:
+    usual = [_members(added, 30) for added in (10, 30, 20)]
+    sentences = [
+        publication_brief(_chain(*usual, _members(*counts)), "s3", 9)[0]
+        for counts in ((20, 0), (40, 40), (1, 2), (0, 1))
+    ]
+    assert sentences == [
+        "Member Details has 20 new Members.",
+        "Member Details has 40 new Members, twice the usual number, and no longer has 40 Members.",
+        "Member Details has 1 new Member, at most half the usual number, and no longer has 2 Members.",
+        "Member Details no longer has 1 Member.",
+    ]
+    assert "usual" not in publication_brief(_chain(*usual[1:], _members(100)), "s2", 9)[0]
+    # A delta from before this count, or of many rows, has only the numbers of rows.
+    assert publication_brief(_chain({"members": _growth(-1)}), "s0", 9)[0] == (
+        "Member Details has 1 fewer Member than before."
+    )
 
 
 def test_brief_has_opt_outs_and_the_reply_rate_of_a_new_campaign() -> None:

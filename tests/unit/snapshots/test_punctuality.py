@@ -47,3 +47,13 @@ def test_days_before_the_first_publication_are_unknown() -> None:
     found = punctuality([published(DUE)], NOW, FOUR, 3)
     assert [each.lateness for each in found] == [None, None, timedelta()]
     assert [each.lateness for each in punctuality([], NOW, FOUR, 2)] == [None, None]
+
+
+def test_day_of_the_installation_is_not_judged() -> None:
+    first = published(DUE - DAY + timedelta(hours=6))
+    found = punctuality([first], NOW, FOUR, 3)
+    assert [(each.published_at, each.lateness) for each in found] == [
+        (None, None),
+        (first.published_at, None),
+        (None, timedelta(hours=8)),
+    ]

@@ -1,7 +1,11 @@
-"""Figures of a delta's rows for the brief of a publication: opt-outs, and the new campaign with most recipients."""
+"""Figures of a delta's rows for the brief of a publication.
+
+They are added and removed Members, opt-outs, and the new campaign with most recipients.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -23,6 +27,16 @@ def with_highlights(resource: Resource, delta: ResourceDelta, lines: int, conten
     rows = csv_rows(content)
     next(rows)  # the header
     return compute(resource, delta, (split_cells(row[:-1]) for row in rows))
+
+
+def _members(resource: Resource, delta: ResourceDelta, rows: Iterator[list[bytes]]) -> ResourceDelta:
+    # A changed Member has a row of each sign.
+    places = [resource.column_names.index(name) + 1 for name in resource.key]
+    signs: dict[tuple[bytes, ...], int] = defaultdict(int)
+    for row in rows:
+        signs[tuple(row[place] for place in places)] += _SIGNS[row[0]]
+    found = Counter(signs.values())
+    return replace(delta, added=found[1], removed=found[-1])
 
 
 def _opt_outs(resource: Resource, delta: ResourceDelta, rows: Iterator[list[bytes]]) -> ResourceDelta:
@@ -50,4 +64,4 @@ def _new_campaign(resource: Resource, delta: ResourceDelta, rows: Iterator[list[
     return replace(delta, campaign=largest)
 
 
-_COMPUTE = {"member_state_changes": _opt_outs, "campaigns": _new_campaign}
+_COMPUTE = {"members": _members, "member_state_changes": _opt_outs, "campaigns": _new_campaign}

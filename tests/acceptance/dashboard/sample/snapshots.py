@@ -252,6 +252,7 @@ def _write_delta(sink: FileSink, resource: Resource, before: list[Row], now: lis
         rows_after=len(now),
         inserted=len(added),
         lines=len(added),
+        added=len(added) if resource.name == "members" else 0,
         content_sha256_before=_sha256(encode_csv(resource, before)),
         content_sha256_after=_sha256(encode_csv(resource, now)),
         formats=formats,

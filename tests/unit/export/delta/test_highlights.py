@@ -19,6 +19,12 @@ def _highlights(resource: Resource, changes: Sequence[tuple[str, Mapping[str, st
     return with_highlights(resource, ResourceDelta(5, 6), lines, iter([content]))
 
 
+def test_changed_members_are_neither_added_nor_removed() -> None:
+    members = [("I", "1"), ("D", "2"), ("I", "2"), ("D", "3"), ("I", "4"), ("D", "5"), ("I", "6")]
+    changes = [(operation, {"MEMBER_ID": f'"{number}"'}) for operation, number in members]
+    assert _highlights(resource_named("members"), changes) == ResourceDelta(5, 6, added=3, removed=2)
+
+
 def test_opt_outs_are_the_added_changes() -> None:
     def change(member: int, state: str) -> dict[str, str]:
         return {"MEMBER_ID": f'"{member}"', "SUBSCRIPTION_STATE": f'"{state}"'}

@@ -177,7 +177,7 @@ def day_views(days: Sequence[DayPublication]) -> list[DayView]:
 def _kind_and_text(each: DayPublication) -> tuple[str, str]:
     day = format_date(each.day)
     if each.lateness is None:
-        return "unknown", f"{day}: before the first publication"
+        return "unknown", f"{day}: {'first publication' if each.published_at else 'before the first publication'}"
     if each.published_at is None:
         return "missing", f"{day}: not published, late by {format_duration(each.lateness)}"
     if each.on_time:

@@ -64,11 +64,13 @@ async def show_freshness(page: PageRequest) -> Response:
         "Accounts without files": len(missing),
         "Leaders without an account": len(unknown),
     }
+    days = punctuality(found.published, page.now, publish_at, _DAYS_SHOWN)
+    first = found.published[-1].published_at if found.published and days[0].lateness is None else None
     context: dict[str, object] = {
         "fresh": freshness_view(found.freshness, page.now),
         "file_faults": [fault.describe() for fault in found.file_faults],
         "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
-        "days": day_views(punctuality(found.published, page.now, publish_at, _DAYS_SHOWN)),
+        "days": day_views(days),
         "missing": slice_of(
             page, missing, _ACCOUNTS_SHOWN, lambda number: f"{page.url('freshness', page=number)}#missing-title"
         ),
@@ -77,7 +79,9 @@ async def show_freshness(page: PageRequest) -> Response:
                 "as_of": snapshot.as_of,
                 "published_at": snapshot.published_at,
                 "leaders": leaders,
-                "lateness": lateness(snapshot, publish_at),
+                "lateness": "first publication"
+                if first is not None and snapshot.published_at == first
+                else lateness(snapshot, publish_at),
             }
             for snapshot, leaders in found.history
         ],
