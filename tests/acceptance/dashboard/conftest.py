@@ -126,17 +126,21 @@ def sign_in_as(open_page: Callable[..., Page], service: Service) -> Callable[...
     return open_one
 
 
-@pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.release)])
-def open_with_axe(
-    request: pytest.FixtureRequest, open_page: Callable[..., Page], project_folder: Path
-) -> Callable[[], Page]:
-    """A function that opens a page with axe, without transitions so that axe measures final colors.
+@pytest.fixture(scope="module", params=["light", pytest.param("dark", marks=pytest.mark.release)])
+def color_scheme(request: pytest.FixtureRequest) -> str:
+    """Colors of the pages of a module, in the long version also dark.
 
-    Pages are light, and in the long version dark.
+    A service of the module that its tests change depends on this fixture, so that it starts again with other colors.
     """
+    return str(request.param)
+
+
+@pytest.fixture
+def open_with_axe(color_scheme: str, open_page: Callable[..., Page], project_folder: Path) -> Callable[[], Page]:
+    """A function that opens a page with axe, without transitions so that axe measures final colors."""
 
     def open_one() -> Page:
-        page = open_page(color_scheme=request.param, viewport=WIDE, reduced_motion="reduce")
+        page = open_page(color_scheme=color_scheme, viewport=WIDE, reduced_motion="reduce")
         page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
         return page
 

@@ -18,14 +18,16 @@ STATE_PATHS = ("files", "insight", "settings/tokens")
 
 
 @pytest.fixture(scope="module")
-def late_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
+def late_service(
+    color_scheme: str, tmp_path_factory: pytest.TempPathFactory, project_folder: Path
+) -> Iterator[Service]:
     """A service whose last publication is missing."""
     with served_sample(tmp_path_factory.mktemp("late"), project_folder, members=40, days=2, days_late=1) as late:
         yield late
 
 
 @pytest.fixture(scope="module")
-def new_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
+def new_service(color_scheme: str, tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
     """A service that has never published."""
     with served_sample(tmp_path_factory.mktemp("new"), project_folder, members=40, days=0) as new:
         yield new
