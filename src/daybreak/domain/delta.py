@@ -47,8 +47,8 @@ class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     file. The digests are those of the decompressed full CSV files. `constants` are the values after of columns that
     deltas do not compare. `formats` are the delta files, by csv, json and, for Delta Sharing, parquet. Without files,
     consumers need the full file, for `reason`. If only constants changed, the files have no rows, and Leaders share
-    them. `added` and `removed` Members, `opt_outs` and `campaign`, the new one with most recipients, are for the brief of
-    the publication. Long deltas do not have them.
+    them. `added` and `removed` Members, `opt_outs` and `campaign`, the new one with most recipients, are for the brief
+    of the publication. Long deltas do not have them.
     """
 
     rows_before: int

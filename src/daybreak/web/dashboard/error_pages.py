@@ -34,10 +34,11 @@ _VARY = {"Vary": "Accept, Accept-Encoding"}
 
 @dataclass(frozen=True, slots=True)
 class EmptyState:
-    """Heading and text of a page without content."""
+    """Heading and text of a page without content, and links by path on the account."""
 
     heading: str
     text: str
+    links: tuple[tuple[str, str], ...] = ()
 
 
 def error_state(error: Forbidden) -> EmptyState:

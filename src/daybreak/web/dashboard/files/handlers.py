@@ -44,7 +44,11 @@ from daybreak.web.dashboard.rendering import is_partial, render_template
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
 from daybreak.web.streams import thread_pieces
 
-_NOT_PUBLISHED = EmptyState("While you wait", "Choose your notifications, and create an API token for your scripts.")
+_NOT_PUBLISHED = EmptyState(
+    "While you wait",
+    "Choose your notifications, and create an API token for your scripts.",
+    (("settings/notifications", "Notifications"), ("settings/tokens/new", "Create token")),
+)
 _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this account. Ask your operator.")
 
 

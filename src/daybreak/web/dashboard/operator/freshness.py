@@ -79,9 +79,7 @@ async def show_freshness(page: PageRequest) -> Response:
                 "as_of": snapshot.as_of,
                 "published_at": snapshot.published_at,
                 "leaders": leaders,
-                "lateness": "first publication"
-                if first is not None and snapshot.published_at == first
-                else lateness(snapshot, publish_at),
+                "lateness": lateness(snapshot, publish_at, first),
             }
             for snapshot, leaders in found.history
         ],

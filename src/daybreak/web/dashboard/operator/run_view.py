@@ -135,12 +135,17 @@ def progress_views(runs: Sequence[Snapshot], now: datetime) -> list[dict[str, ob
     return [_progress_view(run, now) for run in runs if run.is_running(now)]
 
 
-def lateness(snapshot: Snapshot, publish_at: time) -> str:
-    """Return how late a snapshot was published: `on time`, `12 min late`, `manual run`."""
+def lateness(snapshot: Snapshot, publish_at: time, first: datetime | None) -> str:
+    """Return how late a snapshot was published: `on time`, `12 min late`, `manual run`.
+
+    The `first` publication of the service is not late, because the service may have been installed after its hour.
+    """
     if snapshot.day is None or snapshot.published_at is None:
         return "manual run"
     late = snapshot.published_at - publication_of(snapshot.day, publish_at)
-    return "on time" if late < timedelta(minutes=1) else f"{format_duration(late)} late"
+    if late < timedelta(minutes=1):
+        return "on time"
+    return "first publication" if snapshot.published_at == first else f"{format_duration(late)} late"
 
 
 def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
