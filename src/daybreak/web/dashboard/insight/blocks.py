@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from daybreak.domain.display import localized
@@ -206,26 +207,6 @@ def _csv_cell(cell: Cell) -> str:
     return localized(f"{cell:.6f}") if isinstance(cell, float) else str(cell)
 
 
-def channel_label(value: str) -> str:
-    """Return the name of a channel."""
-    return _label(_CHANNELS, value)
-
-
-def message_type_label(value: str) -> str:
-    """Return the name of a type of outbound message."""
-    return _label(_MESSAGE_TYPES, value)
-
-
-def subscription_label(value: str) -> str:
-    """Return the name of a subscription state."""
-    return _label(_SUBSCRIPTIONS, value)
-
-
-def link_type_label(value: str) -> str:
-    """Return the name of a type of link."""
-    return _label(_LINK_TYPES, value)
-
-
 def campaign_label(name: str) -> str:
     """Return the name of a campaign, or a placeholder."""
     return name.strip() or "Untitled campaign"
@@ -235,6 +216,12 @@ def _label(labels: Mapping[str, str], value: str) -> str:
     """Return the label of a value. An unexpected value, which files contain as it is, is shown as words."""
     words = value.replace("_", " ").strip()
     return labels.get(value) or words[:1].upper() + words[1:] or "Unknown"
+
+
+channel_label = partial(_label, _CHANNELS)
+message_type_label = partial(_label, _MESSAGE_TYPES)
+subscription_label = partial(_label, _SUBSCRIPTIONS)
+link_type_label = partial(_label, _LINK_TYPES)
 
 
 def _signed(value: float, unit: str) -> str:

@@ -10,6 +10,7 @@ from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.insight.blocks import (
     Block,
     Column,
+    Figure,
     Row,
     campaign_label,
     channel_label,
@@ -22,6 +23,16 @@ from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 def campaign_total(figures: CampaignFigures, period: Period) -> CampaignDay:
     """Return the sums of the campaigns sent in a period."""
     return _sum([sums for day, sums in figures.by_day.items() if day in period])
+
+
+def rate_figures(sums: Campaign | CampaignDay, before: CampaignDay | None) -> list[Figure]:
+    """Return reply and stop rate, compared with those of other campaigns."""
+    return [
+        Figure("Reply rate", share(sums.replied, sums.recipients),
+               share(before.replied, before.recipients) if before else None, is_share=True),
+        Figure("Stop rate", share(sums.stopped, sums.recipients),
+               share(before.stopped, before.recipients) if before else None, is_share=True),
+    ]  # fmt: skip
 
 
 def rates_block(figures: CampaignFigures, selection: Selection) -> Block:

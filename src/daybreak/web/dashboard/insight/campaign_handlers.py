@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.responses import Response
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.insight.campaigns import ASCENDING, ORDERS, PAGE_LENGTH, CampaignPage, CampaignQuery
+from daybreak.insight.campaigns import ASCENDING, ORDERS, PAGE_LENGTH, CampaignQuery
 from daybreak.insight.figures import CampaignDay, CampaignDetails, CampaignFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.file_names import download_name
@@ -29,7 +29,7 @@ from daybreak.web.dashboard.insight.blocks import (
     share,
 )
 from daybreak.web.dashboard.insight.cache import FigureCache
-from daybreak.web.dashboard.insight.campaign_blocks import campaign_total, campaigns_block
+from daybreak.web.dashboard.insight.campaign_blocks import campaign_total, campaigns_block, rate_figures
 from daybreak.web.dashboard.insight.handlers import block_response
 from daybreak.web.dashboard.insight.queries import (
     load_campaign,
@@ -75,13 +75,16 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
     wanted = CampaignQuery(found.selection.period, text, order)
     shown = await load_campaign_page(cache, page, found.entries, wanted, number)
 
+    def campaign_url(campaign_id: str) -> str:
+        return page.url(f"insight/campaigns/{campaign_id}", **found.selection.query)
+
     def list_url(**changes: str) -> str:
         query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order, **changes}
         return page.url("insight/campaigns", **query)
 
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight/campaigns"),
-        "block": campaign_table(shown, lambda campaign_id: _campaign_url(page, found.selection, campaign_id)),
+        "block": campaigns_block(shown.campaigns, len(shown.campaigns), campaign_url, limit=PAGE_LENGTH),
         "slice": slice_at(
             (),
             shown.first,
@@ -108,7 +111,7 @@ async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
     path = f"insight/campaigns/{details.campaign.campaign_id}"
     context: dict[str, object] = {
         "details": details,
-        "title": campaign_title(details),
+        "title": campaign_label(details.campaign.name),
         "figures": campaign_figures(details, campaign_total(found.sums, found.selection.period)),
         "facts": campaign_facts(details),
         "usage": campaign_usage_block(details),
@@ -160,15 +163,6 @@ def _ascending_label(order: str) -> str:
     return "Oldest" if name == "sent" else f"{ORDER_LABELS[name]}, lowest first"
 
 
-def _campaign_url(page: PageRequest, selection: Selection, campaign_id: str) -> str:
-    return page.url(f"insight/campaigns/{campaign_id}", **selection.query)
-
-
-def campaign_table(found: CampaignPage, url: Callable[[str], str]) -> Block:
-    """Return the table of a page of campaigns."""
-    return campaigns_block(found.campaigns, len(found.campaigns), url, limit=PAGE_LENGTH)
-
-
 def campaign_figures(details: CampaignDetails, average: CampaignDay) -> list[Figure]:
     """Return the figures of a campaign. Their `previous` is the average campaign, from sums of several."""
     campaign, others = details.campaign, average.campaigns
@@ -179,18 +173,7 @@ def campaign_figures(details: CampaignDetails, average: CampaignDay) -> list[Fig
     return [
         Figure("Recipients", campaign.recipients, mean(average.recipients)),
         Figure("Replies", campaign.responses, mean(average.responses)),
-        Figure(
-            "Reply rate",
-            share(campaign.replied, campaign.recipients),
-            share(average.replied, average.recipients),
-            is_share=True,
-        ),
-        Figure(
-            "Stop rate",
-            share(campaign.stopped, campaign.recipients),
-            share(average.stopped, average.recipients),
-            is_share=True,
-        ),
+        *rate_figures(campaign, average),
         Figure("Clicks", campaign.clicks if details.links else None, mean(average.clicks)),
         Figure(
             "Clicks per recipient",
@@ -259,8 +242,3 @@ def campaign_links_block(details: CampaignDetails) -> Block:
         rows=tuple(rows),
         total=("", campaign.clicks, share(campaign.clicks, campaign.clicks), None) if rows else None,
     )  # fmt: skip
-
-
-def campaign_title(details: CampaignDetails) -> str:
-    """Return the name of a campaign."""
-    return campaign_label(details.campaign.name)

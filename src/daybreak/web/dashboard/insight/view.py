@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.formatting import format_date
-from daybreak.web.dashboard.insight.blocks import Block, Column, Figure, Row, TableSort, share
+from daybreak.web.dashboard.insight.blocks import Block, Column, Figure, Row, TableSort
 from daybreak.web.dashboard.insight.campaign_blocks import (
     campaign_total,
     campaigns_block,
     links_block,
+    rate_figures,
     rates_block,
 )
 from daybreak.web.dashboard.insight.charts import Chart, draw_chart
@@ -37,7 +37,6 @@ BLOCK_NAMES = (
 _PAGE_ROWS = 10
 _FILE_ROWS = MAXIMUM_CAMPAIGNS
 
-_REPLIED, _STOPPED = attrgetter("replied"), attrgetter("stopped")
 # Figures that answer the questions of blocks, by their labels.
 _HEADLINES = {
     "messages": "Messages", "segments": "Segments", "growth": "New Members", "rates": "Reply rate",
@@ -160,16 +159,11 @@ def summary_figures(figures: AccountFigures, selection: Selection) -> list[Figur
     sent = campaign_total(figures.campaigns, selection.period)
     previous = selection.messages_before
     before = campaign_total(figures.campaigns, previous) if previous else None
-    rates = [
-        Figure(label, share(part(sent), sent.recipients), share(part(before), before.recipients) if before else None,
-               is_share=True)
-        for label, part in (("Reply rate", _REPLIED), ("Stop rate", _STOPPED))
-    ]  # fmt: skip
     return [
         Figure("Messages", messages, usage_before[0] if usage_before else None),
         Figure("Segments", segments, usage_before[1] if usage_before else None),
         Figure("Campaigns", sent.campaigns, before.campaigns if before else None),
-        *rates,
+        *rate_figures(sent, before),
         Figure("Clicks", sent.clicks, before.clicks if before else None),
         *_member_figures(figures, selection),
     ]
