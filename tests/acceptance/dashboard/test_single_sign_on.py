@@ -142,7 +142,7 @@ def test_moved_email_does_not_move_access(page: Page, sso: SingleSignOn, console
             "unverified", "email_unverified", "has not verified your email address", marks=pytest.mark.release
         ),
         pytest.param("drew", "seat_disabled", "has no access to this service", marks=pytest.mark.release),
-        ("ivan", "no_active_account", "None of your accounts is active"),
+        ("ivan", "no_active_account", "Your seat has no access to an active account yet"),
     ],
 )
 def test_refused_user_gets_a_page_with_a_way_back(
