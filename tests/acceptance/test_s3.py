@@ -42,6 +42,7 @@ from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UN
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.ports import free_port
+from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
 
 SETTINGS = {"attach.s3": True, "access.daily_bytes": "100MB", "snapshot.formats": ["csv", "json", "parquet"]}
@@ -266,7 +267,7 @@ def test_other_operations_are_refused(north: Attached) -> None:
     assert (unsigned.status_code, unsigned.headers["content-type"]) == (403, "application/xml")
 
 
-@pytest.mark.parametrize("rounds", [50, pytest.param(500, marks=pytest.mark.release)])
+@pytest.mark.parametrize("rounds", one_of(50, 500))
 def test_foreign_and_unknown_buckets_are_indistinguishable(service: Service, rounds: int) -> None:
     client = attached(service).s3
     refusals = set()

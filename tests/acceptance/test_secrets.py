@@ -148,7 +148,7 @@ def test_no_secret_is_in_log_database_or_errors(searched_installation: Installat
 @pytest.mark.parametrize(
     "searched_installation",
     # The secrets are removed before a database is involved.
-    ["sqlite", pytest.param("postgresql", marks=pytest.mark.release)],
+    one_of("sqlite", "postgresql"),
     indirect=True,
 )
 def test_misplaced_secrets_are_recorded_nowhere(searched_installation: Installation) -> None:

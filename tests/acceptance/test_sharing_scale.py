@@ -30,6 +30,7 @@ from daybreak.state.stores import Stores
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_sharing import SETTINGS
+from tests.parts.variants import one_of
 
 T = TypeVar("T")
 SHORT, LONG = 300, int(os.environ.get("SHARING_ACCOUNTS", "100000"))
@@ -51,7 +52,7 @@ class ManyAccounts:
         return http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=PATIENCE_SECONDS)
 
 
-@pytest.fixture(scope="module", params=[SHORT, pytest.param(LONG, marks=pytest.mark.release)])
+@pytest.fixture(scope="module", params=one_of(SHORT, LONG))
 def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyAccounts]:
     installation = new_installation(tmp_path_factory.mktemp("scale"))
     draw = random.Random(1)

@@ -22,6 +22,7 @@ from tests.configured import configured
 from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of, chosen_calls
 from tests.faults.test_killed_runs import copy_folder
 from tests.parts.erasure import AS_OF, Person, make_person, traces_in
+from tests.parts.variants import one_of
 from tests.small_platform import context_in
 
 SETTINGS = configured(snapshot={"formats": ("csv",), "keep": 2})
@@ -77,7 +78,7 @@ def check_recovery(folder: Path, person: Person) -> None:
     assert traces_in(folder) == []
 
 
-@pytest.mark.parametrize("kills_per_call", [1, pytest.param(8, marks=pytest.mark.release)])
+@pytest.mark.parametrize("kills_per_call", one_of(1, 8))
 def test_kill_before_any_system_call_is_recovered(
     kills_per_call: int, folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]
 ) -> None:

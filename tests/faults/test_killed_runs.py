@@ -116,7 +116,7 @@ def publish_minimal(folder: Path, *, waiting: bool, pack_below: int = 0) -> Snap
     return served
 
 
-@pytest.mark.parametrize("kills_per_call", [1, pytest.param(EVERY_CALL, marks=pytest.mark.release)])
+@pytest.mark.parametrize("kills_per_call", one_of(1, EVERY_CALL))
 @pytest.mark.parametrize("what", ["packed run", "publish", pytest.param("run", marks=pytest.mark.release)])
 def test_kill_before_any_system_call_keeps_served_files(
     what: str, kills_per_call: int, folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]

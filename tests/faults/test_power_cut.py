@@ -25,6 +25,7 @@ from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import verify_snapshot
 from tests.faults.conftest import ForkServer
 from tests.faults.small_disks import copy_image, format_image, memory_disk, mounted_image
+from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
 from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
 
@@ -149,7 +150,7 @@ def check_recovery(folder: Path, crash_state: CrashState) -> None:
         context.state.close()
 
 
-@pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.release)])
+@pytest.mark.parametrize("days", one_of(1, 2))
 def test_power_cut_loses_no_acknowledged_operation(
     days: int, tmp_path: Path, empty_state: Path, fork_server: ForkServer
 ) -> None:

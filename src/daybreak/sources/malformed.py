@@ -39,7 +39,7 @@ def count_conditions(table: SourceTable) -> dict[str, str]:
     the range. NULL is valid. `round` also makes decimals with 38 digits comparable.
     """
     return {
-        column.name: (f"coalesce(round({column.name}) NOT BETWEEN 0 AND {MAX_COUNT} OR {column.name} % 1 <> 0, FALSE)")
+        column.name: f"coalesce(round({column.name}) NOT BETWEEN 0 AND {MAX_COUNT} OR {column.name} % 1 <> 0, FALSE)"
         for column in table.columns
         if column.type is ColumnType.BIGINT
     }

@@ -20,6 +20,7 @@ from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE
 from tests.parts.mail_server import MailServer, mail_server
 from tests.parts.ports import free_port
+from tests.parts.variants import one_of
 from tests.parts.warm import running_warm
 
 # Generous, because a test machine may be busy.
@@ -126,7 +127,7 @@ def sign_in_as(open_page: Callable[..., Page], service: Service) -> Callable[...
     return open_one
 
 
-@pytest.fixture(scope="module", params=["light", pytest.param("dark", marks=pytest.mark.release)])
+@pytest.fixture(scope="module", params=one_of("light", "dark"))
 def color_scheme(request: pytest.FixtureRequest) -> str:
     """Colors of the pages of a module, in the long version also dark.
 

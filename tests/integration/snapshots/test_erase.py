@@ -49,6 +49,7 @@ from tests.configured import configured
 from tests.parts.erasure import AS_OF, TRACES, Person, delete_person, make_person, traces_in
 from tests.parts.s3 import S3Bucket
 from tests.parts.stored_files import is_stored, lose_stored, overwrite_stored, parquet_file, read_stored
+from tests.parts.variants import one_of
 from tests.small_platform import context_in, fail_runs, now
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
@@ -208,7 +209,7 @@ def test_snapshot_before_many_failed_runs_is_searched(context: RunContext, perso
     assert complete.snapshot_id in found
 
 
-@pytest.mark.parametrize("packing", [pytest.param(PACKINGS[0], marks=pytest.mark.release), PACKINGS[1]])
+@pytest.mark.parametrize("packing", one_of(PACKINGS[1], PACKINGS[0]))
 def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
     s3_bucket: S3Bucket, postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str], packing: Packing,

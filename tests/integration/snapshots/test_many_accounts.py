@@ -21,10 +21,11 @@ from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import verify_snapshot
 from tests.integration.snapshots.test_signing import accounts, context_of, predicate, signed
 from tests.parts.erasure import AS_OF
+from tests.parts.variants import one_of
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("pack_size", [5, pytest.param(ACCOUNTS_PER_PACK, marks=pytest.mark.release)])
+@pytest.mark.parametrize("pack_size", one_of(5, ACCOUNTS_PER_PACK))
 def test_statements_of_several_packs_are_found_and_continue(
     tmp_path: Path, empty_state: Path, monkeypatch: pytest.MonkeyPatch, pack_size: int
 ) -> None:

@@ -43,6 +43,7 @@ from daybreak.state.migrate import migrate
 from tests.configured import configured
 from tests.parts.erasure import AS_OF, Person, make_person
 from tests.parts.presence import absent
+from tests.parts.variants import one_of
 from tests.small_platform import context_in
 
 
@@ -471,7 +472,7 @@ run_counting_calls(context_of(Path(sys.argv[1]), Path(sys.argv[2])), int(sys.arg
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("rounds", [2, pytest.param(50, marks=pytest.mark.release)])
+@pytest.mark.parametrize("rounds", one_of(2, 50))
 def test_builder_killed_at_any_call_after_signing_has_begun(
     context: RunContext, tmp_path: Path, platform: tuple[Path, Person], rounds: int
 ) -> None:
@@ -621,7 +622,7 @@ def test_lost_statements_are_reported_and_stop_nothing(
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("target", ["folder", pytest.param("bucket", marks=pytest.mark.release)], indirect=True)
+@pytest.mark.parametrize("target", one_of("folder", "bucket"), indirect=True)
 def test_copied_files_include_statements(context: RunContext, platform: tuple[Path, Person], target: FileStore) -> None:
     person = platform[1]
     for hour in range(2):

@@ -23,6 +23,7 @@ from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import AS_OF, MemorySink, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.row_faults import accounting
+from tests.parts.variants import one_of
 from tests.unit.sources.test_duckdb import fill, make_platform
 
 LEADER = "abcdef00-0000-4000-8000-00000000000a"
@@ -150,7 +151,7 @@ def test_duplicate_link_counts_once(database: str, tmp_path: Path) -> None:
     assert row.endswith(',"https://example.org",0,3')
 
 
-@pytest.mark.parametrize("citext", [pytest.param("citext", marks=pytest.mark.release), "extensions.citext"])
+@pytest.mark.parametrize("citext", one_of("extensions.citext", "citext"))
 def test_texts_of_any_type_compare_case_sensitively(database: str, tmp_path: Path, citext: str) -> None:
     """An enum may lack `deleted`, and citext neither merges two values nor makes a Member deleted."""
     ddl = (

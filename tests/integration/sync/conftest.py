@@ -13,15 +13,14 @@ import pytest
 
 from daybreak_client import AccountFiles, Daybreak
 from tests.parts.delta_publisher import Publisher, publishing
+from tests.parts.variants import one_of
 
 NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
 TOKEN = "service_api_secret"
 
 
 # For tests of behavior that does not depend on the database. The long version repeats them on DuckDB.
-one_database = pytest.mark.parametrize(
-    "target", [pytest.param("duckdb", marks=pytest.mark.release), "postgresql"], indirect=True
-)
+one_database = pytest.mark.parametrize("target", one_of("postgresql", "duckdb"), indirect=True)
 
 
 @dataclass(frozen=True)

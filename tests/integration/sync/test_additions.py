@@ -169,8 +169,8 @@ def test_rows_with_equal_keys_keep_their_values(
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.release)])
+@pytest.mark.parametrize("full", one_of(False, True))
+@pytest.mark.parametrize("seed", one_of(0, 1))
 def test_tables_with_additions_equal_the_files(
     target: Target, north: Publisher, account: AccountFiles, *, full: bool, seed: int
 ) -> None:
@@ -185,7 +185,7 @@ def test_tables_with_additions_equal_the_files(
                 target.query(f'CREATE INDEX {table}_by_account ON {target.schema}.{table} ("LEADER_ID")')
 
 
-@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
+@pytest.mark.parametrize("full", one_of(False, True))
 @pytest.mark.parametrize("action", one_of("ON DELETE CASCADE", "", "ON DELETE RESTRICT", "ON DELETE SET NULL"))
 def test_foreign_keys_between_the_tables(
     postgresql_url: str, north: Publisher, account: AccountFiles, *, full: bool, action: str
@@ -257,7 +257,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "addition", "message"), REFUSED)
-@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
+@pytest.mark.parametrize("full", one_of(False, True))
 def test_what_cannot_stay_is_named(
     target: Target, north: Publisher, account: AccountFiles, name: str, addition: str, message: str, *, full: bool
 ) -> None:

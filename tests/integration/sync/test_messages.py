@@ -12,6 +12,7 @@ from daybreak_client import AccountFiles, DatabaseFailed, sync
 from daybreak_client.command import run
 from tests.integration.sync.conftest import NORTH, TOKEN, Target
 from tests.parts.delta_publisher import Publisher, Row, csv_bytes
+from tests.parts.variants import one_of
 
 ID = "00000000-0000-4000-8000-000000000001"
 SECRET = "ana.secret@example.org"
@@ -48,7 +49,7 @@ USER_RULES = [
 
 
 @pytest.mark.parametrize(("engine", "rule", "expected"), USER_RULES)
-@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.release)])
+@pytest.mark.parametrize("full", one_of(False, True))
 def test_messages_contain_no_value(
     target: Target, north: Publisher, account: AccountFiles, engine: str, rule: str, expected: str, full: bool,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,

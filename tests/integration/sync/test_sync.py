@@ -95,7 +95,7 @@ def test_another_file_of_the_same_snapshot_is_different(
     assert sync(account, target.url, verify=True).different == ("members",)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.release)])
+@pytest.mark.parametrize("seed", one_of(0, 1))
 def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, account: AccountFiles, seed: int) -> None:
     churn = Churn(NORTH, seed)
     for day in range(6):
