@@ -71,7 +71,7 @@ class Upgraded:
 def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
     """Each recorded instance, served by this version minutes after the recording."""
     folder = tmp_path_factory.mktemp("upgrade")
-    recorded = _restore(INSTANCES / request.param, folder / "instance")
+    recorded = restore(INSTANCES / request.param, folder / "instance")
     clock = MovedClock(folder / "offset")
     clock.move_to(UPGRADED_AT)
     port = free_port()
@@ -87,7 +87,7 @@ def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield Upgraded(Client(port), recorded, clock, configuration, environment)
 
 
-def _restore(instance: Path, folder: Path) -> dict[str, Any]:
+def restore(instance: Path, folder: Path) -> dict[str, Any]:
     """Write a recorded instance to a new folder. Return the record of its clients."""
     shutil.copytree(instance, folder)
     (folder / "configuration.toml").rename(folder / "daybreak.toml")
