@@ -150,6 +150,7 @@ def test_wait_without_new_files_fails_with_the_reason(service: Service, tmp_path
     assert not (tmp_path / "exports").exists()
 
 
+@pytest.mark.release
 def test_full_disk_is_reported_with_the_path(service: Service, tmp_path: Path) -> None:
     secret, _ = service.installation.create_token(MAYA, NORTH)
     shell = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=secret, DAYBREAK_ACCOUNT=NORTH)

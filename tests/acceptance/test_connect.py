@@ -19,6 +19,7 @@ from tests.acceptance.installation import MAYA, NORTH, VIC, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.acceptance.test_sharing import SETTINGS
+from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
 
 
@@ -37,7 +38,7 @@ def texts_of(page: str) -> list[str]:
     return [html.unescape(text) for text in found]
 
 
-@pytest.mark.parametrize("tool", ["pandas", "polars", "duckdb", "curl", pytest.param("dlt", marks=pytest.mark.release)])
+@pytest.mark.parametrize("tool", one_of("duckdb", "pandas", "polars", "curl", "dlt"))
 def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool: str) -> None:
     """A person chooses a tool, creates its token, runs the steps, and sees that the request arrived."""
     browser = Browser(service)

@@ -36,6 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.release
 def test_second_start_reuses_the_demo(folder: Path, tmp_path: Path) -> None:
     """The commands that the demo prints can be pasted into a shell."""
     created = json.loads((folder / "demo.json").read_text("utf-8"))

@@ -148,6 +148,7 @@ def _case(page: Path) -> Any:
     return pytest.param(page, id=name, marks=[] if name in FIRST_PAGES else [pytest.mark.release])
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("page", [_case(page) for page in pages() if runs(page) and page != OWN_PLATFORM])
 def test_documented_examples_run(
     page: Path, demo: Demo, token: str, postgresql_server: PostgreSQLServer, tmp_path: Path

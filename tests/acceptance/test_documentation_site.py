@@ -87,6 +87,7 @@ def test_fetched_addresses_are_found() -> None:
     assert not FETCHED.search('<a href="https://example.org">a link</a>')
 
 
+@pytest.mark.release
 @pytest.mark.browser
 def test_search_finds_a_setting_without_other_hosts(address: str, open_page: Callable[..., "Page"]) -> None:
     """`open_page` fails on any console message, which a request to another host causes."""

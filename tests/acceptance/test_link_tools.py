@@ -80,6 +80,7 @@ def test_token_can_ask_for_files_on_a_service_that_sends_texts(make_installation
     assert encodings == [None, "gzip"]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.name)
 def test_parsons_reads_every_file(service: Service, text_token: str, resource: Resource) -> None:
     with warnings.catch_warnings():

@@ -56,6 +56,7 @@ def accounts(tmp_path_factory: pytest.TempPathFactory) -> Accounts:
     return Accounts(sorted((folder / "accounts").iterdir()), schema)
 
 
+@pytest.mark.release
 @FRICTIONLESS_LEAVES_FILES_OPEN
 @pytest.mark.parametrize("number", one_of(1, 5))
 def test_demo_files_are_valid(accounts: Accounts, number: int) -> None:
@@ -69,6 +70,7 @@ def test_demo_files_are_valid(accounts: Accounts, number: int) -> None:
         assert report.warnings == []
 
 
+@pytest.mark.release
 @FRICTIONLESS_LEAVES_FILES_OPEN
 def test_invalid_files_are_found(accounts: Accounts, tmp_path: Path) -> None:
     """A repeated key, a reference to no row, and a missing value: the schema has the constraints."""
@@ -83,6 +85,7 @@ def test_invalid_files_are_found(accounts: Accounts, tmp_path: Path) -> None:
     assert {("members", "unique-error"), ("members", "primary-key"), ("custom_member_data", "foreign-key")} <= found
 
 
+@pytest.mark.release
 def test_duckdb_tables_hold_every_account(accounts: Accounts) -> None:
     with duckdb.connect() as database:
         database.execute(create_tables("duckdb"))
@@ -95,6 +98,7 @@ def test_duckdb_tables_hold_every_account(accounts: Accounts) -> None:
             assert len(database.table(name)) == len(rows) > 0, name
 
 
+@pytest.mark.release
 def test_postgresql_tables_hold_every_account(accounts: Accounts, postgresql_url: str) -> None:
     with psycopg.connect(postgresql_url) as database:
         database.execute(create_tables("postgresql").encode())

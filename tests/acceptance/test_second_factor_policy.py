@@ -35,6 +35,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, S
             yield lenient, strict
 
 
+@pytest.mark.release
 def test_earlier_sessions_are_refused(nodes: tuple[Service, Service]) -> None:
     lenient, strict = nodes
     token = lenient.token(MAYA, NORTH)

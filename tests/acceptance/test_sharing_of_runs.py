@@ -24,6 +24,7 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from tests.acceptance.service import PATIENCE_SECONDS
 from tests.parts.ports import free_port
+from tests.parts.variants import one_of
 from tests.parts.warm import daybreakd, running_warm
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -99,7 +100,7 @@ def _new_token(email: str, account: str, config: list[str]) -> str:
 
 # The client leaves the folder of an empty table in delta format to the garbage collector.
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: str(resource.name))
+@pytest.mark.parametrize("resource", one_of(*RESOURCES), ids=lambda resource: str(resource.name))
 def test_tables_equal_the_csv_files_of_each_version(reader: Reader, resource: Resource) -> None:
     for account, profile in reader.profiles.items():
         url = f"{profile}#{account}.daybreak.{resource.name}"

@@ -11,6 +11,7 @@ from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory
 
 
+@pytest.mark.release
 def test_two_tabs_show_two_accounts(sign_in_as: Callable[..., Page], service: Service) -> None:
     first = sign_in_as(address=service.account(directory.NORTHLIGHT))
     second = first.context.new_page()
@@ -71,6 +72,7 @@ def test_foreign_and_unknown_accounts_look_the_same(
     ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 def test_account_list_has_pages(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.AGENCY, address=service.account(directory.AGENCY_IDS[0], "accounts"))
     expect(page.locator(".account-grid li")).to_have_count(60)
@@ -109,6 +111,7 @@ def test_palette_finds_pages_files_and_accounts(sign_in_as: Callable[..., Page],
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.release
 def test_palette_opens_actions_and_keeps_the_section(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=None)
     page.add_init_script('Object.defineProperty(navigator, "platform", { value: "MacIntel" })')

@@ -175,6 +175,7 @@ def test_failed_sign_ins_of_users_are_shown(
     ignore_failed_loads(console_messages, 401)
 
 
+@pytest.mark.release
 def test_changed_permissions_show_before_and_after(open_with_axe: Callable[[], Page], service: Service) -> None:
     def change(stores: Stores) -> None:
         seat = stores.seats.by_email(directory.LONG_EMAIL)

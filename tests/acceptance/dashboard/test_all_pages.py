@@ -164,6 +164,7 @@ def test_passkey_pages_are_accessible(open_with_axe: Callable[[], Page], service
     assert violations == []
 
 
+@pytest.mark.release
 def test_dialogs_are_accessible(open_with_axe: Callable[[], Page], service: Service) -> None:
     page = open_with_axe()
     sign_in_without_form(page, service, directory.OWNER)
@@ -212,6 +213,7 @@ def test_first_load_of_files_is_under_60_kb(sign_in_as: Callable[..., Page], ser
         assert weight < maximum, f"{path}: {weight} bytes"
 
 
+@pytest.mark.release
 def test_dashboard_works_without_javascript(open_page: Callable[..., Page], service: Service) -> None:
     page = open_page(java_script_enabled=False)
     sign_in(page, service, directory.OWNER)
@@ -253,6 +255,7 @@ def test_dashboard_works_without_javascript(open_page: Callable[..., Page], serv
     expect(page.get_by_text("Token revoked.")).to_be_visible()
 
 
+@pytest.mark.release
 def test_documentation_page_works_with_the_keyboard(open_page: Callable[..., Page], service: Service) -> None:
     page = open_page(java_script_enabled=False, viewport=PHONE)
     page.goto(f"{service.base}/docs")
@@ -268,6 +271,7 @@ def test_documentation_page_works_with_the_keyboard(open_page: Callable[..., Pag
     expect(page.get_by_role("heading", name="Switch to an account")).to_be_in_viewport()
 
 
+@pytest.mark.release
 def test_documentation_is_linked_from_the_dashboard(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(viewport=PHONE)
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Documentation").click()
@@ -293,6 +297,7 @@ def test_documentation_is_linked_from_the_dashboard(sign_in_as: Callable[..., Pa
     expect(page.get_by_role("status")).to_have_text(re.compile("Copied|Press"))
 
 
+@pytest.mark.release
 def test_long_names_do_not_widen_pages(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.LONG_EMAIL, viewport=PHONE, address=None)
     for path in ("files", "insight", "activity", "accounts", "settings/tokens", "settings/security"):

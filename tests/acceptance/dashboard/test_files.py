@@ -57,6 +57,7 @@ def open_drawer(files: Page, title: str = "Member Details") -> Locator:
     return drawer
 
 
+@pytest.mark.release
 def test_all_files_are_one_archive(files: Page, service: Service) -> None:
     # Tests of other files download archives too.
     before = len(_archive_events(service))
@@ -109,6 +110,7 @@ def test_members_are_in_excel_two_clicks_after_the_email(page: Page, service: Se
     assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {"s", "n", "b", "d"}, "no formula"
 
 
+@pytest.mark.release
 def test_archive_for_excel_has_workbooks(files: Page, service: Service) -> None:
     day = r"\d{4}-\d\d-\d\d"
     found = files.request.get(service.account(directory.NORTHLIGHT, "files/all.zip?format=excel"))
@@ -119,6 +121,7 @@ def test_archive_for_excel_has_workbooks(files: Page, service: Service) -> None:
         assert {name.rpartition(".")[2] for name in archive.namelist()} <= {"xlsx", "csv"}
 
 
+@pytest.mark.release
 def test_spreadsheet_safe_copy_has_no_formula(files: Page, service: Service) -> None:
     address = service.account(directory.NORTHLIGHT, "files/members/spreadsheet-safe.csv")
     content = files.request.get(address).body()
@@ -198,6 +201,7 @@ def test_drawer_opens_before_its_content_and_recovers(files: Page, console_messa
     assert table.locator("tbody td").first.bounding_box() == before
 
 
+@pytest.mark.release
 def test_columns_with_one_value_are_folded(files: Page) -> None:
     drawer = open_drawer(files)
     assert "LEADER_ID" not in drawer.locator("table.data thead").inner_text()
@@ -206,6 +210,7 @@ def test_columns_with_one_value_are_folded(files: Page) -> None:
     expect(drawer.get_by_role("term").first).to_be_visible()
 
 
+@pytest.mark.release
 def test_sign_in_returns_to_the_drawer(files: Page, service: Service) -> None:
     service.end_sessions(directory.OWNER)
     files.get_by_role("link", name="Changes: +9 of Member Details").click()
@@ -216,6 +221,7 @@ def test_sign_in_returns_to_the_drawer(files: Page, service: Service) -> None:
     assert files.url.endswith("/files?drawer=changes-members")
 
 
+@pytest.mark.release
 def test_curl_command_uses_the_documented_path(files: Page, service: Service) -> None:
     usage = open_drawer(files, "Message Segment Usage")
     expect(usage.locator("pre")).to_contain_text(
@@ -231,6 +237,7 @@ def test_curl_command_uses_the_documented_path(files: Page, service: Service) ->
     expect(files.get_by_text("umask")).to_have_count(0)
 
 
+@pytest.mark.release
 def test_earlier_snapshot_can_be_selected(files: Page) -> None:
     options = files.get_by_label("Snapshot", exact=True).locator("option")
     expect(options.first).to_contain_text("(newest)")

@@ -34,6 +34,7 @@ def _download(page: Page, title: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(downloading.value.path().read_text("utf-8-sig"))))
 
 
+@pytest.mark.release
 def test_legend_follows_pointer_and_arrow_keys(insight: Page) -> None:
     page = insight
     page.get_by_text("Show table").first.focus()
@@ -151,6 +152,7 @@ def test_campaign_is_found_and_opened(open_with_axe: Callable[[], Page], service
     expect(page).to_have_url(re.compile(r"insight\?range=90d$"))
 
 
+@pytest.mark.release
 def test_unknown_campaign_is_not_found(insight: Page, service: Service, console_messages: list[str]) -> None:
     for campaign in ("x", directory.NORTHLIGHT):
         insight.goto(service.account(directory.NORTHLIGHT, f"insight/campaigns/{campaign}"))

@@ -27,6 +27,7 @@ def test_operator_pages_need_the_operator_role(
     ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 def test_sign_out_is_always_visible(sign_in_as: Callable[..., Page]) -> None:
     page = sign_in_as(directory.OPERATOR, viewport={"width": 1280, "height": 800})
     sign_out = page.get_by_role("button", name="Sign out")
@@ -43,6 +44,7 @@ def test_sign_out_is_always_visible(sign_in_as: Callable[..., Page]) -> None:
     assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
 
 
+@pytest.mark.release
 def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], service: Service) -> None:
     now = datetime.now(UTC)
     snapshot_id, fence = snapshots.add_building(service.state, now)
@@ -86,6 +88,7 @@ def test_runs_page_notices_a_new_run(sign_in_as: Callable[..., Page], service: S
     assert failure in page.get_by_role("alert").inner_text()
 
 
+@pytest.mark.release
 def test_run_without_heartbeat_is_lapsed(sign_in_as: Callable[..., Page], service: Service) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=2)
     snapshot_id, fence = snapshots.add_building(service.state, long_ago)

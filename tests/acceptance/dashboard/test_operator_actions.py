@@ -58,6 +58,7 @@ def test_requested_run_is_taken_by_a_builder(operator: Page, own_service: Servic
     ignore_failed_loads(console_messages, 409)
 
 
+@pytest.mark.release
 def test_failed_day_can_be_retried(operator: Page, own_service: Service) -> None:
     now = datetime.now(UTC)
     snapshot_id, fence = snapshots.begin_day(own_service.state, now.date(), now)
@@ -81,6 +82,7 @@ def set_password(page: Page, link: str) -> None:
     page.get_by_role("button", name="Set password").click()
 
 
+@pytest.mark.release
 def test_seat_is_created_and_receives_access(
     operator: Page, own_service: Service, open_page: Callable[..., Page]
 ) -> None:

@@ -219,6 +219,7 @@ def test_copied_passkey_is_refused(keeper: Page, service: Service, console_messa
     ignore_failed_loads(console_messages, 401)
 
 
+@pytest.mark.release
 def test_passkeys_need_a_recent_password(keeper: Page, service: Service) -> None:
     add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")
@@ -283,6 +284,7 @@ def test_browser_without_json_methods_works(open_page: Callable[..., Page], serv
     page.wait_for_url("**/files")
 
 
+@pytest.mark.release
 def test_keyboard_reaches_passkeys(keeper: Page, service: Service) -> None:
     add_authenticator(keeper)
     keeper.goto(service.account(directory.KITA, "settings/security"))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from email.message import EmailMessage
 
+import pytest
 import requests
 from playwright.sync_api import Page, expect
 
@@ -88,6 +89,7 @@ def test_unknown_email_has_the_same_answer_and_no_mail(open_page: Callable[..., 
     assert not [each for each in service.mails.mails if each["To"] == "nobody@example.org"]
 
 
+@pytest.mark.release
 def test_unsubscribe_link_works_with_one_click(open_with_axe: Callable[[], Page], service: Service) -> None:
     seat_id = directory.id_of(directory.CHANGER)
     token = unsubscribe_token(seat_id, EventType.SNAPSHOT_LATE, keyring=service.ring)

@@ -12,6 +12,7 @@ from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, si
 from tests.acceptance.dashboard.sample import directory
 
 
+@pytest.mark.release
 def test_sign_in_succeeds_after_a_wrong_password(page: Page, service: Service, console_messages: list[str]) -> None:
     sign_in(page, service, directory.ANALYST, password="not this one")
     expect(page.get_by_text("Email or password is wrong.")).to_be_visible()
@@ -42,12 +43,14 @@ def test_unknown_dashboard_url_is_an_error_page(page: Page, service: Service, co
     ignore_failed_loads(console_messages, 404)
 
 
+@pytest.mark.release
 def test_unknown_email_looks_like_a_wrong_password(page: Page, service: Service, console_messages: list[str]) -> None:
     sign_in(page, service, "nobody@example.org")
     expect(page.get_by_text("Email or password is wrong.")).to_be_visible()
     ignore_failed_loads(console_messages, 401)
 
 
+@pytest.mark.release
 def test_session_cookie_is_hidden_from_scripts(sign_in_as: Callable[..., Page]) -> None:
     page = sign_in_as()
     cookies = {cookie["name"]: cookie for cookie in page.context.cookies()}
@@ -71,6 +74,7 @@ def test_redirect_target_outside_the_dashboard_is_ignored(page: Page, service: S
     expect(page.locator("input[name=next]")).to_have_value("")
 
 
+@pytest.mark.release
 def test_second_factor_rejects_wrong_and_used_codes(
     open_page: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
@@ -101,6 +105,7 @@ def test_second_factor_rejects_wrong_and_used_codes(
     ignore_failed_loads(console_messages, 401)
 
 
+@pytest.mark.release
 def test_required_setup_shows_recovery_codes_once(page: Page, service: Service, console_messages: list[str]) -> None:
     service.reset_seat(directory.NEWCOMER)
     sign_in(page, service, directory.NEWCOMER)
@@ -149,6 +154,7 @@ def test_sign_out_ends_the_session(sign_in_as: Callable[..., Page], service: Ser
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+@pytest.mark.release
 def test_back_button_after_sign_in_stays_signed_in(page: Page, service: Service) -> None:
     sign_in(page, service, directory.OWNER)
     page.wait_for_url("**/files")
@@ -178,6 +184,7 @@ def test_form_is_restored_after_the_session_ends(sign_in_as: Callable[..., Page]
     expect(page.get_by_text("half typed")).to_have_count(0)
 
 
+@pytest.mark.release
 def test_partial_without_session_redirects_the_page(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=service.account(directory.NORTHLIGHT))
     service.end_sessions(directory.OWNER)

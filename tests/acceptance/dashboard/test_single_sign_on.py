@@ -157,6 +157,7 @@ def test_refused_user_gets_a_page_with_a_way_back(
     ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 def test_canceled_sign_in_leads_back(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
     page.goto(sso.service.base_url + "/dashboard/")
     page.get_by_role("link", name=BUTTON).click()
@@ -222,6 +223,7 @@ def test_another_user_cannot_confirm(page: Page, sso: SingleSignOn, console_mess
     ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 def test_sign_in_page_is_accessible_and_works_with_the_keyboard(
     open_page: Callable[..., Page], sso: SingleSignOn, project_folder: Path
 ) -> None:
@@ -317,6 +319,7 @@ def test_only_bound_users_sign_in_by_subject(page: Page, exclusive: SingleSignOn
     ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 def test_passwords_are_refused_where_single_sign_on_replaces_them(page: Page, exclusive: SingleSignOn) -> None:
     refused = exclusive.service.log_in(MAYA)
     assert (refused.status_code, refused.json()["code"]) == (403, "password_login_disabled")

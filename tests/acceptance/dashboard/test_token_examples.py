@@ -96,6 +96,7 @@ def test_curl_example_runs(created: CreatedToken, shell: Shell) -> None:
     assert stat.S_IMODE((shell.folder / "daybreak-token.txt").stat().st_mode) == 0o600
 
 
+@pytest.mark.release
 def test_python_example_runs(created: CreatedToken, shell: Shell) -> None:
     enter, program = created.steps["python"]
     shell.run(f"{enter}\n{_program('python3 -', program)}", created.secret)
@@ -117,6 +118,7 @@ def test_duckdb_example_runs(created: CreatedToken, shell: Shell) -> None:
     assert "CAMPAIGN_ID" in output
 
 
+@pytest.mark.release
 def test_sync_example_runs(created: CreatedToken, shell: Shell) -> None:
     shell.run("\n".join(created.steps["sync"]), created.secret)
     with duckdb.connect(str(shell.folder / "daybreak.duckdb"), read_only=True) as database:
@@ -125,6 +127,7 @@ def test_sync_example_runs(created: CreatedToken, shell: Shell) -> None:
     assert len(list((shell.folder / "exports").glob("*.csv.gz"))) == 9
 
 
+@pytest.mark.release
 def test_powershell_example_runs(created: CreatedToken, shell: Shell) -> None:
     if shutil.which("pwsh") is None:
         pytest.skip("PowerShell is not installed, and not part of Debian")
@@ -171,6 +174,7 @@ def test_polling_does_not_keep_the_session_open(created: CreatedToken, service: 
     assert last_use() == earlier
 
 
+@pytest.mark.release
 def test_tabs_move_with_the_arrow_keys(created: CreatedToken) -> None:
     page = created.page
     expect(page.locator("#curl-1")).to_be_visible()

@@ -67,6 +67,7 @@ def test_token_can_send_texts(sign_in_as: Callable[..., Page], service: Service)
         assert found.headers["Content-Encoding"] == "gzip"
 
 
+@pytest.mark.release
 def test_error_of_a_choice_is_described(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
@@ -82,6 +83,7 @@ def test_error_of_a_choice_is_described(
     ignore_failed_loads(console_messages, 400)
 
 
+@pytest.mark.release
 def test_form_sent_twice_creates_one_token(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=None)
     twice, again = unique("Twice"), unique("Sent again")

@@ -204,6 +204,7 @@ def test_webhook_of_another_account_is_unknown(
     ignore_failed_loads(console_messages, 404)
 
 
+@pytest.mark.release
 def test_choices_are_saved_with_the_keyboard(sign_in_as: Callable[..., Page], service: Service) -> None:
     seat_id = directory.id_of(directory.OWNER)
     page = sign_in_as()

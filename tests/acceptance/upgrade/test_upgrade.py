@@ -164,6 +164,7 @@ def test_ended_session_and_its_link_stay_refused(upgraded: Upgraded) -> None:
     assert upgraded.client.request("GET", upgraded.recorded["link_of_ended_session"]).status_code == 403
 
 
+@pytest.mark.release
 def test_second_new_run_reuses_unchanged_files(upgraded: Upgraded) -> None:
     """The first run after an upgrade may write all files again. Links issued before it serve the earlier snapshot."""
     upgraded.daybreakd("snapshot", "run")

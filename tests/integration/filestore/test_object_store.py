@@ -24,7 +24,7 @@ from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.filestore.store_errors import WRITE, translate_errors
 from daybreak.settings import FilesSettings
 from tests.parts.azure import WRONG_KEY, AzureContainer
-from tests.parts.buckets import KINDS, Bucket, fresh_bucket
+from tests.parts.buckets import Bucket
 from tests.parts.credential_server import credential_server
 from tests.parts.s3 import S3Bucket
 
@@ -33,12 +33,6 @@ LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 
 def new_id() -> str:
     return str(uuid.uuid4())
-
-
-@pytest.fixture(params=KINDS)
-def bucket(request: pytest.FixtureRequest) -> Bucket:
-    """Return an empty bucket of each kind."""
-    return fresh_bucket(request)
 
 
 @pytest.fixture

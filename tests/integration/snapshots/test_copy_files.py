@@ -126,6 +126,7 @@ def test_published_snapshot_is_not_forgotten(run_context: RunContext) -> None:
     assert verify_snapshot(run_context.state, run_context.store, snapshot.snapshot_id).damaged == ()
 
 
+@pytest.mark.release
 def test_forgotten_objects_that_are_reused_stay(
     s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

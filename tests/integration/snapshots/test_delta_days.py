@@ -37,6 +37,7 @@ def days(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> Iterato
         yield found
 
 
+@pytest.mark.release
 def test_deltas_of_each_day_are_those_of_the_reference(days: DailyRuns) -> None:
     for version in range(2, DAYS + 1):
         days.check_day(version)

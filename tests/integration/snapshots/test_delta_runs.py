@@ -107,6 +107,7 @@ def test_held_run_that_is_superseded_starts_no_wrong_chain(context: RunContext, 
     assert chain_of(context).started_by == "other_publication"
 
 
+@pytest.mark.release
 def test_disabled_deltas_end_the_chain(context: RunContext, clock: list[datetime]) -> None:
     run(context, clock, "a")
     run(context, clock, "b")
@@ -335,6 +336,7 @@ def test_deltas_are_kept_longer_than_their_snapshot(context: RunContext, clock: 
     assert versions(context) == (3, 8, [4, 5, 6, 7, 8]), "five days, and the current one"
 
 
+@pytest.mark.release
 def test_deltas_reach_back_to_the_oldest_full_snapshot(context: RunContext, clock: list[datetime]) -> None:
     settings = configured(context.settings, snapshot={"keep": 6, "keep_deltas": timedelta(days=2)})
     context = replace(context, settings=settings)

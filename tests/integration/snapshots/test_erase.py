@@ -182,7 +182,7 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("packing", one_of(*PACKINGS))
 def test_copy_after_an_erasure_deletes_the_member_from_an_earlier_copy(
     context: RunContext, person: Person, folder: Path, tmp_path: Path, packing: Packing
 ) -> None:
@@ -279,6 +279,7 @@ def hand_over_memberships(platform: Path, person: Person) -> None:
         engine.execute(f"COPY changed TO '{path}' (FORMAT parquet)")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("formats", "seeds"),
     [(("csv",), (1, 2)), pytest.param(("csv", "json"), (1, 1, 2), marks=pytest.mark.release)],
@@ -338,6 +339,7 @@ def download_all(bucket: S3Bucket, database_url: str, folder: Path) -> None:
     (folder / "database.txt").write_text(repr(rows), "utf-8")
 
 
+@pytest.mark.release
 def test_next_run_writes_the_files_of_the_leader_again(context: RunContext, person: Person, folder: Path) -> None:
     erase(context, person)
     delete_person(folder / "platform", person)
@@ -467,6 +469,7 @@ def test_deltas_are_part_of_the_receipt(context: RunContext, person: Person, fol
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
 
 
+@pytest.mark.release
 def test_lost_delta_ends_the_chain_of_its_account(context: RunContext, person: Person, folder: Path) -> None:
     """It may have rows of the Member, and consumers cannot use it."""
     _, deltas = next_day_without(person, context, folder)

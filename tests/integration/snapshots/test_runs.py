@@ -45,6 +45,7 @@ from tests.configured import DEFAULTS, configured
 from tests.integration.state.values import PATIENT_SECONDS
 from tests.parts.s3 import S3Bucket
 from tests.parts.stored_files import lose_stored, overwrite_stored, read_stored
+from tests.parts.variants import one_of
 from tests.small_platform import (
     QUICK,
     SmallSource,
@@ -606,7 +607,7 @@ def test_reused_objects_outlive_their_snapshot(
     context.state.close()
 
 
-@pytest.mark.parametrize("damage", ["lost", "replaced"])
+@pytest.mark.parametrize("damage", one_of("lost", "replaced"))
 def test_lost_and_replaced_objects_are_written_again(
     s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:

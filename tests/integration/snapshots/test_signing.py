@@ -300,6 +300,7 @@ def test_each_trust_file_is_signed_by_the_recovery_key(context: RunContext, tmp_
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("first")
 def test_recovery_key_of_a_stranger_changes_nothing(context: RunContext, tmp_path: Path) -> None:
     create_keys(tmp_path / "other")
@@ -601,7 +602,7 @@ def pack_file(context: RunContext, tmp_path: Path, version: int) -> Path:
     return tmp_path / "files" / pack.key
 
 
-@pytest.mark.parametrize("change", ["lost", "damaged"])
+@pytest.mark.parametrize("change", one_of("lost", "damaged"))
 def test_lost_statements_are_reported_and_stop_nothing(
     context: RunContext, first: Snapshot, tmp_path: Path, platform: tuple[Path, Person], change: str
 ) -> None:

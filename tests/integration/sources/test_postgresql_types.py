@@ -103,7 +103,7 @@ def files_of_both(database: str, tmp_path: Path, *statements: str, ddl: tuple[st
     return found
 
 
-@pytest.mark.parametrize("outside", ["infinity", pytest.param("-infinity", marks=pytest.mark.release), "10000-01-01"])
+@pytest.mark.parametrize("outside", one_of("infinity", "-infinity", "10000-01-01"))
 def test_times_outside_of_files_are_null_and_counted(database: str, tmp_path: Path, outside: str) -> None:
     statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{outside}'", f"'{outside}'"))
     found = files_of_both(database, tmp_path, *statements)
@@ -234,7 +234,7 @@ def test_last_times_of_the_server_are_null(database: str, tmp_path: Path) -> Non
 # The other tests of this file have a database in UTF-8.
 @pytest.mark.parametrize(
     "database",
-    ["LATIN1", *(pytest.param(name, marks=pytest.mark.release) for name in ("WIN1252", "UTF8")), "SQL_ASCII"],
+    one_of("LATIN1", "WIN1252", "UTF8", "SQL_ASCII"),
     indirect=True,
 )
 def test_database_may_have_any_encoding(database: str, tmp_path: Path) -> None:
@@ -246,12 +246,12 @@ def test_database_may_have_any_encoding(database: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "as_text",
-    [
-        pytest.param(frozenset(table.name for table in SOURCE_TABLES), marks=pytest.mark.release),
-        frozenset({"leaders"}),
+    one_of(
         frozenset({"campaigns", "members", "member_state_changes"}),
-    ],
-    ids=["all", "leaders", "some"],
+        frozenset({"leaders"}),
+        frozenset(table.name for table in SOURCE_TABLES),
+    ),
+    ids=["some", "leaders", "all"],
 )
 def test_identifiers_may_be_text_in_some_tables(database: str, tmp_path: Path, as_text: frozenset[str]) -> None:
     campaign, member = (

@@ -19,8 +19,8 @@ NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-
 TOKEN = "service_api_secret"
 
 
-# For tests of behavior that does not depend on the database. The long version repeats them on DuckDB.
-one_database = pytest.mark.parametrize("target", one_of("postgresql", "duckdb"), indirect=True)
+# For tests of the SQL that loads and changes tables. `make test` runs the others on PostgreSQL only.
+both_databases = pytest.mark.parametrize("target", ["duckdb", "postgresql"], indirect=True)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Target:
         return self.url.startswith("postgresql:")
 
 
-@pytest.fixture(params=["duckdb", "postgresql"])
+@pytest.fixture(params=one_of("postgresql", "duckdb"))
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     if request.param == "duckdb":
         path = tmp_path / "exports.duckdb"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from daybreak_client import AccountFiles, Damaged, SyncResult, WrongUse, sync
-from tests.integration.sync.conftest import NORTH, SOUTH, Target, one_database
+from tests.integration.sync.conftest import NORTH, SOUTH, Target
 from tests.parts.delta_publisher import Publisher, Row
 
 NEW = "NICKNAME"
@@ -49,7 +49,6 @@ def recorded_by_an_earlier_version(target: Target) -> None:
     target.query(f"ALTER TABLE {target.schema}._daybreak_sync DROP COLUMN columns")
 
 
-@one_database
 @pytest.mark.parametrize("earlier", [False, True])
 def test_day_of_a_new_column(target: Target, north: Publisher, account: AccountFiles, *, earlier: bool) -> None:
     publish(north, member(1, "Ana"), member(2, "Eva"))
@@ -84,7 +83,6 @@ def test_first_load_of_a_version_before_the_column(target: Target, north: Publis
     assert_equal(sync(account, target.url, verify=True))
 
 
-@one_database
 @pytest.mark.parametrize("full", [False, True])
 def test_service_that_returns_to_an_earlier_version(
     target: Target, north: Publisher, account: AccountFiles, *, full: bool
@@ -103,7 +101,6 @@ def test_service_that_returns_to_an_earlier_version(
     assert nicknames(target) == [("Eva", 9)]
 
 
-@one_database
 def test_accounts_get_the_column_on_different_days(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles]
 ) -> None:
@@ -147,7 +144,6 @@ def test_own_column_with_the_name_of_a_new_one_is_kept(target: Target, north: Pu
     assert target.query(f'SELECT "{NEW}", nick FROM {target.schema}.members') == [("nick", "mine")]
 
 
-@one_database
 @pytest.mark.parametrize(
     "header",
     [

@@ -48,14 +48,12 @@ USER_RULES = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "rule", "expected"), USER_RULES)
+@pytest.mark.parametrize(("target", "rule", "expected"), USER_RULES, indirect=["target"])
 @pytest.mark.parametrize("full", one_of(False, True))
 def test_messages_contain_no_value(
-    target: Target, north: Publisher, account: AccountFiles, engine: str, rule: str, expected: str, full: bool,
+    target: Target, north: Publisher, account: AccountFiles, rule: str, expected: str, full: bool,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    if target.is_postgresql != (engine == "postgresql"):
-        pytest.skip(f"a rule of {engine}")
     north.publish({"communities": [community(1, "Fans")]})
     sync(account, target.url)
     target.query(rule)

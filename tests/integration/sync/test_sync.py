@@ -24,7 +24,7 @@ from daybreak_client import (
     folder,
     sync,
 )
-from tests.integration.sync.conftest import NORTH, SOUTH, Target, one_database
+from tests.integration.sync.conftest import NORTH, SOUTH, Target, both_databases
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, Row
 from tests.parts.scripted_service import Reply, Request
@@ -64,7 +64,6 @@ def members(*rows: Row) -> dict[str, list[Row]]:
     return {"members": list(rows)}
 
 
-@one_database
 @pytest.mark.parametrize("later", [0, pytest.param(1, marks=pytest.mark.release), 2])
 def test_restored_service_is_loaded_again(target: Target, north: Publisher, account: AccountFiles, later: int) -> None:
     """A copy of the service publishes version 2 again, with other rows."""
@@ -83,7 +82,6 @@ def test_restored_service_is_loaded_again(target: Target, north: Publisher, acco
     assert names == [("Ida",)]
 
 
-@one_database
 def test_another_file_of_the_same_snapshot_is_different(
     target: Target, north: Publisher, account: AccountFiles
 ) -> None:
@@ -95,6 +93,7 @@ def test_another_file_of_the_same_snapshot_is_different(
     assert sync(account, target.url, verify=True).different == ("members",)
 
 
+@both_databases
 @pytest.mark.parametrize("seed", one_of(0, 1))
 def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, account: AccountFiles, seed: int) -> None:
     churn = Churn(NORTH, seed)
@@ -108,7 +107,6 @@ def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, ac
         assert set(actions(result).values()) <= ({"delta"} if day else {"full"})
 
 
-@one_database
 def test_nothing_new_costs_one_request(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1)))
     sync(account, target.url)
@@ -123,7 +121,6 @@ def test_nothing_new_costs_one_request(target: Target, north: Publisher, account
     assert actions(result) == {}
 
 
-@one_database
 def test_late_files_are_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
     """Without news, the age of the data decides."""
     north.late_reason = "Today's files failed to build."
@@ -150,7 +147,6 @@ def test_delta_transfers_only_changed_rows(target: Target, north: Publisher, acc
     assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members WHERE "FIRST_NAME" <> \'Ana\'') == [("Eva",)]
 
 
-@one_database
 def test_accounts_share_the_tables(target: Target, publishers: list[Publisher], accounts: list[AccountFiles]) -> None:
     """A Member that moves is for a while in the rows of both accounts."""
     north, south = publishers
@@ -178,7 +174,6 @@ def publish_change(north: Publisher, account: AccountFiles, target: Target) -> N
     north.publish({**members(member(1, "Eva"), member(3), member(4)), "communities": [(*community[:3], 2)]})
 
 
-@one_database
 @pytest.mark.parametrize("damage", one_of("bytes", "truncated", "missing", "header", "not gzip"))
 def test_damaged_or_missing_delta_is_not_applied(
     target: Target, north: Publisher, account: AccountFiles, damage: str
@@ -199,7 +194,6 @@ def test_damaged_or_missing_delta_is_not_applied(
     assert "delta is" in reason(result, "members")
 
 
-@one_database
 def test_delta_of_another_account_is_not_applied(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles]
 ) -> None:
@@ -226,7 +220,6 @@ def test_delta_with_other_rows_is_rolled_back(target: Target, north: Publisher, 
     assert actions(result) == {"members": "full", "communities": "delta"}
 
 
-@one_database
 def test_closed_chain_loads_full_files(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     north.close_chain()
@@ -254,7 +247,6 @@ def change_feed(north: Publisher, change: str) -> None:
             north.versions[1].changes["members"] = {"state": "unchanged"}
 
 
-@one_database
 @pytest.mark.parametrize(
     "change", ["larger than full", "other content before", "other content after", "left out", "unchanged"]
 )
@@ -268,7 +260,6 @@ def test_unsuitable_delta_is_replaced_by_the_full_file(
     assert actions(result) == {"members": "full", "communities": "delta"}
 
 
-@one_database
 def test_gap_in_the_chain_loads_full_files(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     north.publish(members(member(9)))
@@ -279,6 +270,7 @@ def test_gap_in_the_chain_loads_full_files(target: Target, north: Publisher, acc
     assert reason(result, "members") == "the deltas do not continue from the stored version"
 
 
+@both_databases
 def test_changed_tables_are_repaired(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     target.query(f"DELETE FROM {target.schema}.members WHERE \"FIRST_NAME\" = 'Ana'")
@@ -292,6 +284,7 @@ def test_changed_tables_are_repaired(target: Target, north: Publisher, account: 
     assert_verified(sync(account, target.url, full=True, verify=True))
 
 
+@both_databases
 @pytest.mark.parametrize("with_index", one_of(True, False))
 def test_full_load_keeps_other_rows_key_and_indexes(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles], with_index: bool
@@ -324,7 +317,6 @@ def test_dropped_table_is_loaded_again(target: Target, north: Publisher, account
     assert actions(result) == {"members": "full"}
 
 
-@one_database
 @pytest.mark.parametrize("verify", [False, True])
 def test_deleted_state_is_loaded_again(
     target: Target, north: Publisher, account: AccountFiles, *, verify: bool
@@ -357,7 +349,6 @@ def test_dry_run_changes_nothing(target: Target, north: Publisher, account: Acco
     assert north.count("/deltas/2/") == 0
 
 
-@one_database
 def test_dry_run_cannot_verify(target: Target, account: AccountFiles) -> None:
     with pytest.raises(WrongUse, match="dry run"):
         sync(account, target.url, dry_run=True, verify=True)
@@ -371,6 +362,7 @@ def with_column(schema: dict[str, Any], **change: str) -> dict[str, Any]:
     return schema
 
 
+@both_databases
 def test_new_column_is_added(target: Target, north: Publisher, account: AccountFiles) -> None:
     """A table of an earlier schema gets the column, with the values of the full file."""
     north.publish(members(member(1, "Ana")))
@@ -381,6 +373,7 @@ def test_new_column_is_added(target: Target, north: Publisher, account: AccountF
     assert_verified(sync(account, target.url, verify=True))
 
 
+@both_databases
 def test_column_of_another_type_is_refused(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1, "Ana")))
     sync(account, target.url)
@@ -426,6 +419,7 @@ def test_unrelated_table_is_refused(target: Target, north: Publisher, account: A
     assert_verified(sync(account, target.url, schema="own", verify=True))
 
 
+@both_databases
 def test_repeated_key_removes_the_primary_key(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1), member(2)))
     assert sync(account, target.url).notes == ()
@@ -446,6 +440,7 @@ def test_repeated_key_in_the_first_load(target: Target, north: Publisher, accoun
     assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
 
 
+@both_databases
 def test_constraint_of_the_user_is_named(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1, "Ana"), member(2, "Eva")))
     sync(account, target.url)
@@ -471,6 +466,7 @@ def test_key_without_a_value_is_stored(target: Target, north: Publisher, account
     assert actions(result) == {"campaign_links": "delta", "members": "delta"}
 
 
+@both_databases
 def test_unusual_dates_are_stored(target: Target, north: Publisher, account: AccountFiles) -> None:
     dates = (
         ("infinity", "infinity"),
@@ -485,6 +481,7 @@ def test_unusual_dates_are_stored(target: Target, north: Publisher, account: Acc
     assert_verified(sync(account, target.url, verify=True))
 
 
+@both_databases
 def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1, "a\0b"), member(2, "")))
     result = sync(account, target.url, verify=True)
@@ -510,7 +507,6 @@ def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher,
     assert result.notes == ()
 
 
-@one_database
 def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
 
@@ -528,7 +524,6 @@ def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, a
     assert target.query(f"SELECT min(version), max(version) FROM {target.schema}._daybreak_sync") == [(3, 3)]
 
 
-@one_database
 def test_publication_during_a_dry_run_is_planned(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
 
@@ -542,7 +537,6 @@ def test_publication_during_a_dry_run_is_planned(target: Target, north: Publishe
     assert sync(account, target.url, dry_run=True).version == 3
 
 
-@one_database
 def test_full_file_that_stays_damaged_is_an_error(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")
@@ -554,7 +548,6 @@ def test_full_file_that_stays_damaged_is_an_error(target: Target, north: Publish
     assert target.query(f"SELECT max(version) FROM {target.schema}._daybreak_sync") == [(1,)]
 
 
-@one_database
 def test_unavailable_service_changes_nothing(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")
@@ -566,6 +559,7 @@ def test_unavailable_service_changes_nothing(target: Target, north: Publisher, a
     assert_verified(sync(account, target.url, verify=True))
 
 
+@both_databases
 def test_parallel_sync_of_an_account_is_refused(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     started, resume = threading.Event(), threading.Event()

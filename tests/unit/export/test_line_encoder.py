@@ -105,7 +105,7 @@ def test_compiled_encoder_runs_on_this_machine() -> None:
     assert runtime.unavailable_reason() is None
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
         st.tuples(

@@ -21,6 +21,7 @@ from daybreak.snapshots.guard import own_rule_findings, unexplained_findings
 from daybreak.sources.duckdb import DuckdbSource
 from tests.parts.export_rows import AS_OF
 from tests.parts.row_faults import accounting, add_faults
+from tests.parts.variants import some_of
 
 GUARD = GuardSettings()
 SWAPPED = (
@@ -33,27 +34,30 @@ ONE_SWAPPED = (
 )
 BROKEN_MODELS = [
     ("members", "FROM members", "FROM members WHERE email IS NOT NULL"),
+    ("members", "    member_id AS", ONE_SWAPPED),
+    ("member_state_changes", "state_changed_at <= :as_of", "state_changed_at < :as_of"),
+    ("member_term_accepts", "LEFT JOIN leaders AS p", "JOIN leaders AS p"),
+    ("custom_member_data", "LEFT JOIN deleted", "JOIN deleted"),
+    ("campaigns", "COALESCE(sent.segment_count, 0)", "0"),
+    ("campaign_links", "WHERE hit_at <= :as_of", "WHERE hit_at <= :as_of AND member_id IS NOT NULL"),
+    ("member_communities", "belonging.belongs = 1", "belonging.belongs >= 0"),
+]  # fmt: skip
+# `make test` does without these.
+OTHER_BROKEN_MODELS = [
     ("members", "FROM members", "FROM members SEMI JOIN custom_field_values USING (member_id)"),
     ("members", "FROM members", "FROM members CROSS JOIN (VALUES (1), (2)) AS twice (n)"),
     # The first Member is exported in place of the last one.
     ("members", "    member_id AS", SWAPPED),
-    ("members", "    member_id AS", ONE_SWAPPED),
-    ("member_state_changes", "state_changed_at <= :as_of", "state_changed_at < :as_of"),
     ("member_state_changes", "state_changed_at <= :as_of", "state_changed_at <= :as_of OR state_changed_at IS NULL"),
     ("member_state_changes", "state_changed_at AS", "state_changed_at + INTERVAL 1 MICROSECOND AS"),
     ("member_term_accepts", "INTERVAL '90' DAY", "INTERVAL '89' DAY"),
-    ("member_term_accepts", "LEFT JOIN leaders AS p", "JOIN leaders AS p"),
-    ("custom_member_data", "LEFT JOIN deleted", "JOIN deleted"),
     ("custom_member_data", "v.custom_field_name AS", "upper(v.custom_field_name) AS"),
     ("communities", "LEFT JOIN (", "JOIN ("),
     ("campaigns", "c.sent_at <= :as_of", "c.sent_at <= :as_of AND NOT c.is_test"),
     ("campaigns", "campaign_id IS NOT NULL AND sent_at <= :as_of", "segment_count < 3 AND sent_at <= :as_of"),
-    ("campaigns", "COALESCE(sent.segment_count, 0)", "0"),
     ("campaigns", "campaign_id IS NOT NULL AND received_at <= :as_of", "NOT is_stop AND received_at <= :as_of"),
     ("outbound_message_type_usage", "WHERE sent_at <= :as_of", "WHERE sent_at <= :as_of AND campaign_id IS NOT NULL"),
-    ("campaign_links", "WHERE hit_at <= :as_of", "WHERE hit_at <= :as_of AND member_id IS NOT NULL"),
     ("campaign_links", "WHERE c.sent_at <= :as_of", "WHERE c.sent_at <= :as_of AND cl.link_type = 'link'"),
-    ("member_communities", "belonging.belongs = 1", "belonging.belongs >= 0"),
 ]  # fmt: skip
 
 
@@ -120,7 +124,7 @@ def test_valid_own_models_are_not_held(published: Accounting, platform: Path, tm
             assert sum(own.excluded.values()) == sum(other.excluded.values())
 
 
-@pytest.mark.parametrize(("resource", "text", "replacement"), BROKEN_MODELS)
+@pytest.mark.parametrize(("resource", "text", "replacement"), some_of(BROKEN_MODELS, OTHER_BROKEN_MODELS))
 def test_broken_model_is_held(
     published: Accounting, platform: Path, tmp_path: Path, resource: str, text: str, replacement: str
 ) -> None:

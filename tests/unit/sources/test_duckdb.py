@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -42,12 +44,26 @@ _TYPES = {
 
 def make_platform(path: Path, changes: Mapping[str, str] | None = None) -> Path:
     """Create a DuckDB file with all tables. `changes` has other CREATE statements by table; "" omits the table."""
+    if changes:
+        _create_tables(path, changes)
+    else:
+        path.write_bytes(_empty_platform())
+    return path
+
+
+@cache
+def _empty_platform() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.duckdb"
+        _create_tables(path, {})
+        return path.read_bytes()
+
+
+def _create_tables(path: Path, changes: Mapping[str, str]) -> None:
     with duckdb.connect(str(path)) as connection:
         for table in SOURCE_TABLES:
             columns = ", ".join(f"{c.name} {_TYPES[c.type.value]}" for c in table.columns)
-            create = f"CREATE TABLE {table.name} ({columns})"
-            connection.execute((changes or {}).get(table.name, create) or "SELECT 1")
-    return path
+            connection.execute(changes.get(table.name, f"CREATE TABLE {table.name} ({columns})") or "SELECT 1")
 
 
 def fill(path: Path, *statements: str) -> None:

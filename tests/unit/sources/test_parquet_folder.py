@@ -1,6 +1,7 @@
 """Folders of Parquet files in the layouts of common writers: several files, partitions, files that are not data."""
 
 import os
+import shutil
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -19,17 +20,24 @@ from tests.unit.sources.test_duckdb import LEADER, MEMBER, fill, make_platform, 
 OTHER = LEADER[:-1] + "b"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a platform with two Leaders, each with one Member."""
-    platform = make_platform(tmp_path / "platform.duckdb")
+    folder = tmp_path_factory.mktemp("pristine")
+    platform = make_platform(folder / "platform.duckdb")
     fill(
         platform,
         f"INSERT INTO leaders VALUES ('{LEADER}', 'One', NULL, NULL), ('{OTHER}', 'Two', NULL, NULL)",
         "INSERT INTO members (member_id, leader_id, phone_number, subscription_state) "
         f"VALUES ('{MEMBER}', '{LEADER}', '+1', 'live'), ('{MEMBER[:-1]}b', '{OTHER}', '+2', 'live')",
     )
-    return to_parquet(platform, tmp_path / "folder")
+    return to_parquet(platform, folder / "folder")
+
+
+@pytest.fixture
+def folder(pristine: Path, tmp_path: Path) -> Path:
+    """Return a copy of the folder that the test may change."""
+    return shutil.copytree(pristine, tmp_path / "folder")
 
 
 def rows_of_members(folder: Path, temp: Path) -> dict[str, int]:
