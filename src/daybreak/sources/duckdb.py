@@ -218,6 +218,8 @@ class DuckdbReading:
                             cursor.execute(f"SELECT max(hash({column.name})) FROM source.{table.name}")
                         except duckdb.ConversionException:
                             unreadable.append(f"{table.name}.{column.name}")
+                        except duckdb.Error:
+                            continue  # The caller raises the first fault.
         if unreadable:
             raise SourceError(
                 f"{', '.join(unreadable)}: the Parquet files have values beyond the years of a timestamp, such as the "
