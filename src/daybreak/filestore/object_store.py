@@ -46,6 +46,7 @@ _MAXIMUM_URL_SECONDS = 60
 _OBJECTS_PER_REQUEST = 1000
 # Larger pieces cost more memory for each client that reads slowly.
 _READ_BYTES = 256 << 10
+_PROBE_LIFETIME = timedelta(hours=1)
 _DEFAULT_LIMITS = RequestLimits()
 
 
@@ -282,7 +283,10 @@ class ObjectStore:
         return None
 
     def probe(self) -> None:
-        """Sign a URL, then write, read, list and delete a small object. Raises FileStoreError, Unavailable."""
+        """Sign a URL, then write, read, list and delete a small object. Also delete objects of interrupted probes.
+
+        Raises FileStoreError, Unavailable.
+        """
         key = f"probe/{uuid.uuid4()}"
         with translate_errors("The URL cannot be signed", SIGN):
             obstore.sign(self._signing_bucket, "GET", key, timedelta(seconds=_MAXIMUM_URL_SECONDS))
@@ -290,9 +294,15 @@ class ObjectStore:
         with translate_errors("The bucket cannot be read", READ):
             content = bytes(obstore.get(self._bucket, key).bytes())
         with translate_errors("The bucket cannot be listed", LIST):
-            obstore.list_with_delimiter(self._bucket, "probe/")
+            probes = obstore.list_with_delimiter(self._bucket, "probe/")["objects"]
+        # Compared with the newest one, because the clock of the store may differ.
+        newest = max((each["last_modified"] for each in probes), default=None)
+        old = [each["path"] for each in probes if newest and newest - each["last_modified"] > _PROBE_LIFETIME]
         with translate_errors("Objects of the bucket cannot be deleted", DELETE):
             obstore.delete(self._bucket, [key])
+            for interrupted in old:
+                with contextlib.suppress(FileNotFoundError):
+                    obstore.delete(self._bucket, interrupted)
         if content != b"daybreak":
             raise FileStoreError("The bucket does not return what was written to it.")
 

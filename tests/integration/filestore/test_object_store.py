@@ -9,6 +9,7 @@ import pickle
 import random
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Literal
 
 import httpx
@@ -246,8 +247,16 @@ def test_more_files_than_one_delete_request_are_deleted(
     assert store.snapshot_ids() == []
 
 
-def test_probe_reports_whether_the_store_works(store: ObjectStore, settings: FilesSettings) -> None:
+def test_probe_reports_whether_the_store_works(
+    store: ObjectStore, settings: FilesSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("probe/other", b"daybreak", {})
     store.probe()
+    assert store.remove_below("probe/", frozenset()) == 1, "another process may be probing"
+    store.put("probe/interrupted", b"daybreak", {})
+    monkeypatch.setattr("daybreak.filestore.object_store._PROBE_LIFETIME", timedelta(seconds=-1))
+    store.probe()
+    assert store.remove_below("probe/", frozenset()) == 0
     missing_bucket = settings.model_copy(update={"url": f"{settings.url.partition('//')[0]}//not-there"})
     with pytest.raises(FileStoreError, match="the bucket does not exist"):
         ObjectStore(missing_bucket).probe()
