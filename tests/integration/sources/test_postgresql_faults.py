@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,12 +26,20 @@ from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.staging import StreamFailed
 from daybreak.state.migrate import migrate
 from tests.parts.export_rows import AS_OF
+from tests.parts.moved_clock import MovedClock
 from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.waiting import wait_until
 from tests.small_platform import context_in, state_url
 
 _GATE = 7
+_MEASURE = """
+import sys, psycopg
+from datetime import UTC, datetime
+from daybreak.sources.postgresql.source import replay_lag
+with psycopg.connect(sys.argv[1]) as connection:
+    print(replay_lag(connection, datetime.now(UTC)).total_seconds())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +276,16 @@ def asked(server: PostgreSQLServer, query: str) -> bool:
     return bool(row[0])
 
 
+def lag_with_moved_clock(url: str, folder: Path, offset: str) -> timedelta:
+    """Return the lag that a process measures whose clock is ahead or behind."""
+    clock = MovedClock(folder / "offset")
+    clock.move(offset)
+    measured = subprocess.run(
+        [sys.executable, "-c", _MEASURE, url], env=os.environ | clock.environment, capture_output=True, check=True
+    )
+    return timedelta(seconds=float(measured.stdout))
+
+
 def test_standby_that_stands_still_is_refused(
     replica: PostgreSQLServer, postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
@@ -291,6 +312,10 @@ def test_standby_that_stands_still_is_refused(
     assert lag is not None
     assert timedelta(0) < lag < timedelta(minutes=10)
     assert lag_at(AS_OF) == timedelta(0)  # an instant that the standby has reached
+    for offset in ("+1h", "-1h"):
+        assert (
+            timedelta(0) < lag_with_moved_clock(replica.url(filled_database), tmp_path, offset) < timedelta(minutes=10)
+        )
     with source_on(postgresql_server.url(filled_database), tmp_path).open(late) as reading:
         assert reading.lag is None
 

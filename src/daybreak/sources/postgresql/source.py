@@ -73,7 +73,7 @@ _STREAMED_AS = {
 # last transaction of the primary is. Without a connection only the time of the last transaction is known.
 _REPLAY = """
 SELECT pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver),
-       pg_last_xact_replay_timestamp()
+       clock_timestamp() - pg_last_xact_replay_timestamp()
 WHERE pg_is_in_recovery()
 """
 
@@ -268,20 +268,24 @@ def _hashed_column(resource: Resource) -> str:
 
 
 def replay_lag(connection: Connection, as_of: datetime) -> timedelta | None:
-    """Return how far a standby is behind `as_of`, None for a primary. Raises SourceUnavailable when it is unknown."""
+    """Return how far a standby is behind `as_of`, None for a primary. Raises SourceUnavailable when it is unknown.
+
+    Each of the two intervals is measured with one clock, so that a difference between the clocks does not count.
+    """
+    age = datetime.now(UTC) - as_of
     row = connection.execute(_REPLAY).fetchone()
     if row is None:
         return None
     is_current: bool | None = row[0]
-    replayed_at: datetime | None = row[1]
+    replayed_since: timedelta | None = row[1]
     if is_current:
         return timedelta(0)
-    if replayed_at is None:
+    if replayed_since is None:
         raise SourceUnavailable(
             "The source is a standby that has replayed no transaction since its start, and is behind its primary or "
             "not connected to it. Check its replication, or set source.location to another server."
         )
-    return max(as_of - replayed_at, timedelta(0))
+    return max(replayed_since - age, timedelta(0))
 
 
 def check_lag(lag: timedelta | None, max_lag: timedelta) -> None:
