@@ -1,18 +1,21 @@
 """Accounts, seats and grants from rows of the platform's own database (`[directory]`).
 
 The operator configures one query each for accounts, seats and access. Their columns are named like the fields of the
-directory document; a column that is missing or NULL gets the field's default.
+directory document; a column that is missing or NULL gets the field's default. Other columns are refused, because a
+misspelled one would have no effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TypeVar
 from uuid import UUID
 
 from msgspec.structs import replace
 
 from daybreak.access.directory.fields import MISSING, Fields, read_account, read_grant, read_seat
+from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat, folded_email
 from daybreak.state.directory import Directory, free_email
 
@@ -28,6 +31,7 @@ def directory_from_rows(
     An account, seat or grant with a fault stays as it is in `current`, so that one bad row does not stop the others: a
     person who left must lose access. Platforms erase the fields of accounts and seats that are no longer active, so an
     inactive one is deactivated whatever its other fields are. Faults do not repeat values, because they are logged.
+    Raises OperatorError when a query returns unknown columns.
 
     Columns: accounts `client_id, first_name, last_name, phone_number, phone_number_type` and optionally `status,
     campaign_messages_monthly_threshold, campaign_messages_monthly_used, api_tokens_enabled, second_factor_required,
@@ -71,7 +75,10 @@ def _valid(
     repeated: set[str] = set()
     for number, row in enumerate(rows, 1):
         own: list[str] = []
-        value = read(_Row(row, own))
+        fields = _Row(row, own)
+        value = read(fields)
+        if number == 1:
+            fields.refuse_unknown_columns(query)
         key = key_of(value).strip()
         if key in found or key in invalid:
             own.append("its identifier appears twice")
@@ -136,8 +143,10 @@ class _Row(Fields):
     def __init__(self, row: Row, faults: list[str]) -> None:
         self._row = {name.lower(): value for name, value in row.items()}
         self._faults = faults
+        self._known: set[str] = set()
 
     def read(self, name: str) -> object:
+        self._known.add(name)
         value = self._row.get(name)
         if value is None:
             return MISSING
@@ -149,6 +158,20 @@ class _Row(Fields):
 
     def add_fault(self, name: str, detail: str) -> None:
         self._faults.append(f"{name} {detail.partition(', not ')[0]}")
+
+    def refuse_unknown_columns(self, query: str) -> None:
+        """Raise OperatorError when the row has columns that were not read."""
+        absent = sorted(self._known - self._row.keys())
+        faults = []
+        for name in sorted(self._row.keys() - self._known):
+            near = get_close_matches(name, absent, n=1, cutoff=0.5)
+            faults.append(f"  {name}: " + (f"did you mean {near[0]}?" if near else "leave it out."))
+        if faults:
+            raise OperatorError(
+                f"The query directory.{query} returns columns that have no meaning. Nothing was changed.\n"
+                + "\n".join(faults),
+                code="directory_faults",
+            )
 
 
 def _account(row: _Row) -> Account:

@@ -99,11 +99,25 @@ def test_ids_are_normalized_and_short_codes_accepted(read: Any) -> None:
 
 def test_rows_may_use_other_spellings_and_types() -> None:
     account = {name.upper(): value for name, value in ACCOUNT.items()}
-    account |= {"CLIENT_ID": UUID(CLIENT), "STATUS": None, "TRIAL_LENGTH_DAYS": 14, "MORE": "is ignored"}
+    account |= {"CLIENT_ID": UUID(CLIENT), "STATUS": None, "TRIAL_LENGTH_DAYS": 14}
     read = from_rows(account, SEAT_FIELDS, ACCESS | {"roles": "owner, admin", "data_export": True})
     assert read.accounts[0].active
     assert read.accounts[0].billing == BillingState(trial_length_days=14)
     assert read.grants == (Grant(SEAT, CLIENT, ("owner", "admin"), data_export=True),)
+
+
+def test_unknown_columns_of_rows_are_refused_with_a_suggestion() -> None:
+    account = ACCOUNT | {"Second_Factor_Require": True, "balance": 7}
+    with pytest.raises(OperatorError) as refused:
+        from_rows(account, SEAT_FIELDS, ACCESS)
+    assert refused.value.message.splitlines()[1:] == [
+        "  balance: leave it out.",
+        "  second_factor_require: did you mean second_factor_required?",
+    ]
+    with pytest.raises(OperatorError, match=r"directory\.seats .*\n  email_address: did you mean email\?"):
+        from_rows(ACCOUNT, {"seat_id": SEAT, "email_address": "ada@example.org"}, ACCESS)
+    with pytest.raises(OperatorError, match=r"directory\.access .*\n  data_exports: did you mean data_export\?"):
+        from_rows(ACCOUNT, SEAT_FIELDS, ACCESS | {"data_exports": True})
 
 
 def test_faults_of_rows_name_the_row_and_no_value() -> None:
