@@ -24,7 +24,7 @@ _WHEN = {
     "snapshot.published": ("webhooks of each account, seats", "new files are served"),
     "snapshot.late": (
         "webhooks of each account, seats, operators",
-        "the publication time has passed without new files, once a day",
+        "the publication time has passed without new files, once a day, from the day after the first run",
     ),
     "snapshot.recovered": ("webhooks of each account, seats, operators", "files arrived after `snapshot.late`"),
     "snapshot.held": ("operators", "the guard blocked a publication"),

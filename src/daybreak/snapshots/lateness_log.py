@@ -12,9 +12,9 @@ from daybreak.domain.errors import Unavailable
 from daybreak.domain.events import Event, EventType
 from daybreak.domain.snapshot import Freshness
 from daybreak.snapshots.events import late_event, recovered_event
-from daybreak.snapshots.freshness import freshness, is_on_schedule
+from daybreak.snapshots.freshness import GRACE, freshness, is_on_schedule
 from daybreak.snapshots.run_context import RunContext
-from daybreak.snapshots.schedule import RunTimings, last_due, next_attempt
+from daybreak.snapshots.schedule import RunTimings, last_due, next_attempt, publication_of
 from daybreak.state.stores import State, Stores
 from daybreak.state.supervision import Supervisor
 
@@ -51,7 +51,11 @@ def _event(stores: Stores, fresh: Freshness, now: datetime, publish_at: time_of_
         day = last_due(now, publish_at)
         if late is not None and late.data.get("day") == day.isoformat():
             return None
-        attempt_at = next_attempt(day, stores.snapshots.recent(_RECENT_RUNS), RunTimings())
+        runs = stores.snapshots.recent(_RECENT_RUNS)
+        # A service whose first run began after the hour of publication was installed later. See punctuality.py.
+        if len(runs) < _RECENT_RUNS and all(run.started_at > publication_of(day, publish_at) + GRACE for run in runs):
+            return None
+        attempt_at = next_attempt(day, runs, RunTimings())
         return late_event(day, fresh, attempt_at if attempt_at is not None and attempt_at > now else None, now)
     if late is None:
         return None

@@ -92,11 +92,15 @@ def test_late_files_add_one_event_a_day_and_one_when_they_arrive(run_context: Ru
     day = last_due(run_context.clock(), publish_at)
     due = publication_of(day, publish_at)
     state = run_context.state
+    before = replace(run_context, clock=lambda: due - timedelta(hours=1))
+    _fail(before, SourceUnavailable("The database is not reachable."))
+    with pytest.raises(SourceUnavailable):
+        run_manually(before)
+    cast("SmallSource", run_context.source).on_resource = []
     assert record_lateness(state, due + timedelta(seconds=60), publish_at) is None
     late = record_lateness(state, due + timedelta(seconds=61), publish_at)
     assert late is not None
     assert (late.type, late.data["day"]) == (EventType.SNAPSHOT_LATE, day.isoformat())
-    assert late.data["reason"] == "The first run has not started."
     assert record_lateness(state, due + timedelta(hours=1), publish_at) is None
     run_manually(run_context)
     # The files were published now, and count for the day that is due.
@@ -107,3 +111,17 @@ def test_late_files_add_one_event_a_day_and_one_when_they_arrive(run_context: Ru
     again = record_lateness(state, publication_of(day + timedelta(days=1), publish_at) + timedelta(hours=1), publish_at)
     assert again is not None
     assert again.type is EventType.SNAPSHOT_LATE
+
+
+def test_day_of_the_installation_has_no_event(run_context: RunContext) -> None:
+    publish_at = run_context.settings.snapshot.publish_at
+    due = publication_of(last_due(run_context.clock(), publish_at), publish_at)
+    assert record_lateness(run_context.state, due + timedelta(hours=1), publish_at) is None
+    first = replace(run_context, clock=lambda: due + timedelta(hours=2))
+    _fail(first, SourceUnavailable("The database is not reachable."))
+    with pytest.raises(SourceUnavailable):
+        run_manually(first)
+    assert record_lateness(run_context.state, due + timedelta(hours=3), publish_at) is None
+    late = record_lateness(run_context.state, due + timedelta(days=1, hours=1), publish_at)
+    assert late is not None
+    assert late.data["day"] == (due + timedelta(days=1)).date().isoformat()

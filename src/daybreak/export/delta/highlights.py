@@ -5,8 +5,10 @@ They are added and removed Members, opt-outs, and the new campaign with most rec
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import NewCampaign, ResourceDelta
 from daybreak.export.delta.csv_rows import csv_rows, split_cells, unquoted
 
-_MAXIMUM_LINES = 20_000
+_MAXIMUM_LINES = 200_000
 _MAXIMUM_NAME_LENGTH = 80
 _SIGNS = {b'"I"': 1, b'"D"': -1}
 
@@ -30,12 +32,9 @@ def with_highlights(resource: Resource, delta: ResourceDelta, lines: int, conten
 
 
 def _members(resource: Resource, delta: ResourceDelta, rows: Iterator[list[bytes]]) -> ResourceDelta:
-    # A changed Member has a row of each sign.
-    places = [resource.column_names.index(name) + 1 for name in resource.key]
-    signs: dict[tuple[bytes, ...], int] = defaultdict(int)
-    for row in rows:
-        signs[tuple(row[place] for place in places)] += _SIGNS[row[0]]
-    found = Counter(signs.values())
+    # A changed Member has a row of each sign. Rows are in the order of the key.
+    key = itemgetter(*(resource.column_names.index(name) + 1 for name in resource.key))
+    found = Counter(sum(_SIGNS[row[0]] for row in group) for _, group in groupby(rows, key))
     return replace(delta, added=found[1], removed=found[-1])
 
 
