@@ -152,6 +152,25 @@ def test_campaign_is_found_and_opened(open_with_axe: Callable[[], Page], service
     expect(page).to_have_url(re.compile(r"insight\?range=90d$"))
 
 
+def test_cards_on_a_phone_are_sorted(insight: Page) -> None:
+    page = insight
+    page.set_viewport_size(PHONE)
+    select = page.get_by_label("Sort campaigns by")
+    box = select.bounding_box()
+    assert box is not None
+    assert box["height"] >= 44
+    for order, highest_first in (("Recipients: lowest first", False), ("Recipients: highest first", True)):
+        select.select_option(order)
+        page.get_by_role("button", name="Sort").first.click()
+        expect(page).to_have_url(re.compile(r"range=30d&sort=campaigns\.3(-up)?#campaigns-title$"))
+        expect(select.locator("option:checked")).to_have_text(order)
+        shown = [_number(text) for text in page.locator("#campaigns-table [data-label=Recipients]").all_inner_texts()]
+        assert len(shown) > 1
+        assert shown == sorted(shown, reverse=highest_first)
+    # Links of headings that are not shown do not receive the focus.
+    expect(page.locator("#campaigns-table thead a").first).not_to_be_visible()
+
+
 @pytest.mark.release
 def test_unknown_campaign_is_not_found(insight: Page, service: Service, console_messages: list[str]) -> None:
     for campaign in ("x", directory.NORTHLIGHT):

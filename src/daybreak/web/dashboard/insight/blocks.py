@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -62,13 +62,14 @@ class Row:
 class Figure:
     """One figure: a count, or a share from 0 to 1. `previous` is its value in the period before.
 
-    Values are None if there is nothing to divide by, or no comparison.
+    Values are None if there is nothing to divide by, or no comparison. `block` is the block whose headline it is.
     """
 
     label: str
     value: float | None
     previous: float | None = None
     is_share: bool = False
+    block: str = ""
 
     @property
     def text(self) -> str:
@@ -136,12 +137,13 @@ class TableSort:
     """Order of the rows of a table on a page, and links to other orders.
 
     `value` is the value of the page's query parameter. `name` returns its part for a column by block and index, "" for
-    a column without order. `url` returns the page of a value.
+    a column without order. `url` returns the page of a value. `query` are the other parameters of the page.
     """
 
     value: str
     name: Callable[[Block, int], str]
     url: Callable[[str], str]
+    query: Mapping[str, str] = field(default_factory=dict)
 
     def direction(self, block: Block, index: int) -> str:
         """Return the direction of the order by a column, "" if the table has another order."""
@@ -156,6 +158,16 @@ class TableSort:
         is_text = block.columns[index].kind == "text" and not block.by_period
         ascending = {"ascending": False, "descending": True}.get(self.direction(block, index), is_text)
         return self.url(name + (ASCENDING if ascending else "")) if name else ""
+
+    def options(self, block: Block) -> Iterator[tuple[str, str]]:
+        """Return value and label of each order, for tables whose headings are not shown."""
+        for at, column in enumerate(block.columns):
+            up, down = {"text": ("A to Z", "Z to A"), "date": ("oldest first", "newest first")}.get(
+                column.kind, ("lowest first", "highest first")
+            )
+            orders = [(self.name(block, at), down), (self.name(block, at) + ASCENDING, up)]
+            for value, order in reversed(orders) if column.kind == "text" else orders:
+                yield value, f"{column.label}: {order}"
 
     def column(self, block: Block) -> int | None:
         """Return the index of the column by which a table is sorted, None for the order of the block."""

@@ -29,7 +29,7 @@ def rate_figures(sums: Campaign | CampaignDay, before: CampaignDay | None) -> li
     """Return reply and stop rate, compared with those of other campaigns."""
     return [
         Figure("Reply rate", share(sums.replied, sums.recipients),
-               share(before.replied, before.recipients) if before else None, is_share=True),
+               share(before.replied, before.recipients) if before else None, is_share=True, block="rates"),
         Figure("Stop rate", share(sums.stopped, sums.recipients),
                share(before.stopped, before.recipients) if before else None, is_share=True),
     ]  # fmt: skip

@@ -37,11 +37,6 @@ BLOCK_NAMES = (
 _PAGE_ROWS = 10
 _FILE_ROWS = MAXIMUM_CAMPAIGNS
 
-# Figures that answer the questions of blocks, by their labels.
-_HEADLINES = {
-    "messages": "Messages", "segments": "Segments", "growth": "New Members", "rates": "Reply rate",
-    "campaigns": "Campaigns", "links": "Clicks",
-}  # fmt: skip
 _BREAKDOWNS = ("message-types", "subscriptions", "homes", "communities")
 
 
@@ -88,10 +83,9 @@ def insight_view(
 
 def _headlines(figures: Sequence[Figure], blocks: Sequence[Block]) -> dict[str, Figure]:
     """Return the headline figure of each block: a key figure, or the share of the largest row."""
-    by_label = {figure.label: figure for figure in figures}
     largest = {block.name: block.rows[0] for block in blocks if block.name in _BREAKDOWNS and block.rows}
     shares = {name: Figure(str(row.name), _number(row.cells[1]), is_share=True) for name, row in largest.items()}
-    return {**{name: by_label[label] for name, label in _HEADLINES.items()}, **shares}
+    return {**{figure.block: figure for figure in figures if figure.block}, **shares}
 
 
 def _live_at_end(growth: Block, selection: Selection) -> Figure | None:
@@ -134,7 +128,8 @@ def table_sort(page: PageRequest, selection: Selection, path: str) -> TableSort:
     def url(value: str) -> str:
         return page.url(path, **{**selection.query, "sort": value}) + f"#{value.partition('.')[0]}-table"
 
-    return TableSort(selection.sort, lambda block, index: f"{block.name}.{index}", url)
+    query = {**selection.query, "sort": ""}
+    return TableSort(selection.sort, lambda block, index: f"{block.name}.{index}", url, query)
 
 
 def period_text(selection: Selection) -> str:
@@ -160,11 +155,11 @@ def summary_figures(figures: AccountFigures, selection: Selection) -> list[Figur
     previous = selection.messages_before
     before = campaign_total(figures.campaigns, previous) if previous else None
     return [
-        Figure("Messages", messages, usage_before[0] if usage_before else None),
-        Figure("Segments", segments, usage_before[1] if usage_before else None),
-        Figure("Campaigns", sent.campaigns, before.campaigns if before else None),
+        Figure("Messages", messages, usage_before[0] if usage_before else None, block="messages"),
+        Figure("Segments", segments, usage_before[1] if usage_before else None, block="segments"),
+        Figure("Campaigns", sent.campaigns, before.campaigns if before else None, block="campaigns"),
         *rate_figures(sent, before),
-        Figure("Clicks", sent.clicks, before.clicks if before else None),
+        Figure("Clicks", sent.clicks, before.clicks if before else None, block="links"),
         *_member_figures(figures, selection),
     ]
 
@@ -173,7 +168,7 @@ def _member_figures(figures: AccountFigures, selection: Selection) -> list[Figur
     previous, live = selection.members_before, figures.members.live
     joined = joined_in(figures.growth, selection.period)
     return [
-        Figure("New Members", joined, joined_in(figures.growth, previous) if previous else None),
+        Figure("New Members", joined, joined_in(figures.growth, previous) if previous else None, block="growth"),
         Figure("Live Members", live, live - growth_since(figures.growth, selection.period.first) if previous else None),
     ]
 

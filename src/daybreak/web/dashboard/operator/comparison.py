@@ -150,19 +150,25 @@ def is_confirmed(run: Snapshot, typed: str) -> bool:
     return not needed or typed.strip().lstrip("-\N{MINUS SIGN}").rstrip("% ") == needed.removesuffix(" %")
 
 
-def findings(run: Snapshot) -> list[str]:
-    """Return each failed check as a sentence."""
+def findings(run: Snapshot, names: Mapping[str, str]) -> list[str]:
+    """Return each failed check as a sentence. `names` are names of Leaders by client id."""
     return [
         *(f"{title_of(finding.resource)}: {_rows_lost(finding)}." for finding in findings_of(run, "rows")),
         *(f"{check.text}." for check in failed_checks(run)),
-        *(f"A Leader lost rows of {title_of(finding.resource)}." for finding in findings_of(run, "leader_rows")),
-        *(f"{finding.column} has more NULLs." for finding in findings_of(run, "nulls")),
+        *(
+            f"{title_of(finding.resource)} of {names.get(finding.client_id or '', 'a Leader')}: {_rows_lost(finding)}."
+            for finding in findings_of(run, "leader_rows")
+        ),
+        *(
+            f"{title_of(finding.resource)}: column {finding.column} has more NULLs."
+            for finding in findings_of(run, "nulls")
+        ),
     ]
 
 
 def summary(run: Snapshot) -> str:
     """Return the number of failed checks and the first of them."""
-    lines = findings(run)
+    lines = findings(run, {})
     more = f" {len(lines) - 1} more." if len(lines) > 1 else ""
     return f"{lines[0]}{more}" if lines else ""
 

@@ -37,7 +37,7 @@ async def ending_tokens(page: PageRequest, *, seat: Seat | None = None, client_i
 
     tokens, names = await page.run_task(lambda: page.dashboard.services.state.read(read))
     lines = [
-        " · ".join(part for part in (*_token_texts(token, page), names.get(token.client_id)) if part)
+        "\N{NO-BREAK SPACE}· ".join(part for part in (*_token_texts(token, page), names.get(token.client_id)) if part)
         for token in tokens
         if token_state(token, page.now) == "active"
     ]

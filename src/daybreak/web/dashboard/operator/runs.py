@@ -68,6 +68,13 @@ async def show_progress(page: PageRequest) -> Response:
 async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show one run."""
     run, services = await requested_run(page), page.dashboard.services
+    previous, names = await _load_comparison(page, run)
+    context = run_context(run, previous, names, services.settings, page.now)
+    return render_page(page, "operator/run.html", context, outcome)
+
+
+async def _load_comparison(page: PageRequest, run: Snapshot) -> tuple[Snapshot | None, dict[str, str]]:
+    """Read the snapshot published before a run, and the names of Leaders that lost too many rows."""
     leaders = leaders_with_findings(run)
 
     def read(stores: Stores) -> tuple[Snapshot | None, dict[str, str]]:
@@ -76,9 +83,7 @@ async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respons
         return published_before(stores, run), names
 
     # Run in a thread: there may be 100,000 accounts.
-    previous, names = await page.run_task(lambda: services.state.read(read))
-    context = run_context(run, previous, names, services.settings, page.now)
-    return render_page(page, "operator/run.html", context, outcome)
+    return await page.run_task(lambda: page.dashboard.services.state.read(read))
 
 
 async def confirm_publication(page: PageRequest) -> Confirmation | Response:
@@ -86,6 +91,7 @@ async def confirm_publication(page: PageRequest) -> Confirmation | Response:
     run = await requested_run(page)
     if run.state not in _UNDECIDED:
         return _redirect(page, run, "decided")
+    _, names = await _load_comparison(page, run)
     fields = [replace(_REASON, hint=f"{_REASON.hint} Users see it next to the drop.")]
     if needed := confirmation(run):
         hint = "The largest loss of rows in this snapshot."
@@ -94,7 +100,7 @@ async def confirm_publication(page: PageRequest) -> Confirmation | Response:
         title="Publish snapshot",
         about=f"As of {format_datetime(run.as_of)}",
         text="Users receive these files immediately, although checks of the guard failed. You can't undo this.",
-        ends=(("Failed checks", findings(run)),),
+        ends=(("Failed checks", findings(run, names)),),
         fields=fields,
         button="Publish",
         cancel=f"runs/{run.snapshot_id}",

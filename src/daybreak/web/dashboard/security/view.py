@@ -32,7 +32,7 @@ class SessionView:
         place = f"{self.address} ({self.location})" if self.location else self.address
         note = "this session" if self.current else "API" if self.session.kind == "api" else ""
         parts = (self.agent, place, note, f"signed in {format_datetime(self.session.started_at)}")
-        return " · ".join(part for part in parts if part)
+        return "\N{NO-BREAK SPACE}· ".join(part for part in parts if part)
 
 
 def security_context(page: PageRequest, codes_left: int, sessions: list[SessionView]) -> dict[str, object]:
