@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from io import FileIO
 from typing import Literal, Protocol
@@ -144,6 +144,9 @@ class FileStore(Protocol):
 
         An object store yields pieces of 256 KiB or slightly more.
         """
+
+    def stream(self, key: str, start: int, length: int) -> AsyncIterator[bytes]:
+        """Yield `length` bytes of a file from `start`, as `read` does. A disk may block the event loop."""
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Delete the files of a snapshot except those that other snapshots use, and except the packs that contain

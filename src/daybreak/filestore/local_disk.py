@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from io import FileIO
@@ -180,6 +180,11 @@ class LocalDisk:
     def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Yield the bytes of a file, or `length` of them from `start`, in pieces of 1 MiB. Raises FileStoreError."""
         return read_pieces(self._root_name, key, _READ_BYTES, start, length)
+
+    async def stream(self, key: str, start: int, length: int) -> AsyncIterator[bytes]:
+        """Yield `length` bytes of a file from `start`. Raises FileStoreError."""
+        for piece in self.read(key, start, length):
+            yield piece
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Delete the files of a snapshot, staged ones included, except the kept keys. Return their number.

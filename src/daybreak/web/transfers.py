@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
 from io import FileIO
 
-from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -17,8 +16,8 @@ from daybreak.filestore.file_store import FileStore
 from daybreak.web.http.files import FileAnswer, Segment
 
 # Larger pieces cost more memory for each client that reads slowly, and delay other requests.
-PIECE_BYTES = 256 * 1024
-_AHEAD_BYTES = 4 * PIECE_BYTES
+PIECE_BYTES = 512 * 1024
+_AHEAD_BYTES = 2 * PIECE_BYTES
 # Object stores limit the duration of a request, so a file for a slow client is read in several requests.
 _STORE_REQUEST_BYTES = 4 * 1024 * 1024
 # A client that reads almost nothing would occupy a transfer for days. A mobile connection of the second generation
@@ -88,7 +87,7 @@ async def file_pieces(file: FileIO, segments: tuple[Segment, ...]) -> AsyncItera
         if segment.prefix:
             yield segment.prefix
         position, end = segment.start, segment.start + segment.length
-        # The kernel reads four pieces ahead: a read from a slow disk would block the event loop.
+        # The kernel reads two pieces ahead: a read from a slow disk would block the event loop.
         os.posix_fadvise(file.fileno(), position, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
         while position < end:
             piece = _read(file, position, min(PIECE_BYTES, end - position))
@@ -112,7 +111,7 @@ async def store_pieces(files: FileStore, key: str, segments: tuple[Segment, ...]
         end = segment.start + segment.length
         for start in range(segment.start, end, _STORE_REQUEST_BYTES):
             missing = min(_STORE_REQUEST_BYTES, end - start)
-            async for piece in iterate_in_threadpool(files.read(key, start, missing)):
+            async for piece in files.stream(key, start, missing):
                 missing -= len(piece)
                 yield piece
             if missing:
