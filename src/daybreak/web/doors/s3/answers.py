@@ -47,7 +47,7 @@ def object_list(client_id: str, objects: Sequence[AttachedObject], wanted: ListR
     prefixes = [each for each in page if isinstance(each, str)]
 
     def text(value: str) -> str:
-        return quote(value, safe="/-_.~*") if wanted.url_encoded else escape(value)
+        return quote(value, safe="/-_.~*") if wanted.url_encoded else escape(value, {"\r": "&#13;"})
 
     fields = {
         "Name": client_id,
@@ -59,10 +59,11 @@ def object_list(client_id: str, objects: Sequence[AttachedObject], wanted: ListR
     }
     last = "" if not page else page[-1] if isinstance(page[-1], str) else page[-1].key
     if wanted.is_v2:
-        fields |= {"KeyCount": str(len(page)), "StartAfter": text(wanted.after)}
+        fields |= {"KeyCount": str(len(page)), "StartAfter": text(wanted.start)}
+        fields["ContinuationToken"] = wanted.token
         fields["NextContinuationToken"] = continuation_token(last) if is_truncated else ""
     else:
-        fields |= {"Marker": text(wanted.after), "NextMarker": text(last) if is_truncated else ""}
+        fields |= {"Marker": text(wanted.start), "NextMarker": text(last) if is_truncated else ""}
     always = {"Prefix", "Marker"}
     head = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items() if value or name in always)
     owner = _owner(client_id) if wanted.with_owner else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote
 
@@ -23,6 +24,7 @@ from daybreak.web.doors.s3.errors import S3Error
 from daybreak.web.request_state import caller_of, record_subject
 
 MAX_KEYS = 1000
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -43,10 +45,15 @@ class S3Request(msgspec.Struct, frozen=True):
 
 
 class ListRequest(msgspec.Struct, frozen=True):
-    """Parameters of ListObjects and, if `is_v2`, ListObjectsV2. Keys up to `after` are left out."""
+    """Parameters of ListObjects and, if `is_v2`, ListObjectsV2.
+
+    Keys up to `after` are left out. It is `start`, which the client sent, or in the continuation `token`.
+    """
 
     prefix: str
     delimiter: str
+    start: str
+    token: str
     after: str
     max_keys: int
     is_v2: bool
@@ -108,13 +115,17 @@ def list_request(parameters: Mapping[str, str]) -> ListRequest:
     encoding = parameters.get("encoding-type")
     if encoding not in (None, "", "url"):
         raise S3Error("InvalidArgument", "The only value of encoding-type is url.")
-    after = parameters.get("start-after" if is_v2 else "marker", "")
-    if is_v2 and parameters.get("continuation-token"):
-        after = _decoded(parameters["continuation-token"])
+    start = "start-after" if is_v2 else "marker"
+    for name in () if encoding else ("prefix", "delimiter", start):
+        if _NOT_IN_XML.search(parameters.get(name, "")):
+            raise S3Error("InvalidArgument", f"XML cannot contain the characters of {name}: use encoding-type=url.")
+    token = parameters.get("continuation-token", "") if is_v2 else ""
     return ListRequest(
         prefix=parameters.get("prefix", ""),
         delimiter=parameters.get("delimiter", ""),
-        after=after,
+        start=parameters.get(start, ""),
+        token=token,
+        after=_decoded(token) if token else parameters.get(start, ""),
         max_keys=min(_number(parameters.get("max-keys") or str(MAX_KEYS)), MAX_KEYS),
         is_v2=is_v2,
         url_encoded=encoding == "url",
