@@ -25,11 +25,12 @@ async def account_statement(
     caller: Caller,
     name: str,
     edition: str | None = None,
-) -> SignedStatement:
-    """Return the current statement of an account, or that of a kept `edition` such as `48.1` (version and revision).
+) -> bytes:
+    """Return the current statement of an account, or that of a kept `edition` such as `48.1` (version and revision), or
+    its signature if the `name` of the file ends with `.sig`.
 
-    Each call counts as a download and is recorded with the `name` of the file. Raises RateLimited, Forbidden,
-    NotFound (`no_statement`), FileStoreError, Unavailable.
+    Each call counts as a download and is recorded. Raises RateLimited, Forbidden, NotFound (`no_statement`),
+    FileStoreError, Unavailable.
     """
     origin = EventOrigin.of(principal, services.clock(), caller)
     try:
@@ -38,8 +39,9 @@ async def account_statement(
     except (Forbidden, NotFound) as refusal:
         await record_download(services, origin, "statement.fetched", refusal.code, {"file": name})
         raise
-    await record_download(services, origin, "statement.fetched", "ok", {"file": name})
-    return found
+    content = found.signature if name.endswith(".sig") else found.content
+    await record_download(services, origin, "statement.fetched", "ok", {"file": name}, sent_bytes=len(content))
+    return content
 
 
 async def stored_statement(

@@ -229,9 +229,19 @@ async def open_link(services: Services, request: LinkRequest, caller: Caller) ->
 
 
 async def record_download(
-    services: Services, origin: EventOrigin, action: str, result: str, details: Mapping[str, object]
+    services: Services,
+    origin: EventOrigin,
+    action: str,
+    result: str,
+    details: Mapping[str, object],
+    *,
+    sent_bytes: int = 0,
 ) -> None:
-    """Count a download, or its refusal, and record it in the audit trail. Raises RateLimited, Unavailable."""
+    """Count a download and its bytes, or its refusal, and record it in the audit trail.
+
+    Raises RateLimited, Unavailable.
+    """
+    await count_bytes(services, origin, action, details, sent_bytes)
     await services.link_rate.count(
         "download", origin.subject or "", lambda: origin.event(action, "rate_limited", details)
     )
@@ -242,6 +252,8 @@ async def count_bytes(
     services: Services, origin: EventOrigin, action: str, details: Mapping[str, object], sent_bytes: int
 ) -> None:
     """Count the bytes of files that a response sends. Raises RateLimited, Unavailable."""
+    if not sent_bytes:
+        return
     refusal = partial(origin.event, action, "rate_limited", details)
     await services.byte_rate.count("byte", origin.subject or "", refusal, amount=sent_bytes)
 

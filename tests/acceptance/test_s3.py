@@ -9,7 +9,9 @@ import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -17,6 +19,7 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import boto3
 import obstore
@@ -25,7 +28,10 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 from boto3.s3.transfer import TransferConfig
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from obstore.store import S3Store
 from pyarrow.fs import S3FileSystem
@@ -210,6 +216,33 @@ def test_lists_begin_after_a_key_and_below_a_prefix(north: Attached) -> None:
         assert code_of(caught.value) == (400, "InvalidArgument")
 
 
+@pytest.mark.parametrize(
+    ("parameter", "version"),
+    [("prefix", "1"), ("prefix", "2"), ("delimiter", "1"), ("delimiter", "2"), ("marker", "1"), ("start-after", "2")],
+)
+def test_lists_repeat_parameters_as_far_as_xml_can(north: Attached, parameter: str, version: str) -> None:
+    """The client of the test signs, as boto3 always asks for encoded lists."""
+
+    def listed(value: str, **options: str) -> tuple[int, ET.Element]:
+        url = f"{north.service.base_url}/{NORTH}?" + urlencode(
+            {"list-type": version, parameter: value, "max-keys": "1", **options}, quote_via=quote
+        )
+        request = AWSRequest("GET", url)
+        S3SigV4Auth(Credentials(north.key.access_key_id, north.key.secret), "s3", "us-east-1").add_auth(request)
+        found = requests.get(url, headers=dict(request.headers), timeout=PATIENCE_SECONDS)
+        return found.status_code, ET.fromstring(found.content)
+
+    name = "{*}" + parameter.title().replace("-", "")
+    for value in ("\x01", "a\x1f", "\ufffe", "\uffff"):
+        status, error = listed(value)
+        assert (status, error.findtext("Code")) == (400, "InvalidArgument")
+        status, found = listed(value, **{"encoding-type": "url"})
+        assert (status, found.findtext(name)) == (200, quote(value))
+    for value in ("\t\n\r<&\x7f", "\N{SNOWMAN}\U0010fffd"):
+        status, found = listed(value)
+        assert (status, found.findtext(name)) == (200, value)
+
+
 def test_head_ranges_and_conditions(north: Attached) -> None:
     key, content = "latest/campaigns.csv.gz", north.read("latest/campaigns.csv.gz")
     head = north.s3.head_object(Bucket=NORTH, Key=key, ChecksumMode="ENABLED")
@@ -387,6 +420,15 @@ def test_bytes_of_a_day_are_limited(service: Service) -> None:
     refused = service.get(link)
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
     assert 3600 < int(refused.headers["Retry-After"]) <= 25 * 3600
+    # Ranges of decreasing length use up the rest.
+    for bits in range(size.bit_length() - 1, 5, -1):
+        with suppress(ClientError):
+            client.read(LARGE, Range=f"bytes=0-{2**bits - 1}")
+    for generated in ("latest/manifest.json", "latest/statement.json", "latest/statement.json.sig"):
+        assert client.refusal(generated) == (503, "SlowDown")
+        assert client.s3.head_object(Bucket=NORTH, Key=generated)["ContentLength"]
+    for name in ("statement.json", "statement.json.sig"):
+        assert service.get(f"/download/v1/files/{NORTH}/{name}", token=client.token).status_code == 429
     # Requests without bytes of files are answered, and other tokens have their own limit.
     assert service.request("HEAD", link).status_code == 200
     assert attached(service).read(LARGE, Range="bytes=0-9")
@@ -394,7 +436,6 @@ def test_bytes_of_a_day_are_limited(service: Service) -> None:
 
 def test_dashboard_downloads_count_into_the_bytes_of_a_day(service: Service) -> None:
     browser = Browser(service)
-    files = f"/dashboard/{NORTH}/files"
     with browser.session:
         assert browser.sign_in(MAYA).status_code == 303
         now = datetime.now(UTC)
@@ -406,12 +447,12 @@ def test_dashboard_downloads_count_into_the_bytes_of_a_day(service: Service) -> 
 
         service.installation.change(use_up)
         # A worker counts its first 2.5 MB later.
-        statuses = [browser.get(f"{files}/all.zip?format=json").status_code for _ in range(4)]
+        statuses = [browser.get(f"/dashboard/{NORTH}/files/all.zip?format=json").status_code for _ in range(4)]
         assert statuses[0] == 200
         assert statuses[-1] == 429
-        for path in ("all.zip?format=excel", "members/spreadsheet-safe.csv"):
-            assert browser.get(f"{files}/{path}").status_code == 429, path
-            assert browser.head(f"{files}/{path}").status_code == 200, path
+        for path in ("files/all.zip?format=excel", "files/members/spreadsheet-safe.csv"):
+            assert browser.get(f"/dashboard/{NORTH}/{path}").status_code == 429, path
+            assert browser.head(f"/dashboard/{NORTH}/{path}").status_code == 200, path
 
 
 @pytest.mark.parametrize(

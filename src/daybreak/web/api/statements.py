@@ -114,16 +114,9 @@ def _statement_route(services: Services, path: str, operation: AnyOperation) -> 
     async def endpoint(request: Request) -> Response:
         principal = await principal_of(request, services)
         edition = request.path_params.get("edition")
-        is_signature = path.endswith(".sig")
-        found = await account_statement(
-            services,
-            principal,
-            request.path_params["client_id"].lower(),
-            caller_of(request),
-            request.url.path.rpartition("/")[2][:_MAX_NAME],
-            edition,
-        )
-        return _content(operation, found.signature if is_signature else found.content)
+        client_id, name = request.path_params["client_id"].lower(), request.url.path.rpartition("/")[2][:_MAX_NAME]
+        content = await account_statement(services, principal, client_id, caller_of(request), name, edition)
+        return _content(operation, content)
 
     return ApiRoute(path, endpoint, operation)
 

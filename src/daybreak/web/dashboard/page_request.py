@@ -32,7 +32,7 @@ from daybreak.domain.identity import (
     Session,
     is_id,
 )
-from daybreak.downloads import count_bytes, record_download
+from daybreak.downloads import record_download
 from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import read_verified_form
@@ -95,8 +95,7 @@ class PageRequest:
     async def record(self, action: str, details: Mapping[str, object], *, sent_bytes: int = 0) -> None:
         """Record that data of the account is sent. It counts as a download, and its bytes. Raises RateLimited."""
         origin = EventOrigin.of(self.principal, self.now, self.caller)
-        await count_bytes(self.dashboard.services, origin, action, details, sent_bytes)
-        await record_download(self.dashboard.services, origin, action, "ok", details)
+        await record_download(self.dashboard.services, origin, action, "ok", details, sent_bytes=sent_bytes)
 
     @property
     def fields(self) -> Mapping[str, str]:

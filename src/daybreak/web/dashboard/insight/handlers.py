@@ -67,9 +67,10 @@ async def show_empty_page(
 
 async def block_response(page: PageRequest, block: Block, file_name: str, details: Mapping[str, object]) -> Response:
     """Return a block as a CSV file, and record the download in the audit trail. Raises RateLimited."""
+    content = block_csv(block)
     if page.request.method == "GET":
-        await page.record("file.fetched", {"file": file_name, **details})
-    return Response(block_csv(block), headers=download_headers(file_name), media_type=CSV_MEDIA_TYPE)
+        await page.record("file.fetched", {"file": file_name, **details}, sent_bytes=len(content))
+    return Response(content, headers=download_headers(file_name), media_type=CSV_MEDIA_TYPE)
 
 
 @dataclass(frozen=True, slots=True)

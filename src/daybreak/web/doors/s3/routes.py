@@ -14,7 +14,7 @@ from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.attached_files import REGION, AttachedFiles, StatementObject, StoredObject
 from daybreak.domain.identity import is_id
-from daybreak.downloads import OpenedFile, record_download
+from daybreak.downloads import OpenedFile, count_bytes, record_download
 from daybreak.settings import Settings
 from daybreak.web.doors.s3 import answers
 from daybreak.web.doors.s3.errors import S3_ROUTE, S3Error, is_s3_request
@@ -91,7 +91,7 @@ class _S3Endpoint:
             assert token is not None  # access keys belong to API tokens
             return answers.buckets(access.bucket.client_id, token.created_at)
         if read.bucket != access.bucket.client_id:
-            await self._record(access, "file.fetched", "not_your_account")
+            await record_download(self._services, access.origin, "file.fetched", "not_your_account", _DOOR)
             raise S3Error("AccessDenied", "Access Denied")
         unsupported = _UNSUPPORTED & read.parameters.keys()
         if unsupported:
@@ -120,10 +120,11 @@ class _S3Endpoint:
             return await self._sender.send(request, opened, entity, redirect=False)
         answer = file_answer(entity, headers, method=request.method)
         content = found.source if isinstance(found.source, bytes) else b""
+        details = _DOOR | {"file": read.key.rpartition("/")[2]}
         if isinstance(found.source, StatementObject) and answer.segments:
             content = await self._files.statement(access.bucket, found.source)
-            await self._record(access, "statement.fetched", "ok", file=read.key.rpartition("/")[2])
+            recorded = access.origin, "statement.fetched", "ok", details
+            await record_download(self._services, *recorded, sent_bytes=answer.length)
+        elif answer.segments:
+            await count_bytes(self._services, access.origin, "file.fetched", details, answer.length)
         return Response(answer.body(content), answer.status, answer.headers)
-
-    async def _record(self, access: Access, action: str, result: str, **details: str) -> None:
-        await record_download(self._services, access.origin, action, result, _DOOR | details)
