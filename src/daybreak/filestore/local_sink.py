@@ -16,7 +16,7 @@ from pathlib import Path
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
 from daybreak.filestore.file_keys import delta_folder, file_key, slice_of, snapshot_folder, split_key
-from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.file_store import FileSlice, WrittenFile
 from daybreak.filestore.local_packs import PackWriter
 from daybreak.filestore.packs import NO_PACKS, Packing, pack_folder, small_content
 
@@ -109,8 +109,9 @@ class LocalSink:
         A packed file stays where it is. Returns the new key. Raises FileStoreError if the file does not exist or has
         another size.
         """
-        if slice_of(key).length is not None:
-            return self._reuse_packed(key, size_bytes)
+        part = slice_of(key)
+        if part.length is not None:
+            return self._reuse_packed(key, part, size_bytes)
         snapshot_id, name = split_key(key)
         source = f"{self._root}/snapshots/{snapshot_id}/{name}"
         target = f"{self._staged}/{name}"
@@ -164,8 +165,7 @@ class LocalSink:
         self._make_folder(name)
         return os.open(f"{self._staged}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
 
-    def _reuse_packed(self, key: str, size_bytes: int) -> str:
-        part = slice_of(key)
+    def _reuse_packed(self, key: str, part: FileSlice, size_bytes: int) -> str:
         found_bytes = self._found_packs.get(part.key, 0)
         if not found_bytes:
             with contextlib.suppress(FileNotFoundError):
