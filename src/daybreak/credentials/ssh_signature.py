@@ -33,11 +33,9 @@ class SigningKey:
 
     def sign(self, message: bytes, namespace: str) -> bytes:
         """Return the signature of a message, as `ssh-keygen -Y sign` writes it."""
-        digest = hashlib.sha256(message).digest()
         name = _string(namespace.encode()) + _RESERVED_AND_HASH
-        value = _KEY_TYPE + _string(self._key.sign(_MAGIC + name + _string(digest)))
-        blob = self._head + name + _string(value)
-        text = base64.b64encode(blob)
+        signature = self._key.sign(_MAGIC + name + _DIGEST_HEAD + hashlib.sha256(message).digest())
+        text = base64.b64encode(b"".join([self._head, name, _VALUE_HEAD, signature]))
         lines = [text[start : start + _ARMOR_COLUMNS] for start in range(0, len(text), _ARMOR_COLUMNS)]
         return b"\n".join([b"-----BEGIN SSH SIGNATURE-----", *lines, b"-----END SSH SIGNATURE-----", b""])
 
@@ -76,4 +74,6 @@ def _string(content: bytes) -> bytes:
 
 
 _RESERVED_AND_HASH = _string(b"") + _string(b"sha256")
-_KEY_TYPE = _string(b"ssh-ed25519")
+# The lengths of a SHA-256 digest and of a signature of Ed25519 are always the same.
+_DIGEST_HEAD = struct.pack(">I", 32)
+_VALUE_HEAD = struct.pack(">I", 83) + _string(b"ssh-ed25519") + struct.pack(">I", 64)

@@ -50,8 +50,8 @@ class ListedFiles(NamedTuple):
     """The files of one entry: the number of their rows, and what a statement contains about them, as JSON."""
 
     rows: int
-    subjects: str
-    files: str
+    subjects: bytes
+    files: bytes
 
 
 class AccountFacts(msgspec.Struct, frozen=True):
@@ -70,8 +70,8 @@ class AccountFacts(msgspec.Struct, frozen=True):
 
 def statement(facts: Facts, account: AccountFacts) -> bytes:
     """Return the statement of an account."""
-    subjects = ",".join([entry.subjects for entry in account.entries])
-    files = ",".join(sorted([entry.files for entry in account.entries]))
+    subjects = b",".join([entry.subjects for entry in account.entries])
+    files = b",".join(sorted([entry.files for entry in account.entries]))
     previous = account.previous
     predicate = {
         "service": facts.service,
@@ -83,11 +83,11 @@ def statement(facts: Facts, account: AccountFacts) -> bytes:
         "signed_at": facts.signed_at,
         "expires_at": facts.expires_at,
         "previous": previous,
-        "files": msgspec.Raw(f"{{{files}}}".encode()),
+        "files": msgspec.Raw(b"{%b}" % files),
         "deltas": {} if previous is None else _deltas(account.deltas, previous),
         "completeness": account.completeness,
     }
-    return in_toto(PUBLICATION_TYPE, msgspec.Raw(f"[{subjects}]".encode()), predicate)
+    return in_toto(PUBLICATION_TYPE, msgspec.Raw(b"[%b]" % subjects), predicate)
 
 
 def listed(entry: ManifestEntry, formats: Collection[str]) -> ListedFiles:
@@ -101,7 +101,7 @@ def listed(entry: ManifestEntry, formats: Collection[str]) -> ListedFiles:
             subjects.append(f'{{"digest":{{"sha256":"{stored.sha256}"}},"name":"{name}"}}')
             content = f'"content_sha256":"{stored.content_sha256}","rows":{entry.rows}'
             files.append(f'"{name}":{{"bytes":{stored.bytes},{content}}}')
-    return ListedFiles(entry.rows, ",".join(subjects), ",".join(sorted(files)))
+    return ListedFiles(entry.rows, ",".join(subjects).encode(), ",".join(sorted(files)).encode())
 
 
 @cache

@@ -11,7 +11,6 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from isal import isal_zlib
 
@@ -75,7 +74,9 @@ def read_statement(read: ReadRange, client_id: str) -> SignedStatement | None:
 def read_digests(read: ReadRange) -> Iterator[tuple[str, str]]:
     """Yield the accounts of a pack and the digests of their statements. Raises FileDamaged."""
     for entry in _entries(read(0, INDEX_BYTES)):
-        yield str(UUID(bytes=entry[0])), entry[4].hex()
+        digits = entry[0].hex()
+        client_id = "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
+        yield client_id, entry[4].hex()
 
 
 def _id(client_id: str) -> bytes:

@@ -66,7 +66,7 @@ def test_weakest_status_is_that_of_the_whole() -> None:
 
 def test_erased_rows_are_excluded_by_a_rule() -> None:
     def left(section: Mapping[str, object], rows: int) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.json.decode(reconciled(raw(section), {"members": ListedFiles(rows, "", "")}))
+        found: dict[str, Any] = msgspec.json.decode(reconciled(raw(section), {"members": ListedFiles(rows, b"", b"")}))
         return found
 
     found = left(SECTION, 2)
