@@ -65,7 +65,8 @@ def run_program(
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env={**os.environ, **(environment or {})},
+        # As an installed program: modules are not compiled in each run.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(environment or {})},
     ) as process:
 
         def watch() -> None:
