@@ -256,6 +256,11 @@ def test_head_ranges_and_conditions(north: Attached) -> None:
     assert "ChecksumSHA256" not in part
     assert north.read(key, IfMatch=head["ETag"]) == content
     assert north.refusal(key, IfMatch='"other"') == (412, "PreconditionFailed")
+    for headed in (key, "latest/manifest.json"):
+        assert north.s3.head_object(Bucket=NORTH, Key=headed, Range="bytes=5-9")["ContentLength"] == 5
+        with pytest.raises(ClientError) as caught:
+            north.s3.head_object(Bucket=NORTH, Key=headed, Range="bytes=999999-")
+        assert code_of(caught.value)[0] == 416
     assert north.refusal(key, IfNoneMatch=head["ETag"])[0] == 304
     assert north.refusal(key, IfModifiedSince=head["LastModified"])[0] == 304
     assert north.refusal(key, Range="bytes=999999-") == (416, "InvalidRange")
