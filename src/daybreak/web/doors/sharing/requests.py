@@ -27,7 +27,6 @@ _PAGE_TOKEN = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 Version = Annotated[int, Meta(ge=0, le=_MAX_INT64)]
-Limit = Annotated[int, Meta(ge=0, le=_MAX_INT32)]
 
 
 class QueryBody(msgspec.Struct, frozen=True, rename="camel"):
@@ -35,7 +34,7 @@ class QueryBody(msgspec.Struct, frozen=True, rename="camel"):
 
     predicate_hints: tuple[str, ...] | None = None
     json_predicate_hints: str | None = None
-    limit_hint: Limit | None = None
+    limit_hint: Version | None = None
     version: Version | None = None
     timestamp: str | None = None
     starting_version: Version | None = None
