@@ -14,7 +14,6 @@ from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 _GAINS = {"joined": "Joined", "returned": "Returned"}
 _LOSSES = {"opted_out": "Opted out", "blocked": "Blocked", "deleted": "Deleted", "other": "Other"}
 _UNKNOWN = "Unknown"
-_OTHER = "Other"
 
 
 def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selection) -> Block:
@@ -90,10 +89,10 @@ def subscriptions_block(members: MemberFigures) -> Block:
 def homes_block(members: MemberFigures, *, limit: int) -> Block:
     """Return the current Members by home state, without deleted ones. The rest is one row."""
     named = [(home or _UNKNOWN, count) for home, count in members.by_home]
-    rest = [(_OTHER, members.other_homes)] if members.other_homes else []
+    rest = members.other_homes + sum(count for _, count in named[limit:])
     deleted = members.by_subscription.get("deleted", 0)
     note = f"Without {format_number(deleted)} deleted Members" if deleted else "All Members"
-    return _breakdown("homes", "Members by home state", "State", _folded(named, rest, limit), note)
+    return _breakdown("homes", "Members by home state", "State", named[:limit], note, rest)
 
 
 def communities_block(communities: CommunityFigures, members: MemberFigures, *, limit: int) -> Block:
@@ -123,20 +122,17 @@ def _growth_note(growth: GrowthFigures, members: MemberFigures) -> str:
     return f"The history ends with {known} live Members, the member list has {listed}"
 
 
-def _folded(named: Sequence[tuple[str, int]], rest: Sequence[tuple[str, int]], limit: int) -> list[tuple[str, int]]:
-    """Return the first rows, and one row with the sum of the others."""
-    hidden = [*named[limit:], *rest]
-    other = [(_OTHER, sum(count for _, count in hidden))] if hidden else []
-    return [*named[:limit], *other]
-
-
-def _breakdown(name: str, title: str, column: str, named: Sequence[tuple[str, int]], note: str) -> Block:
-    total = sum(count for _, count in named)
+def _breakdown(name: str, title: str, column: str, named: Sequence[tuple[str, int]], note: str, rest: int = 0) -> Block:
+    """Return Members by a property. `rest` is the number of those whose value has no row."""
+    total = rest + sum(count for _, count in named)
+    rows = [Row(label, (count, share(count, total))) for label, count in named]
+    if rest:
+        rows.append(Row("Other", (rest, share(rest, total)), is_rest=True))
     return Block(
         name=name,
         title=title,
         note=note,
         columns=(Column(column, "text"), Column("Members"), Column("Share", "share")),
-        rows=tuple(Row(label, (count, share(count, total)), is_rest=label == _OTHER) for label, count in named),
-        total=(total, share(total, total)) if named else None,
+        rows=tuple(rows),
+        total=(total, share(total, total)) if rows else None,
     )

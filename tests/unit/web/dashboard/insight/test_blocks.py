@@ -26,6 +26,7 @@ from daybreak.web.dashboard.formatting import EN_DASH
 from daybreak.web.dashboard.insight.blocks import Figure, TableSort, block_csv
 from daybreak.web.dashboard.insight.campaign_blocks import links_block
 from daybreak.web.dashboard.insight.charts import draw_chart
+from daybreak.web.dashboard.insight.member_blocks import homes_block
 from daybreak.web.dashboard.insight.queries import AccountFigures, PeriodFigures
 from daybreak.web.dashboard.insight.selection import select
 from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view
@@ -146,6 +147,12 @@ def test_rest_of_a_table_is_its_last_row_in_every_order(value: str, first: objec
     assert first in (rows[0].name, rows[0].cells[3])
     assert rows[-1].name == "4 more links"
     assert len(rows) == 31
+
+
+def test_state_with_the_name_of_the_rest_is_sorted() -> None:
+    block = homes_block(MemberFigures({"live": 10}, (("Ohio", 3), ("Other", 5)), 2), limit=10)
+    sort = TableSort("homes.1", lambda each, at: f"{each.name}.{at}", str)
+    assert [row.cells[0] for _, row in sort.rows(block)] == [5, 3, 2]
 
 
 def test_growth_ends_with_the_live_members() -> None:
