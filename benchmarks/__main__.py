@@ -24,7 +24,7 @@ from benchmarks import (
 )
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import describe_machine, load_average, versions
-from benchmarks.serving import attach
+from benchmarks.serving import attach, telemetry
 from benchmarks.serving import job as serving
 
 JOBS: tuple[Job, ...] = (
@@ -42,6 +42,7 @@ JOBS: tuple[Job, ...] = (
     database_sync.JOB,
     serving.JOB,
     attach.JOB,
+    telemetry.JOB,
 )
 """Jobs in the order of the page. To add a job, write a module that creates it and add it here."""
 
