@@ -1,15 +1,11 @@
 """The alert rules in `deploy/alerts`: each alarm fires while its condition holds, and stops when it ends."""
 
-import json
-import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
-import pytest
+from tests.parts.alert_rules import RULES, check_rules, promtool
 
-from tests.parts.presence import absent
-
-RULES = Path(__file__).parents[2] / "deploy/alerts/daybreak.yaml"
 # The condition holds for an hour. Values are per minute: `1x60` is 1 repeated 60 times, `_` is none. The clock of
 # Prometheus begins at 0.
 SHORT = {
@@ -47,13 +43,8 @@ LONG = {
 AFTERMATH_MINUTES = 30
 
 
-@pytest.fixture(scope="module")
-def promtool() -> str:
-    return shutil.which("promtool") or absent("promtool", "run tools/setup-system test")
-
-
-def rule_tests(conditions: dict[str, list[str]], step_minutes: int, end_minutes: int) -> str:
-    """Return a file of tests for promtool: only the named alert fires before the end, and none after it."""
+def rule_tests(conditions: dict[str, list[str]], step_minutes: int, end_minutes: int) -> dict[str, Any]:
+    """Return tests for promtool: only the named alert fires before the end, and none after it."""
     firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
     groups = []
     for alert, series in conditions.items():
@@ -67,20 +58,14 @@ def rule_tests(conditions: dict[str, list[str]], step_minutes: int, end_minutes:
         groups.append(
             {"name": alert, "interval": f"{step_minutes}m", "input_series": inputs, "promql_expr_test": tests}
         )
-    # JSON is valid YAML.
-    return json.dumps({"rule_files": [str(RULES)], "evaluation_interval": f"{step_minutes}m", "tests": groups})
+    return {"evaluation_interval": f"{step_minutes}m", "tests": groups}
 
 
-def test_each_alert_fires_and_stops(promtool: str, tmp_path: Path) -> None:
-    short, long = tmp_path / "short.yaml", tmp_path / "long.yaml"
-    short.write_text(rule_tests(SHORT, 1, 60))
-    long.write_text(rule_tests(LONG, 10, 28 * 60))
-    command = [promtool, "test", "rules", str(short), str(long)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout + found.stderr
+def test_each_alert_fires_and_stops(tmp_path: Path) -> None:
+    check_rules(tmp_path, {"short.yaml": rule_tests(SHORT, 1, 60), "long.yaml": rule_tests(LONG, 10, 28 * 60)})
 
 
-def test_rules_are_valid(promtool: str) -> None:
-    found = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
+def test_rules_are_valid() -> None:
+    found = subprocess.run([promtool(), "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
     assert f"{len(SHORT | LONG)} rules found" in found.stdout
