@@ -20,11 +20,15 @@ import duckdb
 import pytest
 
 from daybreak.bootstrap import now_utc, open_state
+from daybreak.catalogue.models import load_models
+from daybreak.cli.doctor import _source
+from daybreak.cli.doctor_deep import check_own_models
 from daybreak.cli.main import run
 from daybreak.demo.directory import DemoDirectory, make_directory
 from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import Webhook
 from daybreak.domain.identity import ApiToken
 from daybreak.domain.snapshot import Snapshot, SnapshotState
@@ -492,6 +496,20 @@ def test_doctor_reports_faults(
         with pytest.MonkeyPatch.context() as behind_a_proxy:
             behind_a_proxy.setenv(name, value)
             assert "ok    addresses:" in command("doctor")
+
+
+def test_deep_doctor_runs_own_models(
+    installation: tuple[Path, DemoDirectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAYBREAK_SNAPSHOT__MODELS_DIR", str(tmp_path))
+    own = load_models()["communities"].sql.replace("COALESCE(belonging.member_count, 0)", "c.community_name")
+    (tmp_path / "communities.sql").write_text(own)
+    settings = load_settings(installation[0] / "daybreak.toml", os.environ)
+    assert "communities.sql" not in _source(settings), "the types of the columns are right"
+    with pytest.raises(OperatorError, match=r"communities\.sql .*Could not convert string"):
+        check_own_models(settings)
+    (tmp_path / "communities.sql").write_text(load_models()["communities"].sql)
+    assert check_own_models(settings) == "1 model run for up to 1,000 rows"
 
 
 @pytest.mark.release

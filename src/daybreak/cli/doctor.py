@@ -36,7 +36,9 @@ def doctor(
     deep: Annotated[
         bool,
         Parameter(
-            negative="", help="Also write and read a file of 20 MB, compare nodes, and resolve the hosts of webhooks."
+            negative="",
+            help="Also write and read a file of 20 MB, compare nodes, run own models for 1,000 rows, and resolve the "
+            "hosts of webhooks.",
         ),
     ] = False,
     config: Config = None,
@@ -46,7 +48,7 @@ def doctor(
     webhooks, S3 endpoint, background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON
     line.
     """
-    from daybreak.cli.doctor_deep import check_large_file, check_nodes, check_webhook_hosts
+    from daybreak.cli import doctor_deep
 
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
@@ -54,7 +56,7 @@ def doctor(
     failed: dict[str, str] = {}
     checks = _CHECKS
     if deep:
-        checks += (("large file", check_large_file), ("nodes", check_nodes), ("webhook hosts", check_webhook_hosts))
+        checks += doctor_deep.CHECKS
     for name, check in checks:
         try:
             report(name, check(settings), True)
@@ -305,12 +307,16 @@ def _disk(settings: "Settings") -> str:
 
 def _clock(settings: "Settings") -> str:
     from daybreak.bootstrap import now_utc
+    from daybreak.state.nodes import CLOCK_TOLERANCE, describe_offset
 
     now = now_utc()
     if now < _EARLIEST:
         raise OperatorError(f"The clock shows {format_instant(now)} UTC. Set it and run an NTP service.")
     with state_of(settings) as state:
+        offset = state.read(lambda stores: stores.nodes.clock_offset(now_utc))
         newest = state.read(lambda stores: stores.snapshots.recent(1))
+    if abs(offset) > CLOCK_TOLERANCE:
+        raise OperatorError(describe_offset(offset))
     if newest and newest[0].started_at > now + timedelta(minutes=1):
         started = format_instant(newest[0].started_at)
         raise OperatorError(

@@ -1,9 +1,12 @@
-"""Checks of `daybreakd doctor` that take seconds: a large file, the other nodes, hosts of webhooks, the S3 endpoint."""
+"""Checks of `daybreakd doctor` that take seconds: a large file, the other nodes, own models, hosts of webhooks, the S3
+endpoint.
+"""
 
 import hashlib
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,7 +15,7 @@ from urllib.parse import urlsplit
 from daybreak import __version__
 from daybreak.cli.output import format_bytes, format_seconds
 from daybreak.domain.display import format_count
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import OperatorError, SourceError
 
 if TYPE_CHECKING:
     from daybreak.settings import Settings
@@ -33,6 +36,7 @@ _PIECE_BYTES = 1 << 20
 _RANGES = ((0, 100), (8 * (1 << 20) - 50, 100), (_SIZE_BYTES - 100, 100))
 _CLOCK_TOLERANCE = timedelta(seconds=5)
 _MAX_WEBHOOKS = 10_000
+_SAMPLE_ROWS = 1_000
 
 _TIMEOUT_SECONDS = 5
 # Not signed, so that the endpoint refuses it in its own form.
@@ -83,6 +87,26 @@ def check_nodes(settings: "Settings") -> str:
     if faults:
         raise OperatorError("\n".join(faults))
     return f"{format_count(len(nodes), 'running node')} with this version and keyring"
+
+
+def check_own_models(settings: "Settings") -> str:
+    """Run each model of the operator for a few rows: the columns of a SELECT are known without running it, and a
+    division by zero or a cast of a value is not.
+    """
+    from daybreak.bootstrap import now_utc, open_source
+    from daybreak.sources.contract import sample_query
+
+    faults, now = [], now_utc()
+    with open_source(settings).open(now) as reading:
+        own = [model for model in reading.models.values() if not model.shipped]
+        for model in own:
+            try:
+                reading.source_rows(f"The model {model.origin}", sample_query(model, now, _SAMPLE_ROWS))
+            except SourceError as fault:
+                faults.append(fault.message)
+    if faults:
+        raise OperatorError("\n".join(faults))
+    return f"{format_count(len(own), 'model')} run for up to {_SAMPLE_ROWS:,} rows" if own else "none"
 
 
 def check_webhook_hosts(settings: "Settings") -> str:
@@ -143,3 +167,11 @@ def _refusal(url: str) -> tuple[bytes, datetime | None]:
         return response.read(10_000), None if date is None else parsedate_to_datetime(date)
     finally:
         connection.close()
+
+
+CHECKS: "tuple[tuple[str, Callable[[Settings], str]], ...]" = (
+    ("large file", check_large_file),
+    ("nodes", check_nodes),
+    ("own models", check_own_models),
+    ("webhook hosts", check_webhook_hosts),
+)

@@ -22,7 +22,7 @@ from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean, end_lapsed_runs
 from daybreak.snapshots.run import run_day, run_manually
-from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.run_context import RunContext, require_clock
 from daybreak.snapshots.run_requests import take_request
 from daybreak.snapshots.schedule import STOPPED, Publish, Wait, decide, last_due
 from daybreak.state.nodes import Node
@@ -74,6 +74,7 @@ class Builder:
         starts the daily runs.
         """
         context = self._context
+        require_clock(context)
         now = context.clock()
         request = take_request(context.state, now)
         if request is not None:
@@ -145,9 +146,13 @@ def send_heartbeats(context: RunContext, node: Callable[[datetime], Node]) -> No
     """Record that this node is alive, until the context's `stop` is set."""
 
     def beat() -> float:
-        now = context.clock()
+        def write(stores: Stores) -> None:
+            current = node(context.clock())
+            stores.nodes.record_heartbeat(current)
+            stores.nodes.check_clock(current.host, context.clock)
+
         with contextlib.suppress(Unavailable):
-            context.state.write(lambda stores: stores.nodes.record_heartbeat(node(now)))
+            context.state.write(write)
         return _HEARTBEAT_SECONDS
 
     Supervisor(context.state, context.builder, context.clock).run("builder-heartbeat", beat, context.stop)

@@ -24,7 +24,7 @@ from daybreak.snapshots.events import failed_event, held_event
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.publish import publish_signed, publish_within
-from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.run_context import RunContext, require_clock
 from daybreak.snapshots.schedule import STOPPED, publication_of
 from daybreak.snapshots.snapshot_run import SnapshotRun
 from daybreak.state.stores import Stores
@@ -39,6 +39,7 @@ def run_manually(context: RunContext, *, as_of: datetime | None = None, full: bo
     `full` writes every file, without reuse. Raises OperatorError for an `as_of` in the future or before the published
     snapshot, and the error of the last attempt.
     """
+    require_clock(context)
     if as_of is not None:
         _check_instant(context, as_of)
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from daybreak.domain.errors import OperatorError
 from daybreak.domain.run_report import RunProgress
 from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.schedule import RunTimings
 from daybreak.sources.reading import RowSource
+from daybreak.state.nodes import describe_offset
 from daybreak.state.stores import State
+
+_MAX_CLOCK_OFFSET = timedelta(minutes=5)
 
 if TYPE_CHECKING:
     from daybreak.telemetry import Tracing
@@ -52,3 +56,14 @@ class RunContext:
     watch: Callable[[RunProgress], None] = ignore_progress
     housekeeping: Callable[[datetime], object] = _no_housekeeping
     tracing: Tracing | None = None
+
+
+def require_clock(context: RunContext) -> None:
+    """Raise OperatorError when the clock is far from that of the state database.
+
+    A builder would publish at another hour than it states, as of an instant that blocks later publications, and delete
+    what is not due.
+    """
+    offset = context.state.read(lambda stores: stores.nodes.clock_offset(context.clock))
+    if abs(offset) > _MAX_CLOCK_OFFSET:
+        raise OperatorError(f"{describe_offset(offset)} Nothing is built, published or deleted until then.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 from daybreak.catalogue.columns import Column, ColumnType
@@ -53,6 +54,13 @@ def usable_tables(tables: Mapping[str, Columns], accepted: AcceptedTypes) -> lis
     if no shipped model requires them.
     """
     return [table for table in SOURCE_TABLES if not any(_table_faults(table, tables.get(table.name), accepted))]
+
+
+def sample_query(model: Model, as_of: datetime, rows: int) -> str:
+    """Return a query that computes every column of the first rows of a model."""
+    sample = f"SELECT * FROM ({model.at(as_of)}) AS model LIMIT {rows}"
+    # DISTINCT needs all columns, and count returns none of their values.
+    return f"SELECT count(*) AS sampled FROM (SELECT DISTINCT * FROM ({sample}) AS sample) AS evaluated"
 
 
 def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Columns], accepted: AcceptedTypes) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from daybreak.settings.text_forms import duration_in_words
 from daybreak.state.records import values_of
 from daybreak.state.service_tables import nodes, task_faults
 from daybreak.state.statements import Store, upsert
 
 ALIVE_FOR = timedelta(minutes=2)
 """After its last heartbeat, a node counts as running. Heartbeats arrive every 15 seconds."""
+CLOCK_TOLERANCE = timedelta(minutes=1)
+"""Maximum difference between the clock of a node and that of the state database. Tokens of another node are accepted
+within it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,38 @@ class Node:
     keyring: str | None = None
 
 
+def describe_offset(offset: timedelta) -> str:
+    """Describe a clock that is too far from the database's, and the fix."""
+    direction = "ahead of" if offset > timedelta(0) else "behind"
+    return (
+        f"The clock is {duration_in_words(abs(offset))} {direction} that of the state database. Run an NTP service on "
+        "both machines."
+    )
+
+
 class NodeStore(Store):
     """Heartbeats of service nodes."""
 
     def record_heartbeat(self, node: Node) -> None:
         upsert(self._connection, nodes, [values_of(node)], keys=("node_id",))
+
+    def clock_offset(self, clock: Callable[[], datetime]) -> timedelta:
+        """Return how far a clock is ahead of the database's, negative if it is behind. The time that the query takes
+        does not count. SQLite has the clock of this machine.
+        """
+        if self._connection.dialect.name == "sqlite":
+            return timedelta(0)
+        before = clock()
+        found: datetime = self._execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        return max(before - found, timedelta(0)) + min(clock() - found, timedelta(0))
+
+    def check_clock(self, host: str, clock: Callable[[], datetime]) -> None:
+        """Record a fault of the task `clock` while the clock of a host is wrong."""
+        offset, faults = self.clock_offset(clock), TaskFaultStore(self._connection)
+        if abs(offset) > CLOCK_TOLERANCE:
+            faults.record(TaskFault("clock", host, 1, clock(), describe_offset(offset)))
+        else:
+            faults.clear("clock", host)
 
     def list_seen(self, since: datetime) -> list[Node]:
         rows = self._execute(

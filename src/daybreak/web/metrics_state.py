@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from msgspec import UNSET
@@ -47,6 +47,7 @@ class ServiceState:
     outbox: tuple[int, datetime | None] = (0, None)
     deliveries: Mapping[str, DeliveryBacklog] | None = None
     consumers: ConsumerCounts | None = None
+    clock_offset: timedelta = timedelta(0)
 
 
 ReadState = Callable[[], ServiceState]
@@ -69,6 +70,7 @@ def service_state(stores: Stores, settings: Settings, now: datetime) -> ServiceS
         outbox=stores.outbox.backlog(),
         deliveries=stores.deliveries.backlog(now - _FAILED_FOR),
         consumers=stores.consumers.counts(now),
+        clock_offset=stores.nodes.clock_offset(lambda: datetime.now(UTC)),
     )
 
 
@@ -186,6 +188,11 @@ def _node_metrics(state: ServiceState) -> Iterator[Metric]:
         "daybreak_keyrings",
         "Different keyrings of running nodes. More than 1: a node lacks a key.",
         len({node.keyring for node in alive if node.keyring is not None}),
+    )
+    yield GaugeMetricFamily(
+        "daybreak_clock_offset_seconds",
+        "How far the clock of this node is ahead of that of the state database.",
+        state.clock_offset.total_seconds(),
     )
     if state.needs_builder:
         yield GaugeMetricFamily(

@@ -1,7 +1,7 @@
 """Accounts, seats, grants and nodes."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace as changed_to
@@ -67,6 +67,23 @@ def test_accounts_have_the_same_order_on_both_databases(state: Database) -> None
         state.write(lambda stores, it=client_id: stores.directory.put_accounts(changed_to(account(1), client_id=it)))  # type: ignore[misc]
     loaded = state.read(lambda stores: stores.directory.load())
     assert [one.client_id for one in loaded.accounts] == sorted(ids)
+
+
+def test_clock_that_differs_from_the_database_is_a_fault(state: Database, state_url: str) -> None:
+    def fault_of(offset: timedelta) -> list[str]:
+        def clock() -> datetime:
+            return datetime.now(UTC) + offset
+
+        state.write(lambda stores: stores.nodes.check_clock("host-a", clock))
+        return [fault.error for fault in state.read(lambda stores: stores.task_faults.list_all())]
+
+    if state_url.startswith("sqlite"):
+        assert fault_of(timedelta(hours=1)) == []
+        return
+    assert fault_of(timedelta(seconds=50)) == []
+    assert "ahead of that of the state database" in fault_of(timedelta(minutes=2))[0]
+    assert "behind that of the state database" in fault_of(timedelta(minutes=-2))[0]
+    assert fault_of(timedelta(0)) == []
 
 
 def test_nodes_with_recent_heartbeats_are_listed(state: Database) -> None:
