@@ -145,8 +145,11 @@ class FileStore(Protocol):
         An object store yields pieces of 256 KiB or slightly more.
         """
 
-    def stream(self, key: str, start: int, length: int) -> AsyncIterator[bytes]:
-        """Yield `length` bytes of a file from `start`, as `read` does. A disk may block the event loop."""
+    def stream(self, key: str, start: int, length: int, size_bytes: int | None = None) -> AsyncIterator[bytes]:
+        """Yield `length` bytes of a file from `start`, as `read` does. A disk may block the event loop.
+
+        An object store raises FileDamaged if the object has not `size_bytes`.
+        """
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Delete the files of a snapshot except those that other snapshots use, and except the packs that contain

@@ -181,7 +181,7 @@ class LocalDisk:
         """Yield the bytes of a file, or `length` of them from `start`, in pieces of 1 MiB. Raises FileStoreError."""
         return read_pieces(self._root_name, key, _READ_BYTES, start, length)
 
-    async def stream(self, key: str, start: int, length: int) -> AsyncIterator[bytes]:
+    async def stream(self, key: str, start: int, length: int, size_bytes: int | None = None) -> AsyncIterator[bytes]:
         """Yield `length` bytes of a file from `start`. Raises FileStoreError."""
         for piece in self.read(key, start, length):
             yield piece

@@ -158,10 +158,12 @@ class ObjectStore:
             for piece in obstore.get(self._bucket, part.key, options=options).stream(min_chunk_size=_READ_BYTES):
                 yield bytes(piece)
 
-    async def stream(self, key: str, start: int, length: int) -> AsyncIterator[bytes]:
+    async def stream(self, key: str, start: int, length: int, size_bytes: int | None = None) -> AsyncIterator[bytes]:
         """Yield bytes of an object that is not packed, as `read` does, and without a thread for each piece."""
         with translate_errors(f"The object {key} cannot be read", READ):
             found = await obstore.get_async(self._bucket, key, options={"range": (start, start + length)})
+            if size_bytes is not None and found.meta["size"] != size_bytes:
+                raise FileDamaged(f"The object {key} has {found.meta['size']} bytes instead of {size_bytes}.")
             async for piece in found.stream(min_chunk_size=_READ_BYTES):
                 yield bytes(piece)
 

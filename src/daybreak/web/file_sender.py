@@ -130,7 +130,10 @@ class FileSender:
         with ExitStack() as resources:
             if answer.length > INLINE_BYTES:
                 resources.enter_context(self._transfers.slot(opened.client_id))
-            pieces = await with_first_piece(store_pieces(self._services.files, opened.file.stored.key, answer.segments))
+            stored = opened.file.stored
+            pieces = await with_first_piece(
+                store_pieces(self._services.files, stored.key, answer.segments, stored.bytes)
+            )
             await self._record(request, opened, answer.length)
             return FileTransfer(answer, pieces, resources.pop_all())
 

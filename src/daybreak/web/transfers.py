@@ -98,11 +98,13 @@ async def file_pieces(file: FileIO, segments: tuple[Segment, ...]) -> AsyncItera
             await asyncio.sleep(0)
 
 
-async def store_pieces(files: FileStore, key: str, segments: tuple[Segment, ...]) -> AsyncIterator[bytes]:
+async def store_pieces(
+    files: FileStore, key: str, segments: tuple[Segment, ...], size_bytes: int | None = None
+) -> AsyncIterator[bytes]:
     """Read segments of a file from an object store, in pieces of 256 KiB or a little more.
 
     Raises:
-        FileDamaged: the object is shorter than the segments.
+        FileDamaged: the object is shorter than the segments, or has not `size_bytes`.
         FileStoreError, Unavailable: the object cannot be read.
     """
     for segment in segments:
@@ -111,7 +113,7 @@ async def store_pieces(files: FileStore, key: str, segments: tuple[Segment, ...]
         end = segment.start + segment.length
         for start in range(segment.start, end, _STORE_REQUEST_BYTES):
             missing = min(_STORE_REQUEST_BYTES, end - start)
-            async for piece in files.stream(key, start, missing):
+            async for piece in files.stream(key, start, missing, size_bytes):
                 missing -= len(piece)
                 yield piece
             if missing:

@@ -73,6 +73,14 @@ def test_small_and_large_files_are_uploaded(store: ObjectStore) -> None:
     assert store.open_local(large.key) is None
     assert b"".join(store.read(large.key)) == content
     assert b"".join(store.read(large.key, 5, 3_000_000)) == content[5:3_000_005]
+
+    async def sent() -> bytes:
+        return b"".join([piece async for piece in store.stream(small.key, 0, 3, small.bytes)])
+
+    assert asyncio.run(sent()) == b"one"
+    store.put(small.key, b"one, replaced", {})
+    with pytest.raises(FileDamaged, match="has 13 bytes instead of 6"):
+        asyncio.run(sent())
     assert b"".join(store.read(large.key, len(content) - 2, 9)) == content[-2:]
 
 
