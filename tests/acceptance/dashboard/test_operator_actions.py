@@ -162,6 +162,8 @@ def test_invited_person_chooses_a_password(
     link = re.search(r"http\S+/dashboard/reset-password\?token=\S+", body.get_content())
     assert link is not None
     invited = open_page()
+    invited.goto(link[0])
+    expect(invited.locator(".lead")).not_to_contain_text("signed out")
     set_password(invited, link[0])
     expect(invited.get_by_label("New password", exact=True)).to_have_count(0)
     # The seat has no access to an account yet.

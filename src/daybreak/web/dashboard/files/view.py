@@ -266,7 +266,8 @@ def changes_summary(delta: ResourceDelta, rows: Sequence[ChangedRow], *, may_be_
     if may_be_all and delta.inserted == sum(1 for row in rows if row.kind != REMOVED):
         return f"All {format_count(len(rows), 'change')}." if len(rows) != 1 else "One change."
     written, deleted = format_number(delta.inserted), format_number(delta.deleted)
-    return f"The first {len(rows)} changes. {written} rows were written and {deleted} deleted."
+    shown = format_count(len(rows), "change") if len(rows) != 1 else "change"
+    return f"The first {shown}. {written} rows are new or changed, and {deleted} earlier rows are removed or replaced."
 
 
 def _has_one_value(rows: Sequence[Row], index: int) -> bool:
