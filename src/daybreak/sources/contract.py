@@ -56,6 +56,13 @@ def usable_tables(tables: Mapping[str, Columns], accepted: AcceptedTypes) -> lis
     return [table for table in SOURCE_TABLES if not any(_table_faults(table, tables.get(table.name), accepted))]
 
 
+def require_distinct(columns: Sequence[str]) -> None:
+    """Raise SourceError when columns of a query under [directory] have the same name, in any case: one would win."""
+    repeated = [name for name, times in Counter(map(str.lower, columns)).items() if times > 1]
+    if repeated:
+        raise SourceError(f"A query under [directory] returns a column twice: {', '.join(repeated)}. Name each once.")
+
+
 def sample_query(model: Model, as_of: datetime, rows: int) -> str:
     """Return a query that computes every column of the first rows of a model."""
     sample = f"SELECT * FROM ({model.at(as_of)}) AS model LIMIT {rows}"

@@ -32,6 +32,7 @@ from daybreak.sources.contract import (
     check_models,
     check_tables,
     check_terms,
+    require_distinct,
     usable_tables,
 )
 from daybreak.sources.dialects import aggregates
@@ -114,6 +115,7 @@ class DuckdbSource:
             relation = cursor.sql(sql)
             if relation is None:
                 raise SourceError("A query under [directory] is not a query. Use one SELECT.")
+            require_distinct(relation.columns)
             return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 

@@ -515,6 +515,8 @@ def test_unreachable_server_is_transient(tmp_path: Path) -> None:
 def test_directory_query_returns_rows_by_column_name(filled_database: str, tmp_path: Path) -> None:
     rows = source_on(filled_database, tmp_path).query("SELECT 1 AS one, 'x' AS other")
     assert rows == [{"one": 1, "other": "x"}]
+    with pytest.raises(SourceError, match="returns a column twice: status"):
+        source_on(filled_database, tmp_path).query("SELECT 'inactive' AS status, 'active' AS \"STATUS\"")
 
 
 def test_infinity_in_a_directory_query_is_permanent(filled_database: str, tmp_path: Path) -> None:

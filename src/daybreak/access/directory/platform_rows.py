@@ -14,7 +14,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from daybreak.access.directory.fields import MISSING, Fields, read_account, read_grant, read_seat
+from daybreak.access.directory.fields import MISSING, Fields, format_faults, read_account, read_grant, read_seat
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat, folded_email
 from daybreak.state.directory import Directory, free_email
@@ -165,11 +165,11 @@ class _Row(Fields):
         faults = []
         for name in sorted(self._row.keys() - self._known):
             near = get_close_matches(name, absent, n=1, cutoff=0.5)
-            faults.append(f"  {name}: " + (f"did you mean {near[0]}?" if near else "leave it out."))
+            faults.append(f"{name}: " + (f"did you mean {near[0]}?" if near else "leave it out."))
         if faults:
             raise OperatorError(
                 f"The query directory.{query} returns columns that have no meaning. Nothing was changed.\n"
-                + "\n".join(faults),
+                + format_faults(faults),
                 code="directory_faults",
             )
 

@@ -37,6 +37,7 @@ from daybreak.sources.contract import (
     check_models,
     check_tables,
     check_terms,
+    require_distinct,
     usable_tables,
 )
 from daybreak.sources.dialects import aggregates
@@ -121,6 +122,7 @@ class PostgresqlSource:
         ):
             self._lag(connection, datetime.now(UTC))
             cursor.execute(sql.encode())
+            require_distinct([column.name for column in cursor.description or ()])
             try:
                 return cursor.fetchall()
             except psycopg.DataError as error:

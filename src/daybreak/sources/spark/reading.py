@@ -34,6 +34,7 @@ from daybreak.sources.contract import (
     check_models,
     check_tables,
     check_terms,
+    require_distinct,
     usable_tables,
 )
 from daybreak.sources.dialects import spark_sql
@@ -107,7 +108,9 @@ class SparkReading:
 
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query over the source tables, by column name. Raises Spark's errors."""
-        return [row.asDict() for row in self._session.sql(sql).collect()]
+        found = self._session.sql(sql)
+        require_distinct(found.columns)
+        return [row.asDict() for row in found.collect()]
 
     def check(self) -> None:
         """Check rows, models, Leaders and terms. The tables were checked at opening."""
