@@ -272,7 +272,8 @@ def _hashed_column(resource: Resource) -> str:
 def replay_lag(connection: Connection, as_of: datetime) -> timedelta | None:
     """Return how far a standby is behind `as_of`, None for a primary. Raises SourceUnavailable when it is unknown.
 
-    Each of the two intervals is measured with one clock, so that a difference between the clocks does not count.
+    A difference between our clock and that of the standby does not count. The time of the last transaction is that of
+    the primary: the clocks of the two servers must agree.
     """
     age = datetime.now(UTC) - as_of
     row = connection.execute(_REPLAY).fetchone()
