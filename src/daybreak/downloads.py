@@ -237,10 +237,7 @@ async def record_download(
     *,
     sent_bytes: int = 0,
 ) -> None:
-    """Count a download and its bytes, or its refusal, and record it in the audit trail.
-
-    Raises RateLimited, Unavailable.
-    """
+    """Count a download and its bytes, or its refusal, and record it. Raises RateLimited, Unavailable."""
     await count_bytes(services, origin, action, details, sent_bytes)
     await services.link_rate.count(
         "download", origin.subject or "", lambda: origin.event(action, "rate_limited", details)
