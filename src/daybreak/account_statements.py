@@ -40,7 +40,7 @@ async def account_statement(
         await record_download(services, origin, "statement.fetched", refusal.code, {"file": name})
         raise
     content = found.signature if name.endswith(".sig") else found.content
-    await record_download(services, origin, "statement.fetched", "ok", {"file": name}, sent_bytes=len(content))
+    await record_download(services, origin, "statement.fetched", "ok", {"file": name}, sent=len(content))
     return content
 
 

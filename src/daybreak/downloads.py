@@ -229,16 +229,10 @@ async def open_link(services: Services, request: LinkRequest, caller: Caller) ->
 
 
 async def record_download(
-    services: Services,
-    origin: EventOrigin,
-    action: str,
-    result: str,
-    details: Mapping[str, object],
-    *,
-    sent_bytes: int = 0,
+    services: Services, origin: EventOrigin, action: str, result: str, details: Mapping[str, object], *, sent: int = 0
 ) -> None:
     """Count a download and its bytes, or its refusal, and record it. Raises RateLimited, Unavailable."""
-    await count_bytes(services, origin, action, details, sent_bytes)
+    await count_bytes(services, origin, action, details, sent)
     await services.link_rate.count(
         "download", origin.subject or "", lambda: origin.event(action, "rate_limited", details)
     )

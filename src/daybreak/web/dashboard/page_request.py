@@ -95,7 +95,7 @@ class PageRequest:
     async def record(self, action: str, details: Mapping[str, object], *, sent_bytes: int = 0) -> None:
         """Record that data of the account is sent. It counts as a download, and its bytes. Raises RateLimited."""
         origin = EventOrigin.of(self.principal, self.now, self.caller)
-        await record_download(self.dashboard.services, origin, action, "ok", details, sent_bytes=sent_bytes)
+        await record_download(self.dashboard.services, origin, action, "ok", details, sent=sent_bytes)
 
     @property
     def fields(self) -> Mapping[str, str]:

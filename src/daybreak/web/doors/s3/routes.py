@@ -128,7 +128,7 @@ class _S3Endpoint:
         if isinstance(found.source, StatementObject) and answer.segments:
             content = await self._files.statement(access.bucket, found.source)
             recorded = access.origin, "statement.fetched", "ok", details
-            await record_download(self._services, *recorded, sent_bytes=answer.length)
+            await record_download(self._services, *recorded, sent=answer.length)
         elif answer.segments:
             await count_bytes(self._services, access.origin, "file.fetched", details, answer.length)
         return Response(answer.body(content), answer.status, answer.headers)
