@@ -42,7 +42,7 @@ def write_snapshots(state: State, store: FileStore, due: datetime, *, members: i
 
     `members` is the number of Members of the largest account.
     """
-    sizes = {NORTHLIGHT: members, KITA: 60, ODD: 12, VAULT: 40, **dict.fromkeys(AGENCY_IDS[:3], 3)}
+    sizes = {NORTHLIGHT: members, KITA: 60, ODD: 12, VAULT: 40, **dict.fromkeys(AGENCY_IDS[:5], 3)}
     rows = {client_id: sample_rows(client_id, size, due) for client_id, size in sizes.items()}
     contents: Contents = {}
     before: dict[str, Rows] | None = None
