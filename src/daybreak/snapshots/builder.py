@@ -146,13 +146,8 @@ def send_heartbeats(context: RunContext, node: Callable[[datetime], Node]) -> No
     """Record that this node is alive, until the context's `stop` is set."""
 
     def beat() -> float:
-        def write(stores: Stores) -> None:
-            current = node(context.clock())
-            stores.nodes.record_heartbeat(current)
-            stores.nodes.check_clock(current.host, context.clock)
-
         with contextlib.suppress(Unavailable):
-            context.state.write(write)
+            context.state.write(lambda stores: stores.nodes.beat(node, context.clock))
         return _HEARTBEAT_SECONDS
 
     Supervisor(context.state, context.builder, context.clock).run("builder-heartbeat", beat, context.stop)

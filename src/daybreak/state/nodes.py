@@ -52,6 +52,12 @@ class NodeStore(Store):
     def record_heartbeat(self, node: Node) -> None:
         upsert(self._connection, nodes, [values_of(node)], keys=("node_id",))
 
+    def beat(self, node: Callable[[datetime], Node], clock: Callable[[], datetime]) -> None:
+        """Record a heartbeat of the node at the present time, and whether its clock is wrong."""
+        current = node(clock())
+        self.record_heartbeat(current)
+        self.check_clock(current.host, clock)
+
     def clock_offset(self, clock: Callable[[], datetime]) -> timedelta:
         """Return how far a clock is ahead of the database's, negative if it is behind. The time that the query takes
         does not count. SQLite has the clock of this machine.

@@ -16,7 +16,7 @@ import structlog
 
 from daybreak.domain.errors import Unavailable
 from daybreak.state.nodes import Node
-from daybreak.state.stores import State, Stores
+from daybreak.state.stores import State
 
 _HANG_SECONDS = 60.0
 _STOPPED_SECONDS = 30
@@ -89,12 +89,7 @@ async def heartbeat(
 
 
 async def _beat(state: State, node: Callable[[datetime], Node], clock: Callable[[], datetime]) -> None:
-    def beat(stores: Stores) -> None:
-        current = node(clock())
-        stores.nodes.record_heartbeat(current)
-        stores.nodes.check_clock(current.host, clock)
-
     while True:
         with suppress(Unavailable):
-            await state.awrite(beat)
+            await state.awrite(lambda stores: stores.nodes.beat(node, clock))
         await asyncio.sleep(_HEARTBEAT_SECONDS)
