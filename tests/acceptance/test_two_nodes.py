@@ -3,11 +3,13 @@
 import base64
 import gzip
 import hashlib
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
@@ -17,24 +19,26 @@ import pytest
 from daybreak.export import parquet_parts
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
-from tests.acceptance.installation import CARL, MAYA, NORTH, SOUTH, Installation, rows_of_csv, totp_code
+from tests.acceptance.installation import CARL, MAYA, NORTH, SOUTH, TWIN, Installation, rows_of_csv, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.buckets import KINDS, fresh_bucket
+from tests.parts.moved_clock import MovedClock
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.s3 import REGION
 from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
 
 Nodes = tuple[Service, Service]
+Shared = tuple[Installation, dict[str, Any]]
 # Larger files are sent in pieces.
 LARGE_BYTES = 256 * 1024
 
 
 @pytest.fixture(scope="module", params=one_of(*KINDS))
-def nodes(
+def shared(
     request: pytest.FixtureRequest, postgresql_server: PostgreSQLServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Nodes]:
-    """Start two nodes with one worker each."""
+) -> Iterator[Shared]:
+    """Return what nodes share, and their settings."""
     bucket = fresh_bucket(request)
     folder = Path(tmp_path_factory.mktemp("nodes")) / "installation"
     database = postgresql_server.fresh_database()
@@ -55,16 +59,34 @@ def nodes(
             "files.max_transfers": 4,  # of which one account has two
             "attach.s3": True,
             "attach.iceberg": True,
+            "sharing.enabled": True,
             "snapshot.formats": ["csv", "json", "parquet"],
             # One URL for both, as with a load balancer.
             "base_url": "http://export.example.org",
         }
-        with (
-            serving(installation, settings=settings, workers=1) as one,
-            serving(installation, settings=settings, workers=1) as other,
-        ):
-            yield one, other
+        yield installation, settings
     postgresql_server.drop(database)
+
+
+@pytest.fixture(scope="module")
+def nodes(shared: Shared) -> Iterator[Nodes]:
+    """Start two nodes with one worker each."""
+    installation, settings = shared
+    with (
+        serving(installation, settings=settings, workers=1) as one,
+        serving(installation, settings=settings, workers=1) as other,
+    ):
+        yield one, other
+
+
+@pytest.fixture(scope="module")
+def moved(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, MovedClock]]:
+    """Start another node, and return it with its clock."""
+    installation, settings = shared
+    clock = MovedClock(Path(tmp_path_factory.mktemp("clock")) / "offset")
+    clock.move("+0")
+    with serving(installation, settings=settings, workers=1, environment=clock.environment) as node:
+        yield node, clock
 
 
 def test_tokens_and_links_are_valid_on_both_nodes(nodes: Nodes) -> None:
@@ -89,6 +111,17 @@ def test_used_code_is_refused_on_both_nodes(nodes: Nodes) -> None:
     assert other.answer_second_factor(pending[1], code).status_code == 401
 
 
+def s3_client(node: Service, access_key_id: str, secret: str, session_token: str) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=node.address,
+        region_name="us-east-1",
+        aws_access_key_id=access_key_id,
+        aws_secret_access_key=secret,
+        aws_session_token=session_token,
+    )
+
+
 @pytest.mark.release
 def test_files_of_the_bucket_are_read_over_s3(nodes: Nodes) -> None:
     """The service streams them: S3 clients do not follow redirects."""
@@ -96,15 +129,7 @@ def test_files_of_the_bucket_are_read_over_s3(nodes: Nodes) -> None:
     table = nodes[0].get(f"/iceberg/v1/{NORTH}/namespaces/daybreak/tables/members", token=secret).json()
     key = table["config"]
     one, other = (
-        boto3.client(
-            "s3",
-            endpoint_url=node.address,
-            region_name="us-east-1",
-            aws_access_key_id=key["s3.access-key-id"],
-            aws_secret_access_key=key["s3.secret-access-key"],
-            aws_session_token=key["s3.session-token"],
-        )
-        for node in nodes
+        s3_client(node, key["s3.access-key-id"], key["s3.secret-access-key"], key["s3.session-token"]) for node in nodes
     )
     contents: list[bytes] = []
     listed = one.list_objects_v2(Bucket=NORTH, Prefix="iceberg/members/data/")["Contents"]
@@ -215,3 +240,48 @@ def test_revocation_on_one_node_applies_to_both(nodes: Nodes) -> None:
     assert [node.request_file(secret, NORTH).status_code for node in nodes] == [302, 302]
     one.installation.change(lambda stores: stores.api_tokens.revoke(token_id, datetime.now(UTC), "test"))
     assert [other.request_file(secret, NORTH).status_code, one.request_file(secret, NORTH).status_code] == [401, 401]
+
+
+@pytest.mark.parametrize("seconds", one_of(-400, 170, -170, 400, 45))
+def test_node_with_a_wrong_clock(nodes: Nodes, moved: tuple[Service, MovedClock], seconds: int) -> None:
+    """`docs/explanation/reliability.md` states what clients see."""
+    (one, _), (wrong, clock) = nodes, moved
+    one.installation.reset_attempts(CARL, TWIN)
+    secret, _ = one.installation.create_token(MAYA, NORTH)
+    clock.move(f"{seconds:+}")
+    assert abs(sample(wrong, "daybreak_clock_offset_seconds") - seconds) < 5
+    tolerated = abs(seconds) < 60
+
+    # Sessions and second factors.
+    issued = {node: node.token(MAYA, NORTH) for node in (one, wrong)}
+    assert [node.request_file(issued[node], NORTH).status_code for node in (one, wrong)] == [302, 302]
+    ahead, behind = (wrong, one) if seconds > 0 else (one, wrong)
+    assert ahead.request_file(issued[behind], NORTH).status_code == 302
+    assert behind.request_file(issued[ahead], NORTH).status_code == (302 if tolerated else 401)
+    for email, moment in ((CARL, datetime.now(UTC)), (TWIN, datetime.now(UTC) + timedelta(seconds=seconds))):
+        pending = wrong.log_in(email).json()["token"]
+        status = wrong.answer_second_factor(pending, totp_code(at=moment)).status_code
+        if email == TWIN or not tolerated:
+            assert status == (200 if email == TWIN else 401), "codes follow the clock of the node"
+
+    # Links, Delta Sharing and S3, whose clients have the right clock.
+    for issuer, reader in ((one, wrong), (wrong, one)):
+        link = issuer.request_file(secret, NORTH).headers["Location"]
+        assert reader.get(link.replace(issuer.base_url, reader.address)).status_code == 200
+        table = f"/sharing/v1/shares/{NORTH}/schemas/daybreak/tables/campaigns"
+        lines = issuer.request("POST", f"{table}/query", token=secret, json={}).text.splitlines()
+        file = json.loads(lines[-1])["file"]
+        lifetime = datetime.fromtimestamp(file["expirationTimestamp"] / 1000, UTC) - datetime.now(UTC)
+        expected = timedelta(minutes=15, seconds=seconds if issuer is wrong else 0)
+        assert abs(lifetime - expected) < timedelta(seconds=30)
+        assert reader.get(file["url"].replace(issuer.base_url, reader.address)).status_code == 200
+        key = issuer.request("POST", "/download/v1/s3-credentials", token=secret).json()
+        client = s3_client(reader, key["AccessKeyId"], key["SecretAccessKey"], key["SessionToken"])
+        found = client.get_object(Bucket=NORTH, Key="latest/campaigns.csv.gz")
+        assert found["ContentLength"] > 0
+
+
+def sample(node: Service, name: str) -> float:
+    """Return the value of a metric without labels."""
+    (line,) = [line for line in node.metrics().splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])

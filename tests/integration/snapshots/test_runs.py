@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,6 +42,8 @@ from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.snapshots.verify import verify_snapshot
+from daybreak.state.database import open_state
+from daybreak.state.migrate import migrate
 from tests.configured import DEFAULTS, configured
 from tests.integration.state.values import PATIENT_SECONDS
 from tests.parts.s3 import S3Bucket
@@ -688,3 +691,32 @@ def test_builder_takes_a_requested_run(run_context: RunContext) -> None:
     assert runs[1].snapshot_id == published.snapshot_id
     assert runs[0].day is None
     assert run_context.state.read(lambda stores: waiting_requests(stores, run_context.clock())) == []
+
+
+@pytest.mark.parametrize("minutes", one_of(-6, 6))
+def test_builder_with_a_wrong_clock_does_nothing(postgresql_url: str, tmp_path: Path, minutes: int) -> None:
+    migrate(postgresql_url)
+    write_platform(tmp_path / "platform.json", platform_of())
+    offset = timedelta()
+    with closing(open_state(postgresql_url)) as state:
+        settings = configured(snapshot={"schedule": False})
+        context = context_in(tmp_path, state=state, settings=settings, clock=lambda: now() + offset)
+        builder, published = Builder(context), run_manually(context)
+        lapsed = write_lapsed_run(context)
+        lapsed.commit()
+        requested = request_run(state, now(), request_id="r", actor="op")
+        before = (history(context), folders(context, tmp_path))
+        assert len(before[1][0]) == 2
+
+        offset = timedelta(minutes=minutes)
+        for work in (builder.step, lambda: run_manually(context)):
+            with pytest.raises(OperatorError, match=r"^The clock is .*Nothing is built, published or deleted"):
+                work()
+        assert (history(context), folders(context, tmp_path)) == before
+        assert state.read(lambda stores: waiting_requests(stores, now())) == [requested]
+
+        offset = timedelta()
+        builder.step()
+        builder.step()
+        assert served(context) not in (None, published)
+        assert len(folders(context, tmp_path)[0]) == 2, "the files of the lapsed run are deleted"
