@@ -202,7 +202,7 @@ class Deliverer:
                 if not self._may_attempt() or not await self._attempt(delivery, self._mails.attempt(delivery)):
                     return
         finally:
-            await self._mails.disconnect()
+            await self._mails.end_batch()
 
     async def _attempt(self, delivery: Delivery, attempt: Coroutine[Any, Any, None]) -> bool:
         """Await an attempt. Return False after an error of the service; the delivery stays due.

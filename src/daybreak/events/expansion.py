@@ -7,8 +7,9 @@ Standard Webhooks 1.0.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 
 import msgspec
 
@@ -80,7 +81,7 @@ def _page(stores: Stores, settings: Settings, event: Event, cursor: str, now: da
     if cursor.startswith(_WEBHOOKS):
         for_webhooks = settings.events.webhooks and event.type in ACCOUNT_EVENTS
         webhooks = stores.webhooks.list_enabled(cursor.removeprefix(_WEBHOOKS), _PAGE) if for_webhooks else []
-        page = [_to_webhook(stores, settings, event, each, now) for each in webhooks if _concerns(stores, event, each)]
+        page = list(_to_webhooks(stores, settings, event, webhooks, now))
         return page, f"{_WEBHOOKS}{webhooks[-1].endpoint_id}" if len(webhooks) == _PAGE else _SEATS
     if event.type not in ACCOUNT_EVENTS and event.type not in OPERATOR_EVENTS:
         return list(_single(stores, settings, event, now)), ""
@@ -91,15 +92,28 @@ def _page(stores: Stores, settings: Settings, event: Event, cursor: str, now: da
     ) == _PAGE else ""
 
 
-def _concerns(stores: Stores, event: Event, webhook: Webhook) -> bool:
-    """Return whether an endpoint receives an event: it chose the type, it existed, and its account has files."""
-    if webhook.created_at > event.at or not webhook.receives(event.type):
-        return False
-    snapshot_id = event.data.get("snapshot_id")
+def _to_webhooks(
+    stores: Stores, settings: Settings, event: Event, webhooks: Sequence[Webhook], now: datetime
+) -> Iterator[Delivery]:
+    """Yield the deliveries to the endpoints that an event concerns: they chose its type, existed, and their account has
+    files. An account is read once for all of them.
+    """
     current = stores.snapshots.current() if event.type is EventType.SNAPSHOT_PUBLISHED else None
-    if current is None or current.snapshot_id != snapshot_id:
-        return True
-    return stores.snapshots.leader_known(current.snapshot_id, webhook.client_id)
+    if current is not None and current.snapshot_id != event.data["snapshot_id"]:
+        current = None
+
+    @cache
+    def body_for(client_id: str) -> str | None:
+        if current is not None and not stores.snapshots.leader_known(current.snapshot_id, client_id):
+            return None
+        return message_body(event, account_data(stores, settings, event, client_id))
+
+    for webhook in webhooks:
+        if webhook.created_at > event.at or not webhook.receives(event.type):
+            continue
+        body = body_for(webhook.client_id)
+        if body is not None:
+            yield _to_webhook(event, webhook, body, now)
 
 
 def _single(stores: Stores, settings: Settings, event: Event, now: datetime) -> Iterator[Delivery]:
@@ -107,7 +121,8 @@ def _single(stores: Stores, settings: Settings, event: Event, now: datetime) -> 
     if event.type is EventType.WEBHOOK_TEST:
         webhook = stores.webhooks.get(str(event.data["endpoint_id"]))
         if webhook is not None and settings.events.webhooks:
-            yield _to_webhook(stores, settings, event, webhook, now)
+            body = message_body(event, account_data(stores, settings, event, webhook.client_id))
+            yield _to_webhook(event, webhook, body, now)
     elif settings.mail.enabled:
         for seat_id in _seats(stores, event):
             yield _to_seat(event, seat_id, now)
@@ -125,8 +140,7 @@ def _seats(stores: Stores, event: Event) -> list[str]:
     return [seat.seat_id] if is_chosen or event.type not in (*SECURITY_EVENTS, *TOKEN_EVENTS) else []
 
 
-def _to_webhook(stores: Stores, settings: Settings, event: Event, webhook: Webhook, now: datetime) -> Delivery:
-    body = message_body(event, account_data(stores, settings, event, webhook.client_id))
+def _to_webhook(event: Event, webhook: Webhook, body: str, now: datetime) -> Delivery:
     return Delivery(
         delivery_id=digest_id(event.event_id, webhook.endpoint_id),
         event_id=event.event_id,

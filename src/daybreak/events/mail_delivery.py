@@ -22,6 +22,7 @@ from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_pas
 from daybreak.access.revocations import apply_revocations
 from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.mail_tokens import unsubscribe_token
+from daybreak.domain.delta import Chain
 from daybreak.domain.display import display_for
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.events import ACCOUNT_EVENTS, OPERATOR_EVENTS, Attempt, Delivery, DeliveryState, EventType
@@ -37,7 +38,7 @@ from daybreak.events.mail_content import (
 )
 from daybreak.events.mail_server import MailServer
 from daybreak.settings import Settings
-from daybreak.snapshots.brief import load_brief
+from daybreak.snapshots.brief import publication_brief
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
 
@@ -58,6 +59,8 @@ class MailDelivery:
     def __init__(self, context: DeliveryContext) -> None:
         self._context = context
         self._server = MailServer(context.settings.mail)
+        # Chain and number of files by account and snapshot, read once for the recipients of a batch.
+        self._published: dict[tuple[str, str], tuple[Chain | None, int]] = {}
 
     async def attempt(self, delivery: Delivery) -> None:
         """Send a mail and record the result, or end a delivery that is no longer wanted. Raises Unavailable."""
@@ -91,8 +94,9 @@ class MailDelivery:
             milliseconds=milliseconds,
         )
 
-    async def disconnect(self) -> None:
-        """Close the connection to the mail server."""
+    async def end_batch(self) -> None:
+        """Close the connection to the mail server, and forget what its mails had in common."""
+        self._published.clear()
         await asyncio.to_thread(self._server.disconnect)
 
     def _subject(self, stores: Stores, delivery: Delivery) -> MailSubject | None:
@@ -108,8 +112,22 @@ class MailDelivery:
         ]
         data = msgspec.json.decode(delivery.body)
         with display_for(seat):
-            briefs = _briefs(stores, data, accounts) if delivery.type is EventType.SNAPSHOT_PUBLISHED else {}
+            briefs = self._briefs(stores, data, accounts) if delivery.type is EventType.SNAPSHOT_PUBLISHED else {}
         return MailSubject(self._context.settings, data, seat, accounts, briefs)
+
+    def _briefs(
+        self, stores: Stores, data: Mapping[str, object], accounts: Sequence[GrantedAccount]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return what changed for the accounts that the mail names, by client id."""
+        snapshot_id = str(data["snapshot_id"])
+        briefs = {}
+        for client_id in [each.account.client_id for each in accounts[:MAX_ACCOUNTS]]:
+            found = self._published.get((client_id, snapshot_id))
+            if found is None:
+                found = stores.deltas.chain(client_id), len(stores.snapshots.manifest(snapshot_id, client_id))
+                self._published[client_id, snapshot_id] = found
+            briefs[client_id] = publication_brief(found[0], snapshot_id, found[1])
+        return briefs
 
     async def _refusal(self, delivery: Delivery, subject: MailSubject | None) -> str:
         """Return why the mail must not be sent, empty if it may be."""
@@ -149,15 +167,6 @@ class MailDelivery:
         token, reset = create_reset(subject.seat, delivery.type, subject.at, context.clock(), context.random)
         await context.state.awrite(lambda stores: stores.password_resets.replace(reset))
         return content_with_link(delivery, subject, token)
-
-
-def _briefs(
-    stores: Stores, data: Mapping[str, object], accounts: Sequence[GrantedAccount]
-) -> dict[str, tuple[str, ...]]:
-    """Return what changed for the accounts that the mail names, by client id."""
-    named = [each.account.client_id for each in accounts[:MAX_ACCOUNTS]]
-    snapshot_id = str(data["snapshot_id"])
-    return {client_id: load_brief(stores, snapshot_id, client_id) for client_id in named}
 
 
 def mail_message(

@@ -9,7 +9,6 @@ from statistics import median
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.delta import Chain, ResourceDelta
 from daybreak.domain.display import format_count, localized
-from daybreak.state.stores import Stores
 
 _MEMBERS, _STATES, _CAMPAIGNS = "members", "member_state_changes", "campaigns"
 _MAXIMUM_OTHERS = 2
@@ -38,12 +37,6 @@ def publication_brief(chain: Chain | None, snapshot_id: str, files: int) -> tupl
     members = "; ".join(change for change in changes if change)
     sentences = (members and f"{members}.", _campaign(resources.get(_CAMPAIGNS)) or _others(resources))
     return tuple(sentence for sentence in (*sentences, _ready(resources, files)) if sentence)
-
-
-def load_brief(stores: Stores, snapshot_id: str, client_id: str) -> tuple[str, ...]:
-    """Return the sentences about a publication and an account, from the state database."""
-    files = len(stores.snapshots.manifest(snapshot_id, client_id))
-    return publication_brief(stores.deltas.chain(client_id), snapshot_id, files)
 
 
 def _growth(delta: ResourceDelta | None) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from pydantic import SecretStr
 
 from daybreak.access import operators, password_reset
@@ -22,8 +24,10 @@ from daybreak.domain.events import ACCOUNT_EVENTS, OPERATOR_EVENTS, SECURITY_EVE
 from daybreak.domain.identity import Seat
 from daybreak.events.mail_server import MailServer as MailClient
 from daybreak.settings import MailSettings
+from daybreak.state.statements import PreparedRead
 from tests.parts.certificates import own_certificate
 from tests.parts.mail_server import MailServer, mail_server
+from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import ALPHA, INES, LEON, OMAR, ROSA
 from tests.unit.events.conftest import Events
 
@@ -159,6 +163,33 @@ def test_mail_about_new_files_says_what_changed(events: Events, server: MailServ
     texts = [" ".join(body.get_content().split()) for body in bodies if body is not None]
     sentences = "Alpha Band: Member Details has 2 new Members. One file is ready."
     assert sorted(sentences in text for text in texts) == [False, True]
+
+
+def test_account_is_read_once_for_all_recipients(
+    events: Events, server: MailServer, receive: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = receive()
+    chosen = {EventType.SNAPSHOT_PUBLISHED: True}
+    events.instance.write(lambda stores: stores.notifications.choose(ROSA, chosen))
+    events.instance.write(lambda stores: stores.notifications.choose(OMAR, chosen))
+    events.instance.put_grant(OMAR, ALPHA)
+    for number in range(5):
+        events.add_webhook(receiver.url(f"/{number}"))
+    events.publish("s1", {"members": 3})
+    events.deliver()
+    events.publish("s2", {"members": 5}, {"members": ResourceDelta(3, 5, inserted=2, added=2)})
+    statements: list[str] = []
+    execute = PreparedRead.all
+
+    def recorded(read: PreparedRead, connection: sa.Connection, **values: str) -> Iterable[Sequence[Any]]:
+        statements.append(str(read._select))
+        return execute(read, connection, **values)
+
+    monkeypatch.setattr(PreparedRead, "all", recorded)
+    events.deliver()
+    assert (len(receiver.received), len(server.mails)) == (10, 4)
+    # Once for the five webhooks, and once for the two mails.
+    assert sum("snapshot_deltas.resource," in each for each in statements) == 2
 
 
 def test_choices_of_seats_are_respected(events: Events, server: MailServer) -> None:

@@ -105,7 +105,7 @@ def test_failed_mail_task_is_reported_and_starts_again(
 
     async def work() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(mail_delivery.MailDelivery, "disconnect", broken)
+            patch.setattr(mail_delivery.MailDelivery, "end_batch", broken)
             await deliverer.step()
             await deliverer.wait_for_tasks()
         assert faults() == [("mail", 1)]
