@@ -68,30 +68,6 @@ class AttachedObject(msgspec.Struct, frozen=True):
     source: StoredObject | StatementObject | bytes
 
 
-class ListedFile(msgspec.Struct, frozen=True):
-    """A file in `manifest.json`."""
-
-    name: str
-    resource: str
-    format: str
-    rows: int
-    bytes: int
-    sha256: str
-    content_bytes: int
-    content_sha256: str
-
-
-class ListedVersion(msgspec.Struct, frozen=True):
-    """`manifest.json`: the files of one version. It does not change while the files do not."""
-
-    client_id: str
-    snapshot_id: str
-    version: int
-    as_of: datetime
-    published_at: datetime
-    files: tuple[ListedFile, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """The objects of an account. `pinned_version` replaces the current version below `latest/`, 0 for none."""
@@ -268,12 +244,8 @@ def _version_folder(publication: Publication) -> str:
 def _version_objects(view: _View) -> Iterator[AttachedObject]:
     for folder, publication in view.folders:
         entries = view.entries[publication.snapshot_id]
-        for entry in entries.values():
-            for file_format in FORMATS:
-                stored = entry.formats.get(file_format.name)
-                if stored is not None:
-                    named = NamedFile(resource_named(entry.resource), file_format)
-                    yield _stored(folder + named.name, named, publication, stored, entry.rows)
+        for named, stored, rows in _files(entries):
+            yield _stored(folder + named.name, named, publication, stored, rows)
         if _overlaps(folder + _MANIFEST, view.prefix):
             content = _manifest(view.bucket.client_id, publication, entries)
             digest = hashlib.sha256(content).hexdigest()
@@ -339,27 +311,28 @@ def _stored(
 
 
 def _manifest(client_id: str, publication: Publication, entries: Mapping[str, ManifestEntry]) -> bytes:
-    files = (
-        ListedFile(
-            resource_named(entry.resource).file_name(file_format),
-            entry.resource,
-            file_format.name,
-            entry.rows,
-            stored.bytes,
-            stored.sha256,
-            stored.content_bytes,
-            stored.content_sha256,
-        )
-        for entry in entries.values()
-        for file_format in FORMATS
-        if (stored := entry.formats.get(file_format.name)) is not None
-    )
-    listed = ListedVersion(
-        client_id,
-        publication.snapshot_id,
-        publication.version,
-        publication.as_of,
-        publication.published_at,
-        tuple(files),
-    )
-    return msgspec.json.encode(listed)
+    """Return `manifest.json`: the files of one version. It does not change while the files do not."""
+    files = [
+        {
+            "name": named.name,
+            "resource": named.resource.name,
+            "format": named.format.name,
+            "rows": rows,
+            "bytes": stored.bytes,
+            "sha256": stored.sha256,
+            "content_bytes": stored.content_bytes,
+            "content_sha256": stored.content_sha256,
+        }
+        for named, stored, rows in _files(entries)
+    ]
+    version = {name: getattr(publication, name) for name in ("snapshot_id", "version", "as_of", "published_at")}
+    return msgspec.json.encode({"client_id": client_id, **version, "files": files})
+
+
+def _files(entries: Mapping[str, ManifestEntry]) -> Iterator[tuple[NamedFile, StoredFormat, int]]:
+    """Yield the files of a version, with their numbers of rows."""
+    for entry in entries.values():
+        for file_format in FORMATS:
+            stored = entry.formats.get(file_format.name)
+            if stored is not None:
+                yield NamedFile(resource_named(entry.resource), file_format), stored, entry.rows

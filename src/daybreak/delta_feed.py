@@ -60,7 +60,7 @@ async def delta_feed(services: Services, principal: Principal, client_id: str, s
 
     chain, fresh = await services.state.aread(read)
     if chain is None:
-        raise await not_ready(services, client_id, now)
+        raise await not_ready(services, client_id)
     if since is None:
         return DeltaFeed(chain, fresh)
     if not chain.oldest_version <= since <= chain.current.version:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -32,8 +33,8 @@ from daybreak.credentials.signed_link import (
     LinkRequest,
     LinkTarget,
 )
-from daybreak.domain.audit import AuditEvent, EventOrigin
-from daybreak.domain.errors import Forbidden, NotFound, RequestError
+from daybreak.domain.audit import EventOrigin
+from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound, RequestError
 from daybreak.domain.identity import Caller, Principal, Seat, ServeGzipAs
 from daybreak.domain.snapshot import CurrentFile, Freshness, ManifestEntry, Snapshot
 from daybreak.snapshots.freshness import freshness
@@ -141,40 +142,42 @@ async def issue_link(
     session's seat), NotFound: `snapshot_not_ready` with the seconds to the next publication, `file_gone` for a snapshot
     that is not kept, `no_delta`.
     """
-    now = services.clock()
-
-    def event(result: str, details: dict[str, object]) -> AuditEvent:
-        return EventOrigin.of(principal, now, caller).event("link.issued", result, {**details, "file": named.name})
-
-    async def record(result: str, details: dict[str, object]) -> None:
-        await services.audit_buffer.record(event(result, details))
-
-    # Refused requests count too: each of them is recorded in the audit trail.
-    await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
-    try:
+    async with recorded_request(services, principal, caller, "link.issued", {"file": named.name}) as details:
         await require_in_context(services.state, principal, "download", client_id)
-        file = await _find_file(services, client_id, named, snapshot_id, now)
-    except (Forbidden, NotFound) as refusal:
-        await record(refusal.code, {})
-        raise
-    await record("ok", {"snapshot_id": file.snapshot_id})
-    url, expires_at = sign_link(services, principal, file.snapshot_id, named, now)
+        file = await _find_file(services, client_id, named, snapshot_id)
+        details["snapshot_id"] = file.snapshot_id
+    url, expires_at = sign_link(services, principal, file.snapshot_id, named)
     return IssuedLink(url, expires_at, named, file)
 
 
+@asynccontextmanager
+async def recorded_request(
+    services: Services, principal: Principal, caller: Caller, action: str, details: dict[str, object]
+) -> AsyncIterator[dict[str, object]]:
+    """Count a request as one link, and record it in the audit trail: `details`, which the body may add to, and the
+    refusal that the body raises.
+
+    Raises RateLimited.
+    """
+    origin = EventOrigin.of(principal, services.clock(), caller)
+    # Refused requests count too: each of them is recorded in the audit trail.
+    await services.link_rate.count("link", principal.subject, lambda: origin.event(action, "rate_limited", details))
+    try:
+        yield details
+    except (Forbidden, InvalidRequest, NotFound) as refusal:
+        await services.audit_buffer.record(origin.event(action, refusal.code, details))
+        raise
+    await services.audit_buffer.record(origin.event(action, "ok", details))
+
+
 def sign_link(
-    services: Services,
-    principal: Principal,
-    snapshot_id: str,
-    named: NamedFile,
-    now: datetime,
-    part: int | None = None,
+    services: Services, principal: Principal, snapshot_id: str, named: NamedFile, part: int | None = None
 ) -> tuple[str, datetime]:
     """Return a new link to a file of the principal's account, or to a part of it from 1, and its expiry. Nothing is
     checked or recorded.
     """
     client_id = principal.account.client_id
-    expires = int((now + services.settings.access.link_lifetime).timestamp())
+    expires = int((services.clock() + services.settings.access.link_lifetime).timestamp())
     target = LinkTarget(
         client_id=client_id,
         snapshot_id=snapshot_id,
@@ -265,13 +268,11 @@ async def manifest(services: Services, principal: Principal, client_id: str) -> 
 
     fresh, entries = await services.state.aread(read)
     if fresh.snapshot is None or not entries:
-        raise await not_ready(services, client_id, now)
+        raise await not_ready(services, client_id)
     return Manifest(fresh.snapshot, fresh, tuple(entries))
 
 
-async def _find_file(
-    services: Services, client_id: str, named: NamedFile, snapshot_id: str | None, now: datetime
-) -> CurrentFile:
+async def _find_file(services: Services, client_id: str, named: NamedFile, snapshot_id: str | None) -> CurrentFile:
     file = await services.state.aread(
         lambda stores: _stored_file(stores, named.version if named.format.delta_of else snapshot_id, client_id, named)
     )
@@ -284,7 +285,7 @@ async def _find_file(
         )
     if snapshot_id is not None:
         raise NotFound("This snapshot is no longer kept.", code="file_gone")
-    raise await not_ready(services, client_id, now)
+    raise await not_ready(services, client_id)
 
 
 def _stored_file(stores: Stores, publication: str | int | None, client_id: str, named: NamedFile) -> CurrentFile | None:
@@ -296,8 +297,9 @@ def _stored_file(stores: Stores, publication: str | int | None, client_id: str, 
     return stores.snapshots.file(publication, client_id, resource, format.name)
 
 
-async def not_ready(services: Services, client_id: str, now: datetime) -> NotFound:
+async def not_ready(services: Services, client_id: str) -> NotFound:
     """Return the error for an account without files, with the reason and the seconds to the next publication."""
+    now = services.clock()
 
     def read(stores: Stores) -> tuple[Freshness, bool]:
         fresh = freshness(stores.snapshots, now, services.settings.snapshot.publish_at)

@@ -7,8 +7,7 @@ https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,21 +16,20 @@ import msgspec
 from daybreak.access.authorization import require_own
 from daybreak.access.services import Services
 from daybreak.catalogue.formats import format_named
-from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
+from daybreak.catalogue.resources import Resource, require_table
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.credentials import refresh_token
-from daybreak.domain.audit import AuditEvent, EventOrigin
-from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
+from daybreak.domain.errors import InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles, TableVersion
-from daybreak.downloads import NamedFile, not_ready, sign_link
+from daybreak.downloads import NamedFile, not_ready, recorded_request, sign_link
 
 SHARING_PATH = "/sharing/v1"
 SCHEMA_NAME = "daybreak"
 PROFILE_NAME = "daybreak.share"
 """Name of the profile files, with which clients open a share."""
 _CURRENT = TableVersion()
-_QUERIED = "table.queried"
+TABLE_QUERIED = "table.queried"
 """Action of queries in the audit trail."""
 
 
@@ -93,18 +91,20 @@ class QueryResult:
 def require_schema(principal: Principal, share: str, schema: str) -> str:
     """Return the `client_id` of a share that has the schema. Raises NotFound, Forbidden."""
     client_id = require_own(principal, share, "share")
-    if schema.lower() != SCHEMA_NAME:
-        raise NotFound(f"There is no such schema. Use {SCHEMA_NAME}.")
+    require_namespace(schema, "schema")
     return client_id
 
 
-def require_table(principal: Principal, name: TableName) -> Resource:
+def require_namespace(name: str, kind: str) -> None:
+    """Raise NotFound unless a schema or namespace has the one name. `kind` is a word for the error."""
+    if name.lower() != SCHEMA_NAME:
+        raise NotFound(f"There is no such {kind}. Use {SCHEMA_NAME}.")
+
+
+def shared_table(principal: Principal, name: TableName) -> Resource:
     """Return the resource of a table. Raises NotFound, Forbidden."""
     require_schema(principal, name.share, name.schema)
-    table = name.table.lower()
-    if table not in RESOURCE_NAMES:
-        raise NotFound(f"There is no such table. Use one of {', '.join(RESOURCE_NAMES)}.")
-    return resource_named(table)
+    return require_table(name.table.lower())
 
 
 async def table_files(
@@ -114,13 +114,13 @@ async def table_files(
 
     Raises Forbidden, NotFound (`not_found`, `snapshot_not_ready`), InvalidRequest(version_not_kept).
     """
-    resource = require_table(principal, name)
+    resource = shared_table(principal, name)
     client_id = principal.account.client_id
     found = await services.state.aread(lambda stores: stores.snapshots.table(client_id, resource.name, at))
     if found is not None:
         return resource_at(resource.name, found.columns), found
     if at == _CURRENT:
-        raise await not_ready(services, client_id, services.clock())
+        raise await not_ready(services, client_id)
     raise await _not_kept(services, client_id, resource.name)
 
 
@@ -131,8 +131,7 @@ async def query(
 
     A query counts as one link for the rate limit. Raises RateLimited, InvalidRequest, and the errors of `table_files`.
     """
-    now = services.clock()
-    async with recorded_query(services, principal, now, caller) as details:
+    async with recorded_request(services, principal, caller, TABLE_QUERIED, {}) as details:
         at = wanted.at
         if wanted.refresh_token is not None:
             at = _refreshed(services, principal, name, wanted.refresh_token)
@@ -152,11 +151,10 @@ def share_files(
     files: Sequence[StoredFormat | StoredPart],
 ) -> tuple[SharedFile, ...]:
     """Return some files of a table with links to them."""
-    now = services.clock()
 
     def link(file: StoredFormat | StoredPart) -> tuple[str, datetime]:
         part = table.files.index(file) + 1 if isinstance(file, StoredPart) else None
-        return sign_link(services, principal, table.snapshot_id, named, now, part)
+        return sign_link(services, principal, table.snapshot_id, named, part)
 
     return tuple(SharedFile(file, *link(file)) for file in files)
 
@@ -172,31 +170,9 @@ def refresh_token_of(services: Services, principal: Principal, result: QueryResu
     return refresh_token.sign(client_id, result.resource.name, version, keyring=services.keyring.current())
 
 
-@asynccontextmanager
-async def recorded_query(
-    services: Services, principal: Principal, now: datetime, caller: Caller
-) -> AsyncIterator[dict[str, object]]:
-    """Count one link, and record the query in the audit trail: its details, or why it was refused.
-
-    Raises RateLimited.
-    """
-
-    def event(result: str, details: dict[str, object]) -> AuditEvent:
-        return EventOrigin.of(principal, now, caller).event(_QUERIED, result, details)
-
-    await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
-    details: dict[str, object] = {}
-    try:
-        yield details
-    except (Forbidden, InvalidRequest, NotFound) as refusal:
-        await services.audit_buffer.record(event(refusal.code, {}))
-        raise
-    await services.audit_buffer.record(event("ok", details))
-
-
 def _refreshed(services: Services, principal: Principal, name: TableName, token: str) -> TableVersion:
-    """Return the version in a refresh token of a table. Raises InvalidRequest and the errors of `require_table`."""
-    resource, client_id = require_table(principal, name), principal.account.client_id
+    """Return the version in a refresh token of a table. Raises InvalidRequest and the errors of `shared_table`."""
+    resource, client_id = shared_table(principal, name), principal.account.client_id
     version = refresh_token.verify(token, client_id, resource.name, keyring=services.keyring.current())
     if version is None:
         raise InvalidRequest("refreshToken is invalid. Query the table without it.")

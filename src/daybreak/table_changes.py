@@ -15,8 +15,8 @@ from daybreak.domain.delta import Chain, Publication, ResourceDelta
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles
-from daybreak.downloads import NamedFile, not_ready, sign_link
-from daybreak.sharing import SharedFile, TableName, files_with_rows, recorded_query, require_table, share_files
+from daybreak.downloads import NamedFile, not_ready, recorded_request, sign_link
+from daybreak.sharing import TABLE_QUERIED, SharedFile, TableName, files_with_rows, share_files, shared_table
 from daybreak.state.stores import Stores
 
 _FORMAT = "parquet"
@@ -58,18 +58,16 @@ async def changes(
     A request counts as one link for the rate limit. Raises RateLimited, Forbidden, NotFound (`not_found`,
     `snapshot_not_ready`), InvalidRequest, also with `version_not_kept`.
     """
-    now = services.clock()
-    async with recorded_query(services, principal, now, caller) as details:
-        resource = require_table(principal, name)
+    async with recorded_request(services, principal, caller, TABLE_QUERIED, {}) as details:
+        resource = shared_table(principal, name)
         first, last, chain, columns = await _read(services, principal.account.client_id, wanted)
         # The columns of all versions of a chain are the same.
         resource = resource_at(resource.name, columns)
         named = NamedFile(resource, delta_format(_FORMAT))
         changed = _changed(chain, resource, first, last)
-        links = [sign_link(services, principal, publication.snapshot_id, named, now) for publication, _ in changed]
         files = tuple(
-            (publication, SharedFile(delta.formats[_FORMAT], *link))
-            for (publication, delta), link in zip(changed, links, strict=True)
+            (each, SharedFile(delta.formats[_FORMAT], *sign_link(services, principal, each.snapshot_id, named)))
+            for each, delta in changed
         )
         details |= {"table": resource.name, "from_version": first, "version": last, "files": len(files)}
     return ChangesResult(resource, first, files)
@@ -101,9 +99,8 @@ async def history(
 
     A request counts as one link for the rate limit. Raises the same errors as `changes`.
     """
-    now = services.clock()
-    async with recorded_query(services, principal, now, caller) as details:
-        resource = require_table(principal, name)
+    async with recorded_request(services, principal, caller, TABLE_QUERIED, {}) as details:
+        resource = shared_table(principal, name)
         first, tables = await _kept_tables(services, principal.account.client_id, resource.name, wanted)
         named = NamedFile(resource, format_named(_FORMAT))
 
@@ -137,7 +134,7 @@ async def _kept_tables(
     kept, tables = await services.state.aread(read)
     current = max(kept, default=0)
     if not kept or (current >= wanted.first - 1 and current not in tables):
-        raise await not_ready(services, client_id, services.clock())
+        raise await not_ready(services, client_id)
     first, last = _range(max(wanted.first, 1), wanted.last, current)
     oldest = current
     while oldest - 1 in kept:
@@ -176,7 +173,7 @@ async def _read(
 
     first, last, chain, columns = await services.state.aread(read)
     if chain is None:
-        raise await not_ready(services, client_id, services.clock())
+        raise await not_ready(services, client_id)
     if last is None and wanted.last is not None:
         raise InvalidRequest("endingTimestamp is before the first version.")
     first, last = _range(first, last, chain.current.version)

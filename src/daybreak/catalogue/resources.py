@@ -11,6 +11,7 @@ from functools import cached_property
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import Format
+from daybreak.domain.errors import NotFound
 
 SUBSCRIPTION_STATES = ("live", "opted_out", "blocked", "deleted")
 CHANNELS = ("sms", "whatsapp")
@@ -292,3 +293,10 @@ _BY_NAME = {resource.name: resource for resource in RESOURCES}
 def resource_named(name: str) -> Resource:
     """Return the resource of that name. Raises KeyError."""
     return _BY_NAME[name]
+
+
+def require_table(name: str) -> Resource:
+    """Return the resource that is a table with that name. Raises NotFound."""
+    if name not in RESOURCE_NAMES:
+        raise NotFound(f"There is no such table. Use one of {', '.join(RESOURCE_NAMES)}.")
+    return resource_named(name)

@@ -12,10 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Literal
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
+
+from daybreak.domain.errors import RequestError
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 CLOCK_SKEW = timedelta(minutes=15)
@@ -29,8 +30,6 @@ _SIGNATURE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _SPACES = re.compile(" +")
 # Their names in a presigned URL, and the names of the fields in a header.
 _PRESIGNED = {"X-Amz-Credential": "Credential", "X-Amz-SignedHeaders": "SignedHeaders", "X-Amz-Signature": "Signature"}
-
-Code = Literal["AccessDenied", "AuthorizationHeaderMalformed", "InvalidRequest", "RequestTimeTooSkewed"]
 
 
 class SignedRequest(msgspec.Struct, frozen=True):
@@ -57,17 +56,11 @@ class Claim(msgspec.Struct, frozen=True):
     lifetime: timedelta | None = None
 
 
-class SignatureFault(msgspec.Struct, frozen=True):
-    """Why a request cannot be verified. `code` is an error code of S3."""
+class S3Error(RequestError):
+    """An error with a code of S3."""
 
-    code: Code
-    message: str
-
-
-_UNSIGNED_REQUEST = SignatureFault("AccessDenied", "The request is not signed.")
-_VERSION_2 = SignatureFault(
-    "InvalidRequest", "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
-)
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message, code=code)
 
 
 def merged_headers(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -84,17 +77,17 @@ def is_signed(query: bytes, authorization: bytes) -> bool:
     return authorization.startswith(b"AWS") or b"X-Amz-Algorithm=" in query or b"AWSAccessKeyId=" in query
 
 
-def claim_of(request: SignedRequest, *, service: str = "s3") -> Claim | SignatureFault:
-    """Return the signature of a request, which is not verified, or why it is malformed or missing."""
+def claim_of(request: SignedRequest, *, service: str = "s3") -> Claim:
+    """Return the signature of a request, which is not verified. Raises S3Error if it is malformed or missing."""
     parameters = _parameters(request.query)
     names = [name for name, _ in parameters]
     authorization = request.headers.get("authorization")
     if "AWSAccessKeyId" in names or (authorization or "").startswith("AWS "):
-        return _VERSION_2
+        raise _unsupported()
     if "X-Amz-Algorithm" not in names:
-        return _UNSIGNED_REQUEST if authorization is None else _claim_of_header(request, authorization, service)
+        return _claim_of_header(request, authorization or "", service)
     if authorization is not None or len(set(names)) != len(names):
-        return _malformed("Sign either the header or the query, and send each parameter once.")
+        raise _malformed("Sign either the header or the query, and send each parameter once.")
     return _claim_of_query(request, dict(parameters), service)
 
 
@@ -105,37 +98,36 @@ def is_valid(request: SignedRequest, claim: Claim, secret: str) -> bool:
     return any(hmac.compare_digest(_signature(request, claim, secret, path), claim.signature) for path in paths)
 
 
-def time_fault(claim: Claim, now: datetime) -> SignatureFault | None:
-    """Return why a valid signature is too old, or of the future."""
+def check_time(claim: Claim, now: datetime) -> None:
+    """Raise S3Error if a valid signature is too old, or of the future."""
     if claim.signed_at > now + CLOCK_SKEW or (claim.lifetime is None and claim.signed_at < now - CLOCK_SKEW):
-        return SignatureFault(
+        raise S3Error(
             "RequestTimeTooSkewed",
             f"The clock of this computer differs by more than 15 minutes from that of the server, {now:%H:%M:%S} UTC.",
         )
     if claim.lifetime is not None and claim.signed_at + claim.lifetime <= now:
-        return SignatureFault("AccessDenied", "Request has expired")
-    return None
+        raise S3Error("AccessDenied", "Request has expired")
 
 
-def _claim_of_header(request: SignedRequest, authorization: str, service: str) -> Claim | SignatureFault:
+def _claim_of_header(request: SignedRequest, authorization: str, service: str) -> Claim:
     algorithm, _, text = authorization.partition(" ")
     if algorithm != ALGORITHM:
-        return _VERSION_2 if algorithm.startswith("AWS") else _UNSIGNED_REQUEST
+        raise _unsupported() if algorithm.startswith("AWS") else S3Error("AccessDenied", "The request is not signed.")
     pairs = [field.strip().partition("=") for field in text.split(",")]
     fields = {name: value for name, _, value in pairs}
     if len(pairs) != 3 or fields.keys() != {"Credential", "SignedHeaders", "Signature"}:
-        return _malformed("Send Credential, SignedHeaders and Signature.")
+        raise _malformed("Send Credential, SignedHeaders and Signature.")
     date, session_token = request.headers.get("x-amz-date", ""), request.headers.get("x-amz-security-token", "")
     return _claim(request, fields, date, session_token, None, service)
 
 
-def _claim_of_query(request: SignedRequest, values: Mapping[str, str], service: str) -> Claim | SignatureFault:
+def _claim_of_query(request: SignedRequest, values: Mapping[str, str], service: str) -> Claim:
     if values["X-Amz-Algorithm"] != ALGORITHM:
-        return _VERSION_2
+        raise _unsupported()
     fields = {field: values.get(name, "") for name, field in _PRESIGNED.items()}
     seconds = values.get("X-Amz-Expires", "")
     if not _SECONDS.fullmatch(seconds) or int(seconds) > _MAX_PRESIGNED_SECONDS:
-        return _malformed("X-Amz-Expires must be between 1 second and 7 days.")
+        raise _malformed("X-Amz-Expires must be between 1 second and 7 days.")
     date, session_token = values.get("X-Amz-Date", ""), values.get("X-Amz-Security-Token", "")
     return _claim(request, fields, date, session_token, timedelta(seconds=int(seconds)), service)
 
@@ -147,18 +139,18 @@ def _claim(
     session_token: str,
     lifetime: timedelta | None,
     service: str,
-) -> Claim | SignatureFault:
+) -> Claim:
     credential = _CREDENTIAL.fullmatch(fields["Credential"])
     if credential is None or credential[4] != service or not _SIGNATURE.fullmatch(fields["Signature"]):
-        return _malformed(f"The credential must end with /DATE/REGION/{service}/aws4_request.")
+        raise _malformed(f"The credential must end with /DATE/REGION/{service}/aws4_request.")
     signed_at = _instant(date)
     if signed_at is None or date[:8] != credential[2]:
-        return _malformed("X-Amz-Date must be a time such as 20261124T040000Z, on the day of the credential.")
+        raise _malformed("X-Amz-Date must be a time such as 20261124T040000Z, on the day of the credential.")
     signed_headers = tuple(fields["SignedHeaders"].split(";"))
     if "host" not in signed_headers:
-        return _malformed("Sign the Host header.")
+        raise _malformed("Sign the Host header.")
     if any(name.startswith("x-amz-") and name not in signed_headers for name in request.headers):
-        return SignatureFault("AccessDenied", "There were headers present in the request which were not signed")
+        raise S3Error("AccessDenied", "There were headers present in the request which were not signed")
     default = _EMPTY_SHA256 if lifetime is None else _UNSIGNED
     return Claim(
         access_key_id=credential[1],
@@ -226,5 +218,10 @@ def _instant(date: str) -> datetime | None:
         return None
 
 
-def _malformed(message: str) -> SignatureFault:
-    return SignatureFault("AuthorizationHeaderMalformed", message)
+def _malformed(message: str) -> S3Error:
+    return S3Error("AuthorizationHeaderMalformed", message)
+
+
+def _unsupported() -> S3Error:
+    mechanism = "The authorization mechanism you have provided"
+    return S3Error("InvalidRequest", f"{mechanism} is not supported. Please use {ALGORITHM}.")

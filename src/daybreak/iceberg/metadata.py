@@ -10,10 +10,9 @@ import msgspec
 
 from daybreak.access.services import Services
 from daybreak.catalogue.columns import Column
-from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.resources import require_table
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import Publication
-from daybreak.domain.errors import NotFound
 from daybreak.domain.snapshot import TableFiles, milliseconds
 from daybreak.downloads import not_ready
 from daybreak.iceberg.manifests import DataFile, manifest, manifest_list, manifest_list_name, schema_of
@@ -23,8 +22,6 @@ ICEBERG_FOLDER = "iceberg/"
 _NAME_MAPPING = "schema.name-mapping.default"
 # Below the ids of partition fields, which the specification starts at 1000.
 _LAST_PARTITION_ID = 999
-
-NAMESPACE = "daybreak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +135,12 @@ def _snapshot(table: Table, version: KeptVersion, schema_id: int, parent: KeptVe
     }
 
 
-def require_table(name: str) -> None:
-    """Check the name of a table. Raises NotFound."""
-    if name not in RESOURCE_NAMES:
-        raise NotFound(f"There is no such table. Use one of {', '.join(RESOURCE_NAMES)}.")
-
-
 async def load_table(services: Services, client_id: str, name: str) -> Table:
     """Return a table with all kept versions. Does not read the file store. Raises NotFound."""
     require_table(name)
     found = await services.state.aread(lambda stores: read_table(stores, client_id, name))
     if not found.versions:
-        raise await not_ready(services, client_id, services.clock())
+        raise await not_ready(services, client_id)
     return found
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
 
 from starlette.responses import Response
 from starlette.types import Scope
@@ -13,16 +12,11 @@ from daybreak.domain.errors import DaybreakError
 from daybreak.web.doors.iceberg.errors import iceberg_error, is_iceberg_path
 from daybreak.web.doors.s3.errors import is_s3_request, s3_error
 from daybreak.web.doors.sharing.errors import is_sharing_path, sharing_error
-from daybreak.web.http.problems import problem_response
+from daybreak.web.http.problems import Problem, problem_headers, problem_of, problem_response
 from daybreak.web.request_state import request_id_of
 
-
-class ErrorForm(Protocol):
-    """Returns the response to an error in the form of a protocol."""
-
-    def __call__(
-        self, error: DaybreakError, *, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
-    ) -> Response: ...
+ErrorForm = Callable[[Problem, Mapping[str, str]], Response]
+"""Returns the response to an error in the form of a protocol, with some headers."""
 
 
 def protocol_form(scope: Scope) -> ErrorForm | None:
@@ -31,7 +25,7 @@ def protocol_form(scope: Scope) -> ErrorForm | None:
     if is_sharing_path(path):
         return sharing_error
     if is_iceberg_path(path):
-        return partial(iceberg_error, path=path)
+        return partial(iceberg_error, path)
     return s3_error if is_s3_request(scope) else None
 
 
@@ -39,5 +33,6 @@ def error_response(
     scope: Scope, error: DaybreakError, *, base_url: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return the response to an error: a problem document, or an error of the protocol of the request."""
+    problem = problem_of(error, request_id=request_id_of(scope), base_url=base_url)
     form = protocol_form(scope) or problem_response
-    return form(error, request_id=request_id_of(scope), base_url=base_url, headers=headers)
+    return form(problem, {**problem_headers(error), **(headers or {})})

@@ -11,12 +11,10 @@ from starlette.responses import Response
 
 from daybreak.access.services import Services
 from daybreak.attached_files import issue_session_key
-from daybreak.domain.audit import EventOrigin
+from daybreak.downloads import recorded_request
 from daybreak.web.api.examples import field
 from daybreak.web.api.operation import API_TOKEN, FILES, ApiRoute, Operation, ResponseType, token_principal
 from daybreak.web.request_state import caller_of
-
-_ACTION = "token.s3_key_issued"
 
 
 class S3Credentials(msgspec.Struct, frozen=True, rename="pascal"):
@@ -47,11 +45,9 @@ def s3_credential_routes(services: Services) -> list[ApiRoute]:
 
     async def issue(request: Request) -> Response:
         principal = await token_principal(request, services)
-        origin = EventOrigin.of(principal, services.clock(), caller_of(request))
-        await services.link_rate.count("link", principal.subject, lambda: origin.event(_ACTION, "rate_limited", {}))
-        key = await issue_session_key(services, principal)
+        async with recorded_request(services, principal, caller_of(request), "token.s3_key_issued", {}):
+            key = await issue_session_key(services, principal)
         assert key.expires_at is not None  # session keys expire
-        await services.audit_buffer.record(origin.event(_ACTION, "ok", {}))
         credentials = S3Credentials(1, key.access_key_id, key.secret, key.session_token, key.expires_at)
         return ISSUE_S3_CREDENTIALS.response.create(credentials)
 

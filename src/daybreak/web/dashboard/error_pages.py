@@ -81,10 +81,9 @@ def no_account_text(dashboard: DashboardContext) -> str:
 
 def error_page_or_problem(dashboard: DashboardContext, request: Request, error: DaybreakError) -> Response:
     """Return an error of a URL outside the dashboard as a page or as a problem document."""
+    problem, headers = _problem(dashboard, request, error), {**problem_headers(error), **_VARY}
     if not _prefers_html(request):
-        request_id, base_url = request_id_of(request.scope), dashboard.services.settings.base_url
-        return problem_response(error, request_id=request_id, base_url=base_url, headers=_VARY)
-    problem = _problem(dashboard, request, error)
+        return problem_response(problem, headers)
     context: dict[str, object] = {
         **_error_context(problem, problem.detail),
         "actions": [
@@ -92,7 +91,7 @@ def error_page_or_problem(dashboard: DashboardContext, request: Request, error: 
             {"url": f"{dashboard.root}/docs", "text": "API documentation"},
         ],
     }
-    outcome = PageOutcome(problem.status, {**problem_headers(error), **_VARY})
+    outcome = PageOutcome(problem.status, headers)
     return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)
 
 

@@ -223,17 +223,9 @@ def problem_headers(error: DaybreakError) -> dict[str, str]:
     return headers
 
 
-def problem_response(
-    error: DaybreakError, *, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Return the response to an error."""
-    problem = problem_of(error, request_id=request_id, base_url=base_url)
-    return Response(
-        msgspec.json.encode(problem),
-        status_code=problem.status,
-        media_type=PROBLEM_TYPE,
-        headers={**problem_headers(error), **(headers or {})},
-    )
+def problem_response(problem: Problem, headers: Mapping[str, str]) -> Response:
+    """Return the response to an error, with its headers."""
+    return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM_TYPE)
 
 
 def _challenge(error: DaybreakError) -> str:

@@ -20,7 +20,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.web.http.problems import PROBLEMS, problem_response, status_of
+from daybreak.web.http.problems import PROBLEMS, problem_headers, problem_of, problem_response, status_of
 
 SOURCE = Path(daybreak.__file__).parent
 # Codes of errors that only builders and commands raise.
@@ -28,7 +28,8 @@ INTERNAL_CODES = {"directory_faults", "directory_sync_refused", "operator_error"
 
 
 def answer(error: DaybreakError) -> tuple[int, dict[str, str], dict[str, object]]:
-    response = problem_response(error, request_id="r-1", base_url="https://x.example")
+    problem = problem_of(error, request_id="r-1", base_url="https://x.example")
+    response = problem_response(problem, problem_headers(error))
     return response.status_code, dict(response.headers), json.loads(bytes(response.body))
 
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-from daybreak.domain.errors import DaybreakError, Unauthenticated
-from daybreak.web.http.problems import problem_headers, problem_of
+from daybreak.web.http.problems import Problem
 
 ICEBERG_PATH = "/iceberg/v1"
 TOKENS_PATH = ICEBERG_PATH + "/oauth/tokens"
@@ -27,18 +26,14 @@ def is_iceberg_path(path: str) -> bool:
     return path.startswith(ICEBERG_PATH + "/")
 
 
-def iceberg_error(
-    error: DaybreakError, *, path: str, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
-) -> Response:
+def iceberg_error(path: str, problem: Problem, headers: Mapping[str, str]) -> Response:
     """Return the response to an error, for requests of tokens in the form of RFC 6749 §5.2."""
-    problem = problem_of(error, request_id=request_id, base_url=base_url)
-    sent = {**problem_headers(error), **(headers or {})}
     if path == TOKENS_PATH:
-        code = "invalid_client" if isinstance(error, Unauthenticated) else "invalid_request"
+        code = "invalid_client" if problem.status == 401 else "invalid_request"
         body = {"error": code, "error_description": problem.detail}
-        return Response(msgspec.json.encode(body), problem.status, sent, _JSON)
+        return Response(msgspec.json.encode(body), problem.status, headers, _JSON)
     kind = _type_of_missing(path) if problem.status == 404 else _TYPES.get(problem.status, "ServiceFailureException")
-    return error_model(problem.status, kind, problem.detail, sent)
+    return error_model(problem.status, kind, problem.detail, headers)
 
 
 def error_model(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -13,12 +13,12 @@ from starlette.routing import Route
 from daybreak.access.authorization import require_own
 from daybreak.access.services import Services
 from daybreak.attached_files import REGION, issue_session_key
-from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.domain.errors import NotFound
+from daybreak.catalogue.resources import RESOURCE_NAMES, require_table
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import milliseconds
-from daybreak.iceberg.metadata import NAMESPACE, Table, load_table, metadata, require_table
-from daybreak.sharing import recorded_query
+from daybreak.downloads import recorded_request
+from daybreak.iceberg.metadata import Table, load_table, metadata
+from daybreak.sharing import SCHEMA_NAME, TABLE_QUERIED, require_namespace
 from daybreak.web.api.operation import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
 from daybreak.web.doors.iceberg.errors import ICEBERG_PATH, TOKENS_PATH, error_model
@@ -52,11 +52,9 @@ def iceberg_routes(services: Services) -> list[Route]:
         Route(ICEBERG_PATH + "/config", endpoints.config),
         Route(TOKENS_PATH, endpoints.token, methods=["POST"]),
         Route(ICEBERG_PATH + _WAREHOUSE + "/namespaces", endpoints.list_namespaces),
-        Route(ICEBERG_PATH + _NAMESPACE, endpoints.has_namespace, methods=["HEAD"]),
-        Route(ICEBERG_PATH + _NAMESPACE, endpoints.get_namespace),
+        Route(ICEBERG_PATH + _NAMESPACE, endpoints.namespace),
         Route(ICEBERG_PATH + _NAMESPACE + "/tables", endpoints.list_tables),
-        Route(ICEBERG_PATH + _TABLE, endpoints.has_table, methods=["HEAD"]),
-        Route(ICEBERG_PATH + _TABLE, endpoints.get_table),
+        Route(ICEBERG_PATH + _TABLE, endpoints.table),
         Route(ICEBERG_PATH + _TABLE + "/credentials", endpoints.credentials),
         Route(ICEBERG_PATH + _TABLE + "/metrics", endpoints.metrics, methods=["POST"]),
         Route(ICEBERG_PATH + "/{path:path}", _unsupported, methods=_METHODS),
@@ -81,29 +79,24 @@ class _CatalogEndpoints:
         await self._warehouse(request)
         parent = request.query_params.get("parent", "")
         if parent:
-            _require_namespace(parent)
-        return _json({"namespaces": [] if parent else [[NAMESPACE]]})
+            require_namespace(parent, "namespace")
+        return _json({"namespaces": [] if parent else [[SCHEMA_NAME]]})
 
-    async def has_namespace(self, request: Request) -> Response:
+    async def namespace(self, request: Request) -> Response:
         await self._namespace(request)
-        return Response(status_code=204)
-
-    async def get_namespace(self, request: Request) -> Response:
-        await self._namespace(request)
-        return _json({"namespace": [NAMESPACE], "properties": {}})
+        if request.method == "HEAD":
+            return Response(status_code=204)
+        return _json({"namespace": [SCHEMA_NAME], "properties": {}})
 
     async def list_tables(self, request: Request) -> Response:
         await self._namespace(request)
-        return _json({"identifiers": [{"namespace": [NAMESPACE], "name": name} for name in RESOURCE_NAMES]})
+        return _json({"identifiers": [{"namespace": [SCHEMA_NAME], "name": name} for name in RESOURCE_NAMES]})
 
-    async def has_table(self, request: Request) -> Response:
+    async def table(self, request: Request) -> Response:
         principal = await self._namespace(request)
-        client_id = principal.account.client_id
-        await load_table(self._services, client_id, request.path_params["table"])
-        return Response(status_code=204)
-
-    async def get_table(self, request: Request) -> Response:
-        principal = await self._namespace(request)
+        if request.method == "HEAD":
+            await load_table(self._services, principal.account.client_id, request.path_params["table"])
+            return Response(status_code=204)
         table = await self._recorded_table(request, principal)
         location = f"{table.location}/{table.versions[-1].metadata_name}"
         credentials = await self._credentials(principal)
@@ -133,13 +126,13 @@ class _CatalogEndpoints:
 
     async def _namespace(self, request: Request) -> Principal:
         principal = await self._warehouse(request)
-        _require_namespace(request.path_params["namespace"])
+        require_namespace(request.path_params["namespace"], "namespace")
         return principal
 
     async def _recorded_table(self, request: Request, principal: Principal) -> Table:
         """Load a table. The request counts as one link, and is in the audit trail."""
         services, caller = self._services, caller_of(request)
-        async with recorded_query(services, principal, services.clock(), caller) as details:
+        async with recorded_request(services, principal, caller, TABLE_QUERIED, {}) as details:
             table = await load_table(services, principal.account.client_id, request.path_params["table"])
             details |= {"table": table.name, "version": table.versions[-1].version}
         count_event("table_queried")
@@ -166,11 +159,6 @@ class _CatalogEndpoints:
 
 async def _unsupported(_request: Request) -> Response:
     return error_model(406, "UnsupportedOperationException", "This catalog is read only, and has no such operation.")
-
-
-def _require_namespace(name: str) -> None:
-    if name.lower() != NAMESPACE:
-        raise NotFound(f"There is no such namespace. Use {NAMESPACE}.")
 
 
 def _json(body: object) -> Response:

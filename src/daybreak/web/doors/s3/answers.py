@@ -13,7 +13,8 @@ from xml.sax.saxutils import escape
 from starlette.responses import Response
 
 from daybreak.attached_files import AttachedObject, StoredObject
-from daybreak.web.doors.s3.errors import XML_START, XML_TYPE, S3Error
+from daybreak.credentials.sigv4 import S3Error
+from daybreak.web.doors.s3.errors import XML_START, XML_TYPE
 from daybreak.web.doors.s3.requests import ListRequest, continuation_token
 from daybreak.web.http.files import FileEntity, http_date
 

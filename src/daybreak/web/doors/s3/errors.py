@@ -12,8 +12,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from daybreak.credentials.sigv4 import is_signed
-from daybreak.domain.errors import DaybreakError, RequestError
-from daybreak.web.http.problems import problem_headers, problem_of
+from daybreak.web.http.problems import Problem
 
 XML_TYPE = "application/xml"
 XML_START = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -42,13 +41,6 @@ _OTHERS: Mapping[int, tuple[str, int]] = {
 }
 
 
-class S3Error(RequestError):
-    """An error with a code of S3."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message, code=code)
-
-
 def is_s3_request(scope: Scope) -> bool:
     """Return whether errors have the form of S3: the request is signed, or its route is that of the endpoint."""
     if getattr(scope.get("route"), "name", "") == S3_ROUTE:
@@ -57,18 +49,14 @@ def is_s3_request(scope: Scope) -> bool:
     return is_signed(scope["query_string"], authorization)
 
 
-def s3_error(
-    error: DaybreakError, *, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
-) -> Response:
+def s3_error(problem: Problem, headers: Mapping[str, str]) -> Response:
     """Return the response to an error."""
-    problem = problem_of(error, request_id=request_id, base_url=base_url)
-    if error.code in _STATUS:
-        code, status = error.code, _STATUS[error.code]
-    else:
+    code, status = problem.code, _STATUS.get(problem.code)
+    if status is None:
         code, status = _OTHERS.get(problem.status, ("InvalidRequest", problem.status))
     body = (
         f"{XML_START}<Error><Code>{code}</Code><Message>{escape(problem.detail)}</Message>"
-        f"<RequestId>{request_id}</RequestId></Error>"
+        f"<RequestId>{problem.request_id}</RequestId></Error>"
     )
-    sent = {name: value for name, value in problem_headers(error).items() if name != "WWW-Authenticate"}
-    return Response(body, status, {**sent, **(headers or {})}, XML_TYPE)
+    sent = {name: value for name, value in headers.items() if name != "WWW-Authenticate"}
+    return Response(body, status, sent, XML_TYPE)

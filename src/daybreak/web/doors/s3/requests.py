@@ -16,11 +16,10 @@ from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.attached_files import Bucket
 from daybreak.credentials.s3_keys import find_key
-from daybreak.credentials.sigv4 import SignatureFault, SignedRequest, claim_of, is_valid, merged_headers, time_fault
+from daybreak.credentials.sigv4 import S3Error, SignedRequest, check_time, claim_of, is_valid, merged_headers
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
-from daybreak.web.doors.s3.errors import S3Error
 from daybreak.web.request_state import caller_of, record_subject
 
 MAX_KEYS = 1000
@@ -82,8 +81,6 @@ async def authenticate(request: Request, signed: SignedRequest, services: Servic
     """
     now = services.clock()
     claim = claim_of(signed)
-    if isinstance(claim, SignatureFault):
-        raise S3Error(claim.code, claim.message)
     key = find_key(claim.access_key_id, claim.session_token, keyring=services.keyring.current())
     if key is None and claim.session_token:
         raise S3Error("InvalidToken", "The provided token is malformed or otherwise invalid.")
@@ -95,9 +92,7 @@ async def authenticate(request: Request, signed: SignedRequest, services: Servic
             "The request signature does not match. Check the secret access key, and that proxies leave the path and "
             "the headers Host and Accept-Encoding unchanged.",
         )
-    fault = time_fault(claim, now)
-    if fault is not None:
-        raise S3Error(fault.code, fault.message)
+    check_time(claim, now)
     if key.expires_at is not None and key.expires_at <= now:
         raise S3Error("ExpiredToken", "The provided token has expired.")
     caller = caller_of(request)

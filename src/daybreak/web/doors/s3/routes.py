@@ -13,11 +13,12 @@ from starlette.types import Scope
 from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.attached_files import REGION, AttachedFiles, StatementObject, StoredObject
+from daybreak.credentials.sigv4 import S3Error
 from daybreak.domain.identity import is_id
 from daybreak.downloads import OpenedFile, count_bytes, record_download
 from daybreak.settings import Settings
 from daybreak.web.doors.s3 import answers
-from daybreak.web.doors.s3.errors import S3_ROUTE, S3Error, is_s3_request
+from daybreak.web.doors.s3.errors import S3_ROUTE, is_s3_request
 from daybreak.web.doors.s3.requests import Access, S3Request, authenticate, list_request, read_request
 from daybreak.web.file_sender import FileSender
 from daybreak.web.http.files import file_answer

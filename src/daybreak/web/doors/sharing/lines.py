@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
+from uuid import UUID, uuid5
 
 import msgspec
 
@@ -17,23 +18,16 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.credentials.signed_link import marked_link
 from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles, milliseconds
+from daybreak.iceberg.manifests import TYPES
 from daybreak.sharing import QueryResult, SharedFile
 from daybreak.table_changes import ChangesResult, History
-from daybreak.web.doors.sharing.objects import table_id
 
 ResponseFormat = Literal["parquet", "delta"]
 _Kind = Literal["file", "add", "remove", "cdf"]
 # Change data feed needs version 4 of writers. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#writer-version-requirements
 _DELTA_PROTOCOL = {"deltaProtocol": {"minReaderVersion": 1, "minWriterVersion": 4}}
 
-_TYPES: dict[ColumnType, str] = {
-    ColumnType.UUID: "string",
-    ColumnType.TEXT: "string",
-    ColumnType.BIGINT: "long",
-    ColumnType.BOOLEAN: "boolean",
-    ColumnType.DATE: "date",
-    ColumnType.TIMESTAMP: "timestamp",
-}
+_TYPES = {**TYPES, ColumnType.TIMESTAMP: "timestamp"}
 
 
 class LineWriter(msgspec.Struct, frozen=True):
@@ -116,6 +110,11 @@ class LineWriter(msgspec.Struct, frozen=True):
             case "cdf":
                 action = {"cdc": body}
         return {"file": {**common, "deltaSingleAction": action}}
+
+
+def table_id(client_id: str, resource: Resource) -> str:
+    """Return the permanent id of a table."""
+    return str(uuid5(UUID(client_id), resource.name))
 
 
 def end_line(files: Sequence[SharedFile], refresh_token: str | None) -> dict[str, Any]:

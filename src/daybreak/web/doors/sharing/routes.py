@@ -15,14 +15,14 @@ from starlette.routing import Route
 from daybreak import sharing, table_changes
 from daybreak.access.authorization import require_own
 from daybreak.access.services import Services
+from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
-from daybreak.sharing import SHARING_PATH, SharedFile
+from daybreak.sharing import SCHEMA_NAME, SHARING_PATH, SharedFile
 from daybreak.table_changes import NumberRange
 from daybreak.web.api.operation import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
-from daybreak.web.doors.sharing import objects
-from daybreak.web.doors.sharing.lines import LineWriter, end_line
+from daybreak.web.doors.sharing.lines import LineWriter, end_line, table_id
 from daybreak.web.doors.sharing.requests import (
     Capabilities,
     capabilities_of,
@@ -75,22 +75,22 @@ class _SharingEndpoints:
     async def list_shares(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         client_id = require_own(principal, principal.account.client_id, "share")
-        return self._page(request, [objects.share(client_id)])
+        return self._page(request, [_share(client_id)])
 
     async def get_share(self, request: Request) -> Response:
-        return _json({"share": objects.share(await self._share(request))})
+        return _json({"share": _share(await self._own_share(request))})
 
     async def list_schemas(self, request: Request) -> Response:
-        return self._page(request, [objects.schema(await self._share(request))])
+        return self._page(request, [{"name": SCHEMA_NAME, "share": await self._own_share(request)}])
 
     async def list_tables(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         names = request.path_params
         client_id = sharing.require_schema(principal, names["share"], names["schema"])
-        return self._page(request, objects.tables(client_id))
+        return self._page(request, _tables(client_id))
 
     async def list_all_tables(self, request: Request) -> Response:
-        return self._page(request, objects.tables(await self._share(request)))
+        return self._page(request, _tables(await self._own_share(request)))
 
     async def version(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
@@ -131,7 +131,7 @@ class _SharingEndpoints:
         lines = self._writer(principal, accepted).changes(result)
         return _lines(result.first_version, accepted, lines, [file for _, file in result.files])
 
-    async def _share(self, request: Request) -> str:
+    async def _own_share(self, request: Request) -> str:
         """Return the share in the path, which is that of the token. Raises Unauthenticated, Forbidden, NotFound."""
         principal = await token_principal(request, self._services)
         return require_own(principal, request.path_params["share"], "share")
@@ -142,6 +142,15 @@ class _SharingEndpoints:
     def _page(self, request: Request, items: list[Any]) -> Response:
         page, next_token = page_of(request, items)
         return _json({"items": page} | ({"nextPageToken": next_token} if next_token else {}))
+
+
+def _share(client_id: str) -> dict[str, str]:
+    return {"name": client_id, "id": client_id}
+
+
+def _tables(client_id: str) -> list[dict[str, str]]:
+    place = {"schema": SCHEMA_NAME, "share": client_id, "shareId": client_id}
+    return [{"name": resource.name, **place, "id": table_id(client_id, resource)} for resource in RESOURCES]
 
 
 def _json(body: object) -> Response:
