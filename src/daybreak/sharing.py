@@ -56,19 +56,12 @@ class Query:
     refresh_token: str | None = None
 
 
-class ShareProfile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Profile file, version 1. Without an expiration time the token does not expire."""
-
-    share_credentials_version: int
-    endpoint: str
-    bearer_token: str
-    expiration_time: str | None = None
-
-
 def share_profile(base_url: str, secret: str, expires_at: datetime | None) -> bytes:
-    """Return the profile of an API token as JSON."""
-    expiration_time = None if expires_at is None else f"{expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    return msgspec.json.encode(ShareProfile(1, base_url + SHARING_PATH, secret, expiration_time))
+    """Return the profile of an API token as JSON, version 1. Without an expiration time the token does not expire."""
+    profile = {"shareCredentialsVersion": 1, "endpoint": base_url + SHARING_PATH, "bearerToken": secret}
+    if expires_at is not None:
+        profile["expirationTime"] = f"{expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return msgspec.json.encode(profile)
 
 
 class SharedFile(msgspec.Struct, frozen=True):

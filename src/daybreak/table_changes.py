@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from typing import Generic, TypeVar
 
 from daybreak.access.services import Services
 from daybreak.catalogue.formats import delta_format, format_named
@@ -19,26 +20,19 @@ from daybreak.downloads import NamedFile, not_ready, recorded_request, sign_link
 from daybreak.sharing import TABLE_QUERIED, SharedFile, TableName, files_with_rows, share_files, shared_table
 from daybreak.state.stores import Stores
 
+Bound = TypeVar("Bound", int, int | datetime)
 _FORMAT = "parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(Generic[Bound]):
     """Versions of which a client requests the changes, both ends included: numbers or times of publications.
 
     Without `last`, up to the current version.
     """
 
-    first: int | datetime
-    last: int | datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NumberRange:
-    """Versions of which a client requests the files that changed, both ends included."""
-
-    first: int
-    last: int | None = None
+    first: Bound
+    last: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,7 @@ class ChangesResult:
 
 
 async def changes(
-    services: Services, principal: Principal, name: TableName, wanted: VersionRange, caller: Caller
+    services: Services, principal: Principal, name: TableName, wanted: VersionRange[int | datetime], caller: Caller
 ) -> ChangesResult:
     """Return links to the changes of a table, and record the request in the audit trail.
 
@@ -93,7 +87,7 @@ class History:
 
 
 async def history(
-    services: Services, principal: Principal, name: TableName, wanted: NumberRange, caller: Caller
+    services: Services, principal: Principal, name: TableName, wanted: VersionRange[int], caller: Caller
 ) -> History:
     """Return links to the files that the versions of a range added and removed, and record it in the audit trail.
 
@@ -120,7 +114,7 @@ async def history(
 
 
 async def _kept_tables(
-    services: Services, client_id: str, table: str, wanted: NumberRange
+    services: Services, client_id: str, table: str, wanted: VersionRange[int]
 ) -> tuple[int, list[TableFiles | None]]:
     """Return the first version of a range, and the files of all its versions and of the one before.
 
@@ -156,7 +150,7 @@ def _difference(left: TableFiles | None, right: TableFiles | None) -> list[Store
 
 
 async def _read(
-    services: Services, client_id: str, wanted: VersionRange
+    services: Services, client_id: str, wanted: VersionRange[int | datetime]
 ) -> tuple[int, int, Chain, RecordedColumns | None]:
     """Return the first and the last version of the range, and the account's chain with its columns.
 

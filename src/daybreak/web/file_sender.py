@@ -22,6 +22,7 @@ from starlette.responses import Response
 
 from daybreak.access.fair_share import FairShare
 from daybreak.access.services import Services
+from daybreak.credentials.sigv4 import merged_headers
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.downloads import OpenedFile, count_bytes, record_download
@@ -91,7 +92,7 @@ class FileSender:
         with ExitStack() as resources:
             resources.enter_context(file)
             await self._guard.check(file, opened.file)
-            headers = _merged_headers(request)
+            headers = merged_headers(request.scope["headers"])
             answer = in_stored_file(file_answer(entity, headers, method=request.method), opened.file.part)
             if opened.file.part is None and self._is_accelerated(answer, headers):
                 await self._record(request, opened, answer.length)
@@ -110,7 +111,7 @@ class FileSender:
         stored = opened.file.stored
         if hashlib.sha256(content).hexdigest() != stored.sha256:
             raise FileDamaged(f"The file {stored.key} does not match its digest.")
-        answer = file_answer(entity, _merged_headers(request), method=request.method)
+        answer = file_answer(entity, merged_headers(request.scope["headers"]), method=request.method)
         await self._record(request, opened, answer.length)
         return Response(answer.body(content), answer.status, answer.headers)
 
@@ -125,7 +126,7 @@ class FileSender:
         return Response(status_code=302, headers=headers)
 
     async def _send_from_store(self, request: Request, opened: OpenedFile, entity: FileEntity) -> Response:
-        found = file_answer(entity, _merged_headers(request), method=request.method)
+        found = file_answer(entity, merged_headers(request.scope["headers"]), method=request.method)
         answer = in_stored_file(found, opened.file.part)
         with ExitStack() as resources:
             if answer.length > INLINE_BYTES:
@@ -186,14 +187,6 @@ def _read(file: FileIO, answer: FileAnswer, key: str) -> bytes:
         return read_segments(file, answer.segments)
     except OSError as error:
         raise FileStoreError(f"The file {key} cannot be read: {error.strerror}") from error
-
-
-def _merged_headers(request: Request) -> dict[str, str]:
-    """Return the headers with names in lower case, repeated ones joined to one list (RFC 9110 §5.3)."""
-    merged: dict[str, str] = {}
-    for name, value in request.headers.items():
-        merged[name] = f"{merged[name]}, {value}" if name in merged else value
-    return merged
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 
 from daybreak.catalogue.resources import resource_named
 from daybreak.settings import Settings
@@ -24,12 +25,7 @@ class Door(StrEnum):
 
     def is_open(self, settings: Settings) -> bool:
         """Return whether the service has it enabled."""
-        enabled = {
-            Door.SHARING: settings.sharing.enabled,
-            Door.S3: settings.attach.s3,
-            Door.ICEBERG: settings.attach.iceberg,
-        }
-        return enabled.get(self, True)
+        return not self or bool(attrgetter(self)(settings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,14 +31,9 @@ def buckets(client_id: str, created_at: datetime) -> Response:
     )
 
 
-def location() -> Response:
-    """Return the location of a bucket: empty for the default region."""
-    return _xml(f"<LocationConstraint {_NAMESPACE}/>")
-
-
-def versioning() -> Response:
-    """Return that a bucket has no object versions."""
-    return _xml(f"<VersioningConfiguration {_NAMESPACE}/>")
+def empty(element: str) -> Response:
+    """Return an element without content: the location of the default region, or that there are no versions."""
+    return _xml(f"<{element} {_NAMESPACE}/>")
 
 
 def object_list(client_id: str, objects: Sequence[AttachedObject], wanted: ListRequest) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -27,10 +26,7 @@ _DOOR = {"door": "s3"}
 _METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH")
 # Other paths on a host name that is only for S3.
 _OTHER_PATHS = ("/iceberg/", "/healthz", "/readyz")
-_BUCKET_OPERATIONS: Mapping[str, Callable[[], Response]] = {
-    "location": answers.location,
-    "versioning": answers.versioning,
-}
+_EMPTY = {"location": "LocationConstraint", "versioning": "VersioningConfiguration"}
 # Parameters that select an operation, which this endpoint does not have. Others are options of an operation.
 _UNSUPPORTED = frozenset((
     "accelerate", "acl", "analytics", "attributes", "cors", "encryption", "intelligent-tiering", "inventory",
@@ -102,9 +98,9 @@ class _S3Endpoint:
     async def _bucket(self, request: Request, read: S3Request, access: Access) -> Response:
         if request.method == "HEAD":
             return Response(headers={"x-amz-bucket-region": REGION})
-        for name, operation in _BUCKET_OPERATIONS.items():
+        for name, element in _EMPTY.items():
             if name in read.parameters:
-                return operation()
+                return answers.empty(element)
         wanted = list_request(read.parameters)
         objects = await self._files.list_objects(access.bucket, wanted.prefix)
         return answers.object_list(access.bucket.client_id, objects, wanted)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import Query, TableName
-from daybreak.table_changes import NumberRange, VersionRange
+from daybreak.table_changes import VersionRange
 from daybreak.web.doors.sharing.lines import ResponseFormat
 from daybreak.web.http.bodies import read_json
 
@@ -87,7 +87,7 @@ def starting_version(request: Request) -> TableVersion:
     return TableVersion() if text is None else TableVersion(not_before=_timestamp(text, "startingTimestamp"))
 
 
-async def query_of(request: Request) -> tuple[Query | NumberRange, bool]:
+async def query_of(request: Request) -> tuple[Query | VersionRange[int], bool]:
     """Read the body of a query: the files of one version or the changes of a range, and whether to return a token.
 
     Raises:
@@ -102,7 +102,7 @@ async def query_of(request: Request) -> tuple[Query | NumberRange, bool]:
             "Refresh tokens are for the current version. Send no version, timestamp or startingVersion."
         )
     if body.starting_version is not None:
-        return NumberRange(body.starting_version, body.ending_version), False
+        return VersionRange(body.starting_version, body.ending_version), False
     not_after = None if body.timestamp is None else _end(_timestamp(body.timestamp, "timestamp"))
     query = Query(
         at=TableVersion(number=body.version, not_after=not_after),
@@ -113,7 +113,7 @@ async def query_of(request: Request) -> tuple[Query | NumberRange, bool]:
     return query, body.include_refresh_token
 
 
-def versions_of(request: Request) -> VersionRange:
+def versions_of(request: Request) -> VersionRange[int | datetime]:
     """Return the versions of which a client requests the changes.
 
     Raises:

@@ -19,7 +19,7 @@ from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import SCHEMA_NAME, SHARING_PATH, SharedFile
-from daybreak.table_changes import NumberRange
+from daybreak.table_changes import VersionRange
 from daybreak.web.api.operation import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
 from daybreak.web.doors.sharing.lines import LineWriter, end_line, table_id
@@ -111,7 +111,7 @@ class _SharingEndpoints:
         wanted, with_token = await query_of(request)
         services, name, caller = self._services, table_name(request), caller_of(request)
         writer = self._writer(principal, accepted)
-        if isinstance(wanted, NumberRange):
+        if isinstance(wanted, VersionRange):
             history = await table_changes.history(services, principal, name, wanted, caller)
             count_event("table_queried")
             changed = [file for each in history.revisions for file in (*each.removed, *each.added)]
