@@ -270,6 +270,24 @@ def test_head_ranges_and_conditions(north: Attached) -> None:
     assert north.refusal(key, ResponseContentType="a\nb") == (400, "InvalidArgument")
 
 
+def test_an_object_has_one_part_and_one_version(north: Attached) -> None:
+    key = "latest/campaigns.csv.gz"
+    content = north.read(key)
+    for read in (north.s3.get_object, north.s3.head_object):
+        part = read(Bucket=NORTH, Key=key, PartNumber=1, VersionId="null")
+        metadata = part["ResponseMetadata"]
+        assert (metadata["HTTPStatusCode"], part["ContentLength"], "PartsCount" in part) == (206, len(content), False)
+        assert part["ContentRange"] == f"bytes 0-{len(content) - 1}/{len(content)}"
+    assert north.read(key, PartNumber=1, ChecksumMode="ENABLED") == content
+    several = north.s3.get_object(Bucket=NORTH, Key=key, Range="bytes=0-4,8-9")
+    assert (several["ResponseMetadata"]["HTTPStatusCode"], several["Body"].read()) == (200, content)
+    assert north.refusal(key, PartNumber=2) == (416, "InvalidPartNumber")
+    assert north.refusal(key, PartNumber=0) == (400, "InvalidArgument")
+    assert north.refusal(key, PartNumber=10_001) == (400, "InvalidArgument")
+    assert north.refusal(key, PartNumber=1, Range="bytes=0-4") == (400, "InvalidRequest")
+    assert north.refusal(key, VersionId="1") == (404, "NoSuchVersion")
+
+
 def test_presigned_urls_need_version_4(north: Attached) -> None:
     parameters = {"Bucket": NORTH, "Key": "latest/campaigns.csv.gz"}
     for attached_by in (north, north.with_session()):

@@ -22,7 +22,6 @@ from starlette.responses import Response
 
 from daybreak.access.fair_share import FairShare
 from daybreak.access.services import Services
-from daybreak.credentials.sigv4 import merged_headers
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.downloads import OpenedFile, count_bytes, record_download
@@ -60,16 +59,23 @@ class FileSender:
         self._transfers = FairShare(services.settings.files.max_transfers, "downloads")
         self._partial_downloads = PartialDownloads()
 
-    async def send(self, request: Request, opened: OpenedFile, entity: FileEntity, *, redirect: bool) -> Response:
+    async def send(
+        self, request: Request, opened: OpenedFile, entity: FileEntity, headers: Mapping[str, str], *, redirect: bool
+    ) -> Response:
         """Return the response to a GET or HEAD request, which is recorded before the first byte.
 
-        `redirect`: a file in an object store may be replaced by a redirect to it.
+        Args:
+            request: The request.
+            opened: The file.
+            entity: The file as the client sees it.
+            headers: The headers of the request, with names in lower case. Its conditions and ranges are evaluated.
+            redirect: Whether a redirect to an object store may replace the file.
 
         Raises:
             RequestError, RateLimited, FileStoreError, Unavailable.
         """
         try:
-            return await self._send(request, opened, entity, redirect=redirect)
+            return await self._send(request, opened, entity, headers, redirect=redirect)
         except (FileStoreError, Unavailable) as error:
             count_event(error.code)
             _log.error(
@@ -81,20 +87,22 @@ class FileSender:
             )
             raise
 
-    async def _send(self, request: Request, opened: OpenedFile, entity: FileEntity, *, redirect: bool) -> Response:
+    async def _send(
+        self, request: Request, opened: OpenedFile, entity: FileEntity, headers: Mapping[str, str], *, redirect: bool
+    ) -> Response:
         packed = await self._services.files.packed(opened.file.stored.key)
         if packed is not None:
-            return await self._send_packed(request, opened, entity, packed)
+            return await self._send_packed(request, opened, file_answer(entity, headers, method=request.method), packed)
         file = self._services.files.open_local(opened.file.stored.key)
         if file is None:
-            whole = redirect and opened.file.part is None
-            return await (self._redirect if whole else self._send_from_store)(request, opened, entity)
+            if redirect and opened.file.part is None:
+                return await self._redirect(request, opened, entity)
+            return await self._send_from_store(request, opened, file_answer(entity, headers, method=request.method))
         with ExitStack() as resources:
             resources.enter_context(file)
             await self._guard.check(file, opened.file)
-            headers = merged_headers(request.scope["headers"])
             answer = in_stored_file(file_answer(entity, headers, method=request.method), opened.file.part)
-            if opened.file.part is None and self._is_accelerated(answer, headers):
+            if opened.file.part is None and self._is_accelerated(request, answer, headers):
                 await self._record(request, opened, answer.length)
                 return _accelerated(entity, opened.file.stored.key)
             if answer.length <= INLINE_BYTES:
@@ -106,12 +114,11 @@ class FileSender:
             # From here on, the response owns the file and its transfer slot.
             return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
 
-    async def _send_packed(self, request: Request, opened: OpenedFile, entity: FileEntity, content: bytes) -> Response:
+    async def _send_packed(self, request: Request, opened: OpenedFile, answer: FileAnswer, content: bytes) -> Response:
         """Send a packed file. It is small, so it is read as a whole and its digest is compared each time."""
         stored = opened.file.stored
         if hashlib.sha256(content).hexdigest() != stored.sha256:
             raise FileDamaged(f"The file {stored.key} does not match its digest.")
-        answer = file_answer(entity, merged_headers(request.scope["headers"]), method=request.method)
         await self._record(request, opened, answer.length)
         return Response(answer.body(content), answer.status, answer.headers)
 
@@ -125,9 +132,8 @@ class FileSender:
         await self._record(request, opened, _requested_bytes(request, opened))
         return Response(status_code=302, headers=headers)
 
-    async def _send_from_store(self, request: Request, opened: OpenedFile, entity: FileEntity) -> Response:
-        found = file_answer(entity, merged_headers(request.scope["headers"]), method=request.method)
-        answer = in_stored_file(found, opened.file.part)
+    async def _send_from_store(self, request: Request, opened: OpenedFile, answer: FileAnswer) -> Response:
+        answer = in_stored_file(answer, opened.file.part)
         with ExitStack() as resources:
             if answer.length > INLINE_BYTES:
                 resources.enter_context(self._transfers.slot(opened.client_id))
@@ -138,14 +144,16 @@ class FileSender:
             await self._record(request, opened, answer.length)
             return FileTransfer(answer, pieces, resources.pop_all())
 
-    def _is_accelerated(self, answer: FileAnswer, headers: Mapping[str, str]) -> bool:
+    def _is_accelerated(self, request: Request, answer: FileAnswer, headers: Mapping[str, str]) -> bool:
         """Return whether nginx sends the body.
 
-        nginx would evaluate If-Match and If-Unmodified-Since again, against its own entity tag and date of the file.
+        nginx would evaluate If-Match and If-Unmodified-Since again, against its own entity tag and date of the file. It
+        evaluates the Range header that the client sent.
         """
         return (
             self._services.settings.files.accelerate == "nginx"
             and answer.length > INLINE_BYTES
+            and headers.get("range") == request.headers.get("range")
             and not {"if-match", "if-unmodified-since"} & headers.keys()
         )
 

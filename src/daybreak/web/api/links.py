@@ -17,6 +17,7 @@ from daybreak.access.services import Services
 from daybreak.catalogue.download_paths import link_names
 from daybreak.catalogue.formats import format_named
 from daybreak.credentials.signed_link import LINK_FILE_NAME, LINK_MARKER, LINK_PART, PARAMETERS, LinkRequest
+from daybreak.credentials.sigv4 import merged_headers
 from daybreak.domain.errors import Forbidden
 from daybreak.settings import Settings
 from daybreak.web.api import examples
@@ -172,7 +173,8 @@ class _LinkEndpoint:
         if opened.saved_name is not None:
             name = opened.saved_name._replace(file_name=representation.file_name).text
             representation = msgspec.structs.replace(representation, file_name=name)
-        return await self._sender.send(request, opened, entity_of(opened.file, representation), redirect=redirect)
+        entity, headers = entity_of(opened.file, representation), merged_headers(request.scope["headers"])
+        return await self._sender.send(request, opened, entity, headers, redirect=redirect)
 
 
 def _parameters(query: str) -> list[tuple[str, str]]:

@@ -22,8 +22,10 @@ _STATUS: Mapping[str, int] = {
     "AuthorizationHeaderMalformed": 400,
     "ExpiredToken": 403,  # S3 answers 400. DuckDB loads new credentials on 403 only.
     "InvalidArgument": 400,
+    "InvalidPartNumber": 416,
     "InvalidRequest": 400,
     "InvalidToken": 400,
+    "NoSuchVersion": 404,
     "NotImplemented": 501,
     "RequestTimeTooSkewed": 403,
     "SignatureDoesNotMatch": 403,

@@ -23,6 +23,8 @@ from daybreak.domain.identity import Principal
 from daybreak.web.request_state import caller_of, record_subject
 
 MAX_KEYS = 1000
+_MAX_PART_NUMBER = 10_000
+_PART_NUMBER = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -102,6 +104,26 @@ async def authenticate(request: Request, signed: SignedRequest, services: Servic
     origin = EventOrigin.of(principal, now, caller)
     await rate.count("request", principal.subject, lambda: origin.event("file.fetched", "rate_limited", {"door": "s3"}))
     return Access(principal, Bucket(client_id, key.pinned_version), origin)
+
+
+def object_headers(read: S3Request) -> Mapping[str, str]:
+    """Return the headers that select what is sent of an object. Raises S3Error.
+
+    Several ranges are ignored, as S3 does. Part 1 of an object without parts is the range of the whole object.
+    """
+    headers, part = read.signed.headers, read.parameters.get("partNumber")
+    if read.parameters.get("versionId", "null") != "null":
+        raise S3Error("NoSuchVersion", "The specified version does not exist.")
+    if part is None:
+        several = "," in headers.get("range", "")
+        return {name: value for name, value in headers.items() if name != "range"} if several else headers
+    if not _PART_NUMBER.fullmatch(part) or int(part) > _MAX_PART_NUMBER:
+        raise S3Error("InvalidArgument", f"Part number must be an integer between 1 and {_MAX_PART_NUMBER}, inclusive")
+    if "range" in headers:
+        raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
+    if int(part) > 1:
+        raise S3Error("InvalidPartNumber", "The requested partnumber is not satisfiable")
+    return {**headers, "range": "bytes=0-"}
 
 
 def list_request(parameters: Mapping[str, str]) -> ListRequest:

@@ -18,7 +18,7 @@ from daybreak.downloads import OpenedFile, count_bytes, record_download
 from daybreak.settings import Settings
 from daybreak.web.doors.s3 import answers
 from daybreak.web.doors.s3.errors import S3_ROUTE, is_s3_request
-from daybreak.web.doors.s3.requests import Access, S3Request, authenticate, list_request, read_request
+from daybreak.web.doors.s3.requests import Access, S3Request, authenticate, list_request, object_headers, read_request
 from daybreak.web.file_sender import FileSender
 from daybreak.web.http.files import file_answer
 
@@ -30,9 +30,9 @@ _EMPTY = {"location": "LocationConstraint", "versioning": "VersioningConfigurati
 # Parameters that select an operation, which this endpoint does not have. Others are options of an operation.
 _UNSUPPORTED = frozenset((
     "accelerate", "acl", "analytics", "attributes", "cors", "encryption", "intelligent-tiering", "inventory",
-    "legal-hold", "lifecycle", "logging", "metrics", "notification", "object-lock", "ownershipControls", "partNumber",
+    "legal-hold", "lifecycle", "logging", "metrics", "notification", "object-lock", "ownershipControls",
     "policy", "policyStatus", "publicAccessBlock", "replication", "requestPayment", "restore", "retention", "select",
-    "tagging", "torrent", "uploadId", "uploads", "versionId", "versions", "website",
+    "tagging", "torrent", "uploadId", "uploads", "versions", "website",
 ))  # fmt: skip
 
 
@@ -107,7 +107,7 @@ class _S3Endpoint:
 
     async def _object(self, request: Request, read: S3Request, access: Access) -> Response:
         found = await self._files.find(access.bucket, read.key)
-        headers = read.signed.headers
+        headers = object_headers(read)
         entity = answers.object_entity(found, headers, read.parameters)
         if request.method == "HEAD":
             # Unlike other servers, S3 evaluates ranges of HEAD.
@@ -118,7 +118,7 @@ class _S3Endpoint:
             opened = OpenedFile(
                 access.bucket.client_id, source.named, source.file, principal.subject, principal.seat, None, "s3"
             )
-            return await self._sender.send(request, opened, entity, redirect=False)
+            return await self._sender.send(request, opened, entity, headers, redirect=False)
         answer = file_answer(entity, headers, method="GET")
         content = found.source if isinstance(found.source, bytes) else b""
         details = _DOOR | {"file": read.key.rpartition("/")[2]}
