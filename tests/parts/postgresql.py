@@ -147,9 +147,14 @@ def _find_installation(scratch: Path, user_options: dict[str, Any], extension: s
 
 @contextmanager
 def running_postgresql(
-    settings: Mapping[str, str], *, replica_of: PostgreSQLServer | None = None, extension: str | None = None
+    settings: Mapping[str, str],
+    *,
+    replica_of: PostgreSQLServer | None = None,
+    extension: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[PostgreSQLServer]:
-    """Run a PostgreSQL server on a free port: empty, or a streaming replica of another server.
+    """Run a PostgreSQL server on a free port: empty, or a streaming replica of another server. `environment` has
+    further variables of the server.
 
     Raises LookupError if PostgreSQL is not installed, or no installation has the extension.
     """
@@ -195,7 +200,12 @@ def running_postgresql(
         log_file = scratch / "server.log"
         # SIGINT is the fast shutdown, which does not wait for clients.
         with running(
-            command, log_file=log_file, folder=Path("/"), stop_signal=signal.SIGINT, **user_options
+            command,
+            log_file=log_file,
+            environment=environment,
+            folder=Path("/"),
+            stop_signal=signal.SIGINT,
+            **user_options,
         ) as program:
             server = PostgreSQLServer(port, folder, binaries, program, count(1))
 
