@@ -9,7 +9,7 @@ import pickle
 import random
 import uuid
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import httpx
@@ -24,6 +24,8 @@ from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.filestore.store_errors import WRITE, translate_errors
 from daybreak.settings import FilesSettings
+from daybreak.web.http.files import FileEntity, file_answer
+from daybreak.web.transfers import store_pieces
 from tests.parts.azure import WRONG_KEY, AzureContainer
 from tests.parts.buckets import Bucket
 from tests.parts.credential_server import credential_server
@@ -82,6 +84,32 @@ def test_small_and_large_files_are_uploaded(store: ObjectStore) -> None:
     with pytest.raises(FileDamaged, match="has 13 bytes instead of 6"):
         asyncio.run(sent())
     assert b"".join(store.read(large.key, len(content) - 2, 9)) == content[-2:]
+
+
+def test_ranges_are_read_across_the_requests_to_the_bucket(store: ObjectStore) -> None:
+    """A range is read in requests of 4 MiB from its start."""
+    content, request = random.Random(1).randbytes(9 * 2**20 + 5), 4 * 2**20
+    sink = store.stage(new_id())
+    written = sink.write(LEADER, "members", "csv", [content])
+    sink.commit()
+    entity = FileEntity({"etag": '"x"'}, datetime(2026, 11, 24, tzinfo=UTC), len(content))
+
+    async def sent(first: int, last: int) -> bytes:
+        answer = file_answer(entity, {"range": f"bytes={first}-{last}"}, method="GET")
+        pieces = store_pieces(store, written.key, answer.segments, written.bytes)
+        return b"".join([piece async for piece in pieces])
+
+    for first, last in (
+        (0, request - 2),
+        (7, request + 6),
+        (7, request + 7),
+        (request - 1, request),
+        (request, request),
+        (request + 1, 2 * request + 2),
+        (2 * request - 1, len(content) - 1),
+        (0, len(content) - 1),
+    ):
+        assert asyncio.run(sent(first, last)) == content[first : last + 1], (first, last)
 
 
 def test_parts_of_an_upload_may_read_another_object(store: ObjectStore) -> None:
