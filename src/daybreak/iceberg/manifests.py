@@ -164,53 +164,45 @@ def _optional(name: str, number: int, kind: Any) -> dict[str, Any]:
     return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
 
 
+def _record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": fields}
+
+
 def _counts(key: int) -> dict[str, Any]:
-    fields = [_field("key", key, "int"), _field("value", key + 1, "long")]
-    record = {"type": "record", "name": f"k{key}_v{key + 1}", "fields": fields}
+    record = _record(f"k{key}_v{key + 1}", _field("key", key, "int"), _field("value", key + 1, "long"))
     return {"type": "array", "items": record, "logicalType": "map"}
 
 
-_DATA_FILE = {
-    "type": "record",
-    "name": "r2",
-    "fields": [
-        _field("content", 134, "int"),
-        _field("file_path", 100, "string"),
-        _field("file_format", 101, "string"),
-        _field("partition", 102, {"type": "record", "name": "r102", "fields": []}),
-        _field("record_count", 103, "long"),
-        _field("file_size_in_bytes", 104, "long"),
-        _optional("value_counts", 109, _counts(119)),
-        _optional("null_value_counts", 110, _counts(121)),
-    ],
-}
-_MANIFEST_ENTRY = {
-    "type": "record",
-    "name": "manifest_entry",
-    "fields": [
-        _field("status", 0, "int"),
-        _optional("snapshot_id", 1, "long"),
-        _optional("sequence_number", 3, "long"),
-        _optional("file_sequence_number", 4, "long"),
-        _field("data_file", 2, _DATA_FILE),
-    ],
-}
-_MANIFEST_FILE = {
-    "type": "record",
-    "name": "manifest_file",
-    "fields": [
-        _field("manifest_path", 500, "string"),
-        _field("manifest_length", 501, "long"),
-        _field("partition_spec_id", 502, "int"),
-        _field("content", 517, "int"),
-        _field("sequence_number", 515, "long"),
-        _field("min_sequence_number", 516, "long"),
-        _field("added_snapshot_id", 503, "long"),
-        _field("added_files_count", 504, "int"),
-        _field("existing_files_count", 505, "int"),
-        _field("deleted_files_count", 506, "int"),
-        _field("added_rows_count", 512, "long"),
-        _field("existing_rows_count", 513, "long"),
-        _field("deleted_rows_count", 514, "long"),
-    ],
-}
+_DATA_FILE = _record(
+    "r2",
+    _field("content", 134, "int"),
+    _field("file_path", 100, "string"),
+    _field("file_format", 101, "string"),
+    _field("partition", 102, _record("r102")),
+    _field("record_count", 103, "long"),
+    _field("file_size_in_bytes", 104, "long"),
+    _optional("value_counts", 109, _counts(119)),
+    _optional("null_value_counts", 110, _counts(121)),
+)
+_MANIFEST_ENTRY = _record(
+    "manifest_entry",
+    _field("status", 0, "int"),
+    _optional("snapshot_id", 1, "long"),
+    _optional("sequence_number", 3, "long"),
+    _optional("file_sequence_number", 4, "long"),
+    _field("data_file", 2, _DATA_FILE),
+)
+_MANIFEST_FILE = _record(
+    "manifest_file",
+    *(
+        _field(name, number, kind)
+        for number, name, kind in (
+            (500, "manifest_path", "string"), (501, "manifest_length", "long"), (502, "partition_spec_id", "int"),
+            (517, "content", "int"), (515, "sequence_number", "long"), (516, "min_sequence_number", "long"),
+            (503, "added_snapshot_id", "long"), (504, "added_files_count", "int"),
+            (505, "existing_files_count", "int"), (506, "deleted_files_count", "int"),
+            (512, "added_rows_count", "long"), (513, "existing_rows_count", "long"),
+            (514, "deleted_rows_count", "long"),
+        )
+    ),
+)  # fmt: skip
