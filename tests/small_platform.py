@@ -86,6 +86,9 @@ class SmallReading:
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
         return []
 
+    def cancel(self) -> None:
+        """Every query has ended."""
+
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         return list(self.source.faults)
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from daybreak.bootstrap import now_utc, open_state
+from daybreak.bootstrap import now_utc, open_source, open_state
 from daybreak.catalogue.models import load_models
 from daybreak.cli.doctor import _source
-from daybreak.cli.doctor_deep import check_own_models
+from daybreak.cli.doctor_deep import check_own_models, run_own_models
 from daybreak.cli.main import run
 from daybreak.demo.directory import DemoDirectory, make_directory
 from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
@@ -37,6 +37,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.settings import load_settings
 from daybreak.snapshots.disk_space import RESERVE_BYTES
 from daybreak.state.nodes import Node
+from tests.parts.row_faults import ENDLESS_MODEL
 from tests.parts.s3 import S3Bucket
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -510,6 +511,10 @@ def test_deep_doctor_runs_own_models(
         check_own_models(settings)
     (tmp_path / "communities.sql").write_text(load_models()["communities"].sql)
     assert check_own_models(settings) == "1 model run for up to 1,000 rows"
+    (tmp_path / "campaigns.sql").write_text(ENDLESS_MODEL.sql)
+    source = open_source(load_settings(installation[0] / "daybreak.toml", os.environ))
+    expected = f"2 models run for up to 1,000 rows. Stopped after 0.5 s: {tmp_path}/campaigns.sql"
+    assert run_own_models(source, now_utc(), 0.5) == expected
 
 
 @pytest.mark.release

@@ -140,6 +140,13 @@ def accounting(
     return msgspec.structs.replace(found, own_models=own_rules(own, {}))
 
 
+ENDLESS_MODEL = Model(
+    "campaigns",
+    "SELECT COUNT(*) AS n FROM members AS a CROSS JOIN members AS b CROSS JOIN members AS c CROSS JOIN members AS d "
+    "WHERE a.phone_number || b.phone_number || c.phone_number = d.phone_number",
+    "endless.sql",
+)
+"""An operator's model that takes hours."""
 OWN_MODELS = {
     # The join finds several fields for some Members, and none for others.
     "members": Model(

@@ -3,12 +3,16 @@ endpoint.
 """
 
 import hashlib
+import http.client
 import secrets
 import socket
+import ssl
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from datetime import timedelta
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,16 +23,7 @@ from daybreak.domain.errors import OperatorError, SourceError
 
 if TYPE_CHECKING:
     from daybreak.settings import Settings
-
-
-import http.client
-import ssl
-from datetime import datetime
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from daybreak.settings import Settings
+    from daybreak.sources.reading import RowSource
 
 _SIZE_BYTES = 20_000_000
 _PIECE_BYTES = 1 << 20
@@ -37,6 +32,7 @@ _RANGES = ((0, 100), (8 * (1 << 20) - 50, 100), (_SIZE_BYTES - 100, 100))
 _CLOCK_TOLERANCE = timedelta(seconds=5)
 _MAX_WEBHOOKS = 10_000
 _SAMPLE_ROWS = 1_000
+_MODEL_SECONDS = 60.0
 
 _TIMEOUT_SECONDS = 5
 # Not signed, so that the endpoint refuses it in its own form.
@@ -94,19 +90,39 @@ def check_own_models(settings: "Settings") -> str:
     division by zero or a cast of a value is not.
     """
     from daybreak.bootstrap import now_utc, open_source
+
+    return run_own_models(open_source(settings), now_utc())
+
+
+def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = _MODEL_SECONDS) -> str:
+    """Run each own model of a source for a few rows. One that takes `limit_seconds` is stopped: it may only be slow.
+
+    Raises OperatorError that names every fault.
+    """
     from daybreak.sources.contract import sample_query
 
-    faults, now = [], now_utc()
-    with open_source(settings).open(now) as reading:
+    faults: list[str] = []
+    stopped: list[str] = []
+    with source.open(as_of) as reading:
         own = [model for model in reading.models.values() if not model.shipped]
         for model in own:
+            timer = threading.Timer(limit_seconds, reading.cancel)
+            timer.start()
+            began = time.monotonic()
             try:
-                reading.source_rows(f"The model {model.origin}", sample_query(model, now, _SAMPLE_ROWS))
+                reading.source_rows(f"The model {model.origin}", sample_query(model, as_of, _SAMPLE_ROWS))
             except SourceError as fault:
-                faults.append(fault.message)
+                if time.monotonic() - began >= limit_seconds:
+                    stopped.append(model.origin)
+                else:
+                    faults.append(fault.message)
+            finally:
+                timer.cancel()
+                timer.join()
     if faults:
         raise OperatorError("\n".join(faults))
-    return f"{format_count(len(own), 'model')} run for up to {_SAMPLE_ROWS:,} rows" if own else "none"
+    done = f"{format_count(len(own), 'model')} run for up to {_SAMPLE_ROWS:,} rows" if own else "none"
+    return f"{done}. Stopped after {format_seconds(limit_seconds)}: {', '.join(stopped)}" if stopped else done
 
 
 def check_webhook_hosts(settings: "Settings") -> str:

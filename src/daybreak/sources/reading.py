@@ -58,6 +58,9 @@ class Reading(Protocol):
         message of a SourceError, which leaves the reading usable. To be called after the exports.
         """
 
+    def cancel(self) -> None:
+        """End the query of `source_rows` that is in progress, from another thread. It raises SourceError."""
+
     def confirm_unchanged(self) -> None:
         """Raise SourceUnavailable when the source changed while it was read. To be called last."""
 

@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,9 +27,10 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.cli.doctor_deep import run_own_models
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
-from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
 from daybreak.proof.newest import newest_rows
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql import server_snapshot
@@ -39,7 +41,7 @@ from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
-from tests.parts.row_faults import OWN_MODELS, accounting, add_faults, own_rows
+from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, own_rows
 
 
 @pytest.fixture(scope="module")
@@ -524,6 +526,16 @@ def test_infinity_in_a_directory_query_is_permanent(filled_database: str, tmp_pa
     with pytest.raises(SourceError, match=r"\[directory\].* column expires_at is outside the years") as caught:
         source_on(filled_database, tmp_path).query(query)
     assert not caught.value.transient
+
+
+def test_doctor_stops_an_endless_model_and_runs_the_others(filled_database: str, tmp_path: Path) -> None:
+    own = {"campaigns": ENDLESS_MODEL, "members": replace(load_models()["members"], shipped=False)}
+    source = replace(source_on(filled_database, tmp_path), models={**load_models(), **own})
+    assert run_own_models(source, AS_OF, 0.5) == "2 models run for up to 1,000 rows. Stopped after 0.5 s: endless.sql"
+    failing = replace(own["members"], sql="SELECT 1 / (COUNT(*) - COUNT(*)) AS n FROM members")
+    source = replace(source, models={**load_models(), "members": failing})
+    with pytest.raises(OperatorError, match=r"members\.sql \(PostgreSQL\): division by zero"):
+        run_own_models(source, AS_OF)
 
 
 @pytest.mark.release

@@ -19,6 +19,7 @@ import tests.parts.spark
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.cli.doctor_deep import run_own_models
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
@@ -35,7 +36,7 @@ from daybreak.sources.spark.source import SparkSource, spark_session
 from daybreak.sources.spark.task import ExportResults
 from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
-from tests.parts.row_faults import OWN_MODELS, accounting, add_faults, own_rows
+from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, own_rows
 from tests.parts.spark import convert_identifiers, require_java, text_platform
 from tests.parts.variants import one_of
 
@@ -401,6 +402,14 @@ def test_malformed_rows_fail_a_run_if_configured(parquet: Path, tmp_path: Path) 
         pytest.raises(SourceError, match=r"leaders: leader_id is malformed in 1 row, such as leader_id 'acme'"),
     ):
         reading.check()
+
+
+@pytest.mark.release
+@pytest.mark.usefixtures("session")
+def test_doctor_stops_an_endless_model_and_runs_the_others(parquet: Path) -> None:
+    own = {"campaigns": ENDLESS_MODEL, "members": OWN_MODELS["members"]}
+    source = replace(source_on(parquet), models={**load_models(), **own})
+    assert run_own_models(source, AS_OF, 20) == "2 models run for up to 1,000 rows. Stopped after 20 s: endless.sql"
 
 
 @pytest.mark.release

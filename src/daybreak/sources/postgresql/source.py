@@ -211,6 +211,10 @@ class PostgresqlReading:
                 self._keeper.execute(f"{self._typed_tables()}SELECT * FROM ({sql}) AS counted".encode()).fetchall()
             )
 
+    def cancel(self) -> None:
+        """End the query of `source_rows`."""
+        self._keeper.cancel_safe()
+
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations between resources."""
         return referential_faults(self, resources)

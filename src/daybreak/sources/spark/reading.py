@@ -196,6 +196,10 @@ class SparkReading:
         with spark_faults(subject):
             return list(map(tuple, self._session.sql(sql).collect()))
 
+    def cancel(self) -> None:
+        """End the query of `source_rows`."""
+        self._session.sparkContext.cancelAllJobs()
+
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations between resources in Spark SQL."""
         known = self._session.createDataFrame(pa.table({"leader_id": pa.array(self.leaders(), pa.string())}))
