@@ -5,7 +5,7 @@
 #   make test-unit    run the unit tests (Python packages only, under a minute)
 #   make test-random  run the property tests with random seeds
 #   make coverage     run the unit tests, and fail if they cover less than the floor in pyproject.toml
-#   make check        check style, types, imports, generated pages, spelling and wording
+#   make check        check style, types, imports, generated pages, spelling, wording, and the rules of the repository
 #   make format       format the code
 #   make reference    write the generated pages of docs/
 #   make docs         build the documentation site in build/docs
@@ -104,6 +104,7 @@ check: $(DEV)
 	$(BIN)/python -m tools.reference --check
 	$(BIN)/codespell
 	$(BIN)/python -m tools.prose
+	$(PYTEST) -q -n $(WORKERS) tests/repository
 
 # Prints every change of `daybreak_client` that breaks its callers, and fails if there is one.
 check-api: $(DEV)

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH
 from tests.acceptance.service import Service, serving
@@ -13,6 +15,7 @@ def now(service: Service) -> Scrape:
     return scrape(service.metrics_port, datetime.now(UTC))
 
 
+@pytest.mark.release
 def test_alarms_of_one_node_fire_and_stop(tmp_path: Path) -> None:
     installation, timeline = new_installation(tmp_path), Timeline()
     with serving(installation, workers=1) as service:

@@ -58,6 +58,7 @@ def test_url_with_nul_is_not_found(service: Service) -> None:
         assert (found.status_code, found.json()["code"]) == (404, "not_found")
 
 
+@pytest.mark.release
 def test_only_owners_and_admins_read_events_of_others(audited: Service) -> None:
     everyone = {MAYA, DREW, VIC}
     for email, expected in ((MAYA, everyone), (VIC, everyone), (DREW, {DREW})):
@@ -122,6 +123,7 @@ def test_previews_and_exports_are_recorded(audited: Service) -> None:
         assert label in page.partition("<tbody>")[2]
 
 
+@pytest.mark.release
 def test_changed_permissions_name_the_seat(audited: Service, tmp_path: Path) -> None:
     def export() -> dict[str, Any]:
         document: dict[str, Any] = json.loads(run("export"))

@@ -209,6 +209,7 @@ def test_four_of_many_parallel_guesses_are_verified(proxied: Service) -> None:
     assert (statuses.count(401), statuses.count(429)) == (4, 16)
 
 
+@pytest.mark.release
 def test_known_device_is_not_blocked_by_other_guesses(proxied: Service) -> None:
     proxied.installation.reset_attempts()
     shared = {**HTTPS, "X-Forwarded-For": "198.51.100.9"}
@@ -251,6 +252,7 @@ def test_ipv6_network_is_limited_as_one_address(proxied: Service) -> None:
     assert statuses[8:] == [429, 429]
 
 
+@pytest.mark.release
 def test_one_network_cannot_use_up_the_overall_limit(make_installation: Callable[[], Installation]) -> None:
     settings = {
         "trusted_proxies": ["127.0.0.1/32"],

@@ -82,6 +82,7 @@ def test_login_select_account_and_fetch(service: Service, shell: Shell) -> None:
     shell.run("files", code=2)
 
 
+@pytest.mark.release
 def test_schema_needs_no_login(service: Service, tmp_path: Path) -> None:
     shell = Shell(tmp_path, DAYBREAK_SERVICE=service.address)
     assert json.loads(shell.run("schema").stdout) == service.get("/download/v1/schema").json()
@@ -91,6 +92,7 @@ def test_schema_needs_no_login(service: Service, tmp_path: Path) -> None:
     assert "Unknown dialect. Use one of postgresql, duckdb" in refused.stderr
 
 
+@pytest.mark.release
 def test_logout_removes_an_ended_session(service: Service, shell: Shell) -> None:
     shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
     token = json.loads(shell.profile.read_text())["token"]
@@ -112,6 +114,7 @@ def test_wrong_password_saves_no_profile(service: Service, shell: Shell) -> None
     assert not shell.profile.exists()
 
 
+@pytest.mark.release
 def test_environment_variables_replace_the_login(service: Service, tmp_path: Path) -> None:
     secret, _ = service.installation.create_token(MAYA, NORTH)
     cron = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=secret, DAYBREAK_ACCOUNT=NORTH)
@@ -194,6 +197,7 @@ def test_quiet_fetch_prints_nothing(service: Service, tmp_path: Path) -> None:
     assert done.stderr.startswith("daybreak: ")
 
 
+@pytest.mark.release
 def test_numbers_in_a_pipe_have_no_separators(service: Service, shell: Shell) -> None:
     shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
     shell.run("use", "north")
@@ -210,6 +214,7 @@ def test_completion_script_is_valid(shell: Shell) -> None:
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
+@pytest.mark.release
 def test_ambiguous_account_name_lists_the_candidates(service: Service, shell: Shell) -> None:
     shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
     for text, message in (("nowhere", "No account has"), ("o", "Several accounts have")):

@@ -36,6 +36,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, M
         yield service, clock
 
 
+@pytest.mark.release
 @pytest.mark.skipif(shutil.which("ldconfig") is None, reason="faketime needs the dynamic linker")
 def test_links_expire_in_15_minutes_and_sessions_in_7_days(moved: tuple[Service, MovedClock]) -> None:
     service, clock = moved

@@ -125,6 +125,7 @@ def test_every_request_passes_the_named_middleware(sections: dict[str, str], tmp
         assert modules == [f"daybreak.web.{name.removesuffix('.py').replace('/', '.')}" for name in named]
 
 
+@pytest.mark.release
 def test_row_and_setting_run_the_named_modules(sections: dict[str, str], tmp_path: Path) -> None:
     make_platform(tmp_path / "platform", PlatformSizes(leaders=3, members=60, messages=60), seed=3, as_of=LONG_AGO)
     trace = CallTrace()

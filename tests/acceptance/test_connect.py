@@ -38,6 +38,7 @@ def texts_of(page: str) -> list[str]:
     return [html.unescape(text) for text in found]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("tool", one_of("duckdb", "pandas", "polars", "curl", "dlt"))
 def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool: str) -> None:
     """A person chooses a tool, creates its token, runs the steps, and sees that the request arrived."""
@@ -82,6 +83,7 @@ def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool:
     assert timedelta(days=89) < remaining <= timedelta(days=90)
 
 
+@pytest.mark.release
 def test_page_connect_names_what_is_missing(service: Service) -> None:
     browser = Browser(service)
     with browser.session:

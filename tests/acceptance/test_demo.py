@@ -80,6 +80,7 @@ def test_second_start_reuses_the_demo(folder: Path, tmp_path: Path) -> None:
     assert "CAMPAIGN_ID" in campaigns[0]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("command", ["serve", "web"])
 @pytest.mark.parametrize(
     "settings",

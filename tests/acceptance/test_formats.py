@@ -97,6 +97,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
         yield Consumer(created.stdout.strip(), f"http://{files}{path}", f"http://{texts}{path}")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("resource", one_of(*RESOURCES), ids=lambda resource: str(resource.name))
 def test_all_formats_have_the_same_rows(consumer: Consumer, resource: Resource) -> None:
     got = {format.name: consumer.get(consumer.url(resource, format.name)) for format in FORMATS}

@@ -171,6 +171,7 @@ def test_columns_and_rows_are_selected_by_the_engine(service: Service) -> None:
     assert some.num_rows == int(expected["COUNTRY"].isna().sum()) > 0
 
 
+@pytest.mark.release
 def test_polars_reads_a_table_of_pyiceberg(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
     table = catalog_of(service, NORTH, token=token_of(service)).load_table("daybreak.members")
@@ -281,6 +282,7 @@ def test_hostile_requests_are_refused(service: Service) -> None:
         assert b"SignatureDoesNotMatch" not in answer, hostile
 
 
+@pytest.mark.release
 def test_catalog_is_off_by_default(installation: Installation) -> None:
     with serving(installation, workers=1) as service:
         assert call(service, "config", token_of(service)).status_code == 404

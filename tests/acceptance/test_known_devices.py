@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import requests
 
 from tests.acceptance.installation import GUESS, TWIN, Installation, totp_code
@@ -29,6 +30,7 @@ def test_guesses_do_not_lock_out_a_known_device(make_installation: Callable[[], 
         assert (known.status_code, known.json()["device_id"]) == (200, device_id)
 
 
+@pytest.mark.release
 def test_guesses_do_not_lock_out_a_known_browser(make_installation: Callable[[], Installation]) -> None:
     with serving(make_installation()) as service, browser_with_pending_login(service, TWIN) as browser:
         assert send_code(service, browser, totp_code()).status_code == 303

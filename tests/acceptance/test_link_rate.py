@@ -79,6 +79,7 @@ def test_downloads_of_a_credential_are_limited(make_installation: Callable[[], I
     assert fetched["ok"] == LIMIT
 
 
+@pytest.mark.release
 def test_dashboard_downloads_are_limited(make_installation: Callable[[], Installation]) -> None:
     settings = {"access.link_rate": f"{LIMIT}/1h"}
     installation = make_installation()

@@ -72,6 +72,7 @@ def test_token_decides_for_its_links_alone(service: Service, serve_gzip_as: str)
     assert gzip.decompress(plain.content).startswith(b'"CAMPAIGN_ID"')
 
 
+@pytest.mark.release
 def test_token_can_ask_for_files_on_a_service_that_sends_texts(make_installation: Callable[[], Installation]) -> None:
     with serving(make_installation(), settings={"files.serve_gzip_as": "encoding"}) as service:
         tokens = new_token(service, "--serve-gzip-as", "file"), new_token(service)

@@ -368,6 +368,7 @@ def test_passkeys_of_other_seats_are_not_found(service: Service) -> None:
         assert page.status_code == 404
 
 
+@pytest.mark.release
 def test_address_without_a_host_name_has_no_passkeys(service_without_host_name: Service) -> None:
     service = service_without_host_name
     register(service)

@@ -37,6 +37,7 @@ def test_killed_worker_and_builder_are_restarted(make_installation: Callable[[],
         assert {found.status_code for found in run_in_parallel(lambda _: service.get("/readyz"), 12)} == {200}
 
 
+@pytest.mark.release
 def test_processes_end_with_the_main_process(make_installation: Callable[[], Installation]) -> None:
     with started(make_installation(), settings={"snapshot.schedule": True}) as service:
         (builder,) = wait_until(lambda: service.processes("builder"), what="a builder")
@@ -59,6 +60,7 @@ def test_web_and_builder_run_as_separate_services(make_installation: Callable[[]
         assert service.program.stop() == 0
 
 
+@pytest.mark.release
 def test_web_keeps_serving_while_the_builder_fails(make_installation: Callable[[], Installation]) -> None:
     # The builder cannot create its folder there.
     settings = {"snapshot.schedule": True, "snapshot.temp_dir": "/proc/nowhere", "source.location": "/nowhere"}
@@ -69,6 +71,7 @@ def test_web_keeps_serving_while_the_builder_fails(make_installation: Callable[[
         assert service.get("/healthz").status_code == 200
 
 
+@pytest.mark.release
 def test_logins_in_progress_are_answered_at_shutdown(make_installation: Callable[[], Installation]) -> None:
     with serving(make_installation(), workers=1) as service, ThreadPoolExecutor(10) as clients:
         assert service.log_in(MAYA).status_code == 200

@@ -536,6 +536,7 @@ def test_duckdb_scan_outlives_its_keys(service: Service, north: Attached, tmp_pa
     assert len(log.read_text().split()) > 2
 
 
+@pytest.mark.release
 def test_session_pins_the_latest_version(service: Service, north: Attached) -> None:
     """A publication between two parts changes what `latest/` is, except for keys issued before it."""
     session, key = north.with_session(), LARGE

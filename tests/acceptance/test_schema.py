@@ -115,6 +115,7 @@ def test_postgresql_tables_hold_every_account(accounts: Accounts, postgresql_url
     assert types["SENT_AT"] == "timestamp with time zone"
 
 
+@pytest.mark.release
 def test_service_returns_statements_of_each_dialect(service: Service) -> None:
     for dialect in DIALECTS:
         found = service.get("/download/v1/schema", params={"dialect": dialect})

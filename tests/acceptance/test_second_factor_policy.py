@@ -89,6 +89,7 @@ def test_sign_in_leads_to_enrolment(nodes: tuple[Service, Service]) -> None:
         assert files.status_code == 200
 
 
+@pytest.mark.release
 def test_operator_is_led_to_a_second_factor(
     make_installation: Callable[[], Installation], page: Page, console_messages: list[str]
 ) -> None:

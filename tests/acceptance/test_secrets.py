@@ -86,6 +86,7 @@ def test_key_rotation_does_not_fail_requests(installation: Installation) -> None
     assert states == ["verify_only", "verify_only", "signing", "next"]
 
 
+@pytest.mark.release
 def test_replaced_keyring_ends_all_signatures(installation: Installation) -> None:
     """A leaked keyring is replaced while the service runs. Workers do not accept tokens that they accepted before."""
     with serving(installation, workers=2) as service, requests.Session() as browser:

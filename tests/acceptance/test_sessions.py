@@ -147,6 +147,7 @@ def test_failed_logins_have_the_same_response(service: Service) -> None:
     assert bodies[0]["code"] == "invalid_credentials"
 
 
+@pytest.mark.release
 def test_flood_of_logins_does_not_block_downloads(service: Service) -> None:
     token = service.token(MAYA, NORTH)
     with ThreadPoolExecutor(120) as clients:

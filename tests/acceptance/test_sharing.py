@@ -342,6 +342,7 @@ def test_large_predicates_are_accepted(north: Recipient) -> None:
     assert len(north.query(jsonPredicateHints=predicate)) == 3
 
 
+@pytest.mark.release
 def test_earlier_versions_are_read_by_number_and_time(
     make_installation: Callable[[], Installation], tmp_path: Path
 ) -> None:
@@ -374,6 +375,7 @@ def test_earlier_versions_are_read_by_number_and_time(
         assert "The oldest version is 1, the current one is 3." in refused.json()["message"]
 
 
+@pytest.mark.release
 def test_metadata_needs_no_file_store(tmp_path: Path) -> None:
     folder = tmp_path / "storeless"
     installation = Installation(folder, f"sqlite:///{folder}/state.db", large_rows=5, parquet=True)

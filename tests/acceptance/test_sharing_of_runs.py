@@ -99,6 +99,7 @@ def _new_token(email: str, account: str, config: list[str]) -> str:
 
 
 # The client leaves the folder of an empty table in delta format to the garbage collector.
+@pytest.mark.release
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
 @pytest.mark.parametrize("resource", one_of(*RESOURCES), ids=lambda resource: str(resource.name))
 def test_tables_equal_the_csv_files_of_each_version(reader: Reader, resource: Resource) -> None:

@@ -93,6 +93,7 @@ def test_request_continues_the_trace_of_a_trusted_proxy(traced: Service, collect
         assert not [received for received in collector.of("/v1/traces") if secret.encode() in received.body]
 
 
+@pytest.mark.release
 def test_malformed_trace_begins_a_new_one(traced: Service, collector: Receiver) -> None:
     before = {span.span_id for span in spans(collector)}
     for sent in ("00-zz-1-01", f"00-{'0' * 32}-{PARENT}-01", "x" * 300):

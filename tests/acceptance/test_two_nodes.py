@@ -89,6 +89,7 @@ def moved(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield node, clock
 
 
+@pytest.mark.release
 def test_tokens_and_links_are_valid_on_both_nodes(nodes: Nodes) -> None:
     one, other = nodes
     token = one.token(MAYA, NORTH)

@@ -65,6 +65,7 @@ def test_damaged_file_is_not_served(private_service: Service, file: str, served_
     assert private_service.get(link).content == content[start:end]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("resource", "fits_in_one_chunk"), [("communities", True), ("members", False)])
 def test_damaged_file_fails_the_spreadsheet_download(
     private_service: Service, resource: str, fits_in_one_chunk: bool

@@ -48,6 +48,7 @@ def shell_of(service: Service, folder: Path, account: str = NORTH) -> Shell:
     return Shell(folder, XDG_CACHE_HOME=str(folder / "cache"), **named)
 
 
+@pytest.mark.release
 def test_published_files_are_proved_until_they_are_replaced(published: tuple[Service, Builder], tmp_path: Path) -> None:
     service, builder = published
     north, south = shell_of(service, tmp_path / "north"), shell_of(service, tmp_path / "south", SOUTH)

@@ -159,6 +159,7 @@ def _clock_reads(folder: Path) -> int:
     return clock_reads.stat().st_size if clock_reads.exists() else 0
 
 
+@pytest.mark.release
 def test_builder_recovers_from_a_database_outage(folder: Path, fork_server: ForkServer) -> None:
     builder = fork_server.start("build", folder)
     try:

@@ -175,6 +175,7 @@ def files(folder: Path) -> Files:
     return _embedded(folder / "platform.duckdb", folder)
 
 
+@pytest.mark.release
 def test_parquet_source_produces_the_same_files(folder: Path, files: Files) -> None:
     other = _embedded(folder / "parquet", folder)
     assert {name for name in files if files[name] != other.get(name)} == set()

@@ -92,6 +92,7 @@ def test_small_upload_survives_transient_faults(
         direct_store.check(written.key, 6, hashlib.sha256(f"file {number}".encode()).hexdigest())
 
 
+@pytest.mark.release
 def test_large_upload_survives_faults_in_its_parts(
     store: ObjectStore, direct_store: ObjectStore, proxy: FaultProxy, bucket: Bucket, part: bytes
 ) -> None:
@@ -173,6 +174,7 @@ def test_upload_with_a_wrong_etag_is_repeated(
     direct_store.check(written.key, 4, written.sha256)
 
 
+@pytest.mark.release
 def test_failed_run_leaves_objects_in_use(
     folder: Path, bucket: Bucket, direct_store: ObjectStore, proxy: FaultProxy
 ) -> None:

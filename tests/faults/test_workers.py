@@ -75,6 +75,7 @@ def test_hung_worker_is_replaced() -> None:
         assert service.stop() == 0
 
 
+@pytest.mark.release
 def test_stopped_worker_is_replaced() -> None:
     port = free_port()
     with running([sys.executable, "-c", SERVICE, str(port), "healthy"]) as service:
@@ -91,6 +92,7 @@ def test_stopped_worker_is_replaced() -> None:
         assert service.stop() == 0
 
 
+@pytest.mark.release
 def test_service_ends_when_its_workers_cannot_start() -> None:
     with running([sys.executable, "-c", SERVICE, str(free_port()), "broken"]) as service:
         assert service.process.wait(60) == 1
@@ -98,6 +100,7 @@ def test_service_ends_when_its_workers_cannot_start() -> None:
         assert "crash loop" in service.log()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("state", ["loading", "opening"])
 def test_starting_worker_is_stopped_without_delay(state: str) -> None:
     with running([sys.executable, "-c", SERVICE, str(free_port()), state]) as service:

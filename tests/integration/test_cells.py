@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 
 from daybreak.catalogue.models import load_models
@@ -71,6 +72,7 @@ def source_at(location: Path, folder: Path) -> DuckdbSource:
     return DuckdbSource(location, load_models(), memory_bytes=500_000_000, threads=2, temp_dir=folder / "spill")
 
 
+@pytest.mark.release
 @settings(max_examples=6, phases=PHASES)
 @given(platforms())
 def test_cells_from_parquet_equal_the_reference(drawn: tuple[dict[str, Table], datetime]) -> None:

@@ -113,6 +113,7 @@ def test_migrate_needs_only_the_url_of_the_state_database(
     assert (tmp_path / "own.db").exists()
 
 
+@pytest.mark.release
 def test_doctor_explains_how_to_replace_a_lost_keyring(
     installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +259,7 @@ def test_list_and_watch_report_failed_and_lapsed_runs(
     command("snapshot", "run")
 
 
+@pytest.mark.release
 def test_held_snapshot_waits_for_a_decision(
     installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -649,6 +651,7 @@ def test_state_is_copied_to_another_database(
         assert command("directory", "export").splitlines()[-1] == exported.splitlines()[-1]
 
 
+@pytest.mark.release
 def test_directory_is_synchronized_with_the_platform(
     installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_account_list_has_pages(sign_in_as: Callable[..., Page], service: Servic
     expect(page.get_by_text(re.compile("61.120 of 120")).first).to_be_visible()
 
 
+@pytest.mark.release
 def test_palette_finds_pages_files_and_accounts(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=service.account(directory.NORTHLIGHT))
     page.keyboard.press("Control+k")

@@ -134,6 +134,7 @@ def test_link_on_the_next_page_is_shown_with_its_download(sign_in_as: Callable[.
     expect(page.get_by_text("shown with their downloads on the page before")).to_be_visible()
 
 
+@pytest.mark.release
 def test_three_clicks_show_who_downloaded_what_last_week(activity: Page, service: Service) -> None:
     page = activity
     page.goto(service.account(directory.NORTHLIGHT))

@@ -179,6 +179,7 @@ def test_dialogs_are_accessible(open_with_axe: Callable[[], Page], service: Serv
     assert violations == []
 
 
+@pytest.mark.release
 def test_unknown_url_links_to_dashboard_and_docs(
     open_with_axe: Callable[[], Page], service: Service, console_messages: list[str]
 ) -> None:
@@ -309,6 +310,7 @@ def test_long_names_do_not_widen_pages(sign_in_as: Callable[..., Page], service:
             assert overflow <= 0, f"{path} overflows {size} by {overflow} px"
 
 
+@pytest.mark.release
 def test_phone_has_44_pixel_controls_and_the_current_link(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.OPERATOR, viewport=PHONE, has_touch=True, address=None)
     paths = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
@@ -326,6 +328,7 @@ def test_phone_has_44_pixel_controls_and_the_current_link(sign_in_as: Callable[.
             expect(page.locator(".nav [aria-current]")).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.release
 def test_local_time_is_shown_next_to_utc(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(timezone_id="Asia/Kathmandu")
     line = page.locator(".freshness-headline")

@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory
 
 
+@pytest.mark.release
 def test_pages_and_csv_follow_the_seat(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/display"))
     expect(page.get_by_label("Time zone")).to_have_value("UTC")

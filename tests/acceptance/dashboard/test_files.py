@@ -174,6 +174,7 @@ def test_changed_rows_are_linked_and_shown(files: Page) -> None:
     expect(files.locator(".resource", has_text="Message Segment Usage")).not_to_contain_text("Changes")
 
 
+@pytest.mark.release
 def test_drawer_opens_before_its_content_and_recovers(files: Page, console_messages: list[str]) -> None:
     requested: list[Route] = []
 
@@ -256,6 +257,7 @@ def test_earlier_snapshot_can_be_selected(files: Page) -> None:
     assert gzip.decompress(downloading.value.path().read_bytes()).count(b"\n") == 382
 
 
+@pytest.mark.release
 def test_account_without_files_shows_the_reason(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=service.account(directory.UNKNOWN))
     expect(page.get_by_text("The source has no data for this account")).to_be_visible()

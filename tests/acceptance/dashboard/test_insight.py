@@ -114,6 +114,7 @@ def test_range_and_comparison_are_in_the_url(insight: Page) -> None:
     expect(page.locator("#messages-table tbody tr")).to_have_count(90)
 
 
+@pytest.mark.release
 def test_campaign_is_found_and_opened(open_with_axe: Callable[[], Page], service: Service) -> None:
     page = open_with_axe()
     sign_in_without_form(page, service, directory.OWNER)
@@ -218,6 +219,7 @@ def test_page_opens_when_the_rows_are_counted(
     expect(page.get_by_text("Counting rows")).to_have_count(0)
 
 
+@pytest.mark.release
 def test_tables_are_sorted_by_a_click(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=service.account(directory.NORTHLIGHT, "insight?range=7d"), has_touch=True)
     chart = page.get_by_role("img", name="Chart of Messages by channel")
@@ -246,6 +248,7 @@ def test_hostile_names_are_text(insight: Page) -> None:
     expect(insight.get_by_role("region", name="Table of Communities")).to_contain_text("<img src=x onerror=alert(1)>")
 
 
+@pytest.mark.release
 def test_charts_need_no_script(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(
         java_script_enabled=False, viewport=PHONE, address=service.account(directory.NORTHLIGHT, "insight?range=12m")

@@ -106,6 +106,7 @@ def test_run_without_heartbeat_is_lapsed(sign_in_as: Callable[..., Page], servic
         )
 
 
+@pytest.mark.release
 def test_operator_pages_show_freshness_accounts_and_nodes(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.OPERATOR, address=service.operator("freshness"))
     missing = page.get_by_role("region", name="Accounts without files")

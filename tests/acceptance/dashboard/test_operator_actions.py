@@ -44,6 +44,7 @@ def operator(open_with_axe: Callable[[], Page], own_service: Service) -> Page:
     return page
 
 
+@pytest.mark.release
 def test_requested_run_is_taken_by_a_builder(operator: Page, own_service: Service, console_messages: list[str]) -> None:
     operator.goto(own_service.operator("runs"))
     operator.get_by_role("button", name="Run now").click()
@@ -131,6 +132,7 @@ def test_seat_is_created_and_receives_access(
     assert {"seat.added", "grant.changed", "grant.removed"} <= {event.action for event in events}
 
 
+@pytest.mark.release
 def test_person_is_invited_with_access(operator: Page, own_service: Service) -> None:
     email = f"{unique('colleague').replace(' ', '-')}@example.org"
     clicks = count_clicks(operator)
@@ -201,6 +203,7 @@ def test_one_session_of_a_seat_is_ended(operator: Page, own_service: Service, op
     assert len(open_pages) == 1
 
 
+@pytest.mark.release
 def test_unknown_seat_is_reported_at_the_field(
     operator: Page, own_service: Service, console_messages: list[str]
 ) -> None:
@@ -222,6 +225,7 @@ def test_api_tokens_of_an_account_are_switched(operator: Page, own_service: Serv
     expect(operator.get_by_text("API tokens turned on.")).to_be_visible()
 
 
+@pytest.mark.release
 def test_seat_is_reset_and_signed_out(operator: Page, own_service: Service, open_page: Callable[..., Page]) -> None:
     other = open_page()
     sign_in(other, own_service, directory.CHANGER)

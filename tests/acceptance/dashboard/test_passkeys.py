@@ -97,6 +97,7 @@ def keeper(open_page: Callable[..., Page], service: Service) -> Page:
     return page
 
 
+@pytest.mark.release
 def test_passkey_is_added_used_renamed_and_removed(keeper: Page, service: Service) -> None:
     authenticator = add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")

@@ -33,6 +33,7 @@ def new_service(color_scheme: str, tmp_path_factory: pytest.TempPathFactory, pro
         yield new
 
 
+@pytest.mark.release
 def test_late_failed_and_held_files_differ(open_with_axe: Callable[[], Page], late_service: Service) -> None:
     now = datetime.now(UTC)
     day = (now - timedelta(hours=8)).date()

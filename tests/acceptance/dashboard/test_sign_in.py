@@ -26,6 +26,7 @@ def test_sign_in_succeeds_after_a_wrong_password(page: Page, service: Service, c
     ignore_failed_loads(console_messages, 401)
 
 
+@pytest.mark.release
 def test_root_url_leads_to_sign_in_then_files(page: Page, service: Service) -> None:
     sign_in(page, service, directory.ANALYST, path="/")
     page.wait_for_url(f"**/dashboard/{directory.NORTHLIGHT}/files")
@@ -65,6 +66,7 @@ def test_sign_in_returns_to_the_requested_page(page: Page, service: Service) -> 
     page.wait_for_url(f"**/dashboard/{directory.KITA}/activity?action=login")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "target",
     ["//evil.example/", "https://evil.example/", "/\\evil.example", "/dashboard/../../evil", "javascript:alert(1)"],

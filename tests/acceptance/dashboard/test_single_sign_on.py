@@ -134,6 +134,7 @@ def test_moved_email_does_not_move_access(page: Page, sso: SingleSignOn, console
     ignore_failed_loads(console_messages, 403)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("user", "reason", "text"),
     [

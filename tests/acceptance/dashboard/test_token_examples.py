@@ -137,6 +137,7 @@ def test_powershell_example_runs(created: CreatedToken, shell: Shell) -> None:
     assert (shell.folder / "campaigns.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
 
 
+@pytest.mark.release
 def test_line_turns_green_after_the_first_request(created: CreatedToken, shell: Shell, service: Service) -> None:
     page = created.page
     expect(page.get_by_text("Waiting for the first request.")).to_be_visible()
@@ -198,6 +199,7 @@ def plain_page(open_page: Callable[..., Page], service: Service) -> Page:
     return page
 
 
+@pytest.mark.release
 def test_page_works_without_javascript(plain_page: Page, service: Service, shell: Shell) -> None:
     created = _create(plain_page, service)
     plain_page.locator("label", has_text="PowerShell").click()

@@ -98,6 +98,7 @@ def restore(instance: Path, folder: Path) -> dict[str, Any]:
     return recorded
 
 
+@pytest.mark.release
 def test_password_from_before_the_upgrade_logs_in(upgraded: Upgraded) -> None:
     logged_in = upgraded.client.log_in(OWNER, upgraded.recorded["passwords"][OWNER])
     assert logged_in.status_code == 200
@@ -158,6 +159,7 @@ def test_recovery_code_from_before_the_upgrade_signs_in(upgraded: Upgraded) -> N
     assert used.headers["Location"].endswith("/files")
 
 
+@pytest.mark.release
 def test_ended_session_and_its_link_stay_refused(upgraded: Upgraded) -> None:
     token = upgraded.recorded["ended_session_token"]
     assert upgraded.client.request("GET", f"{AUTH}/context", token=token).status_code == 401

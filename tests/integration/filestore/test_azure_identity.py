@@ -52,6 +52,7 @@ def settings(server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> FilesSetti
     return FilesSettings(url=f"az://{server.fresh_container()}/prefix", endpoint=server.endpoint)
 
 
+@pytest.mark.release
 def test_identity_uploads_and_signs(
     server: AzureServer, settings: FilesSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

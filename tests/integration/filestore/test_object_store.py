@@ -217,6 +217,7 @@ def test_signed_url_returns_the_file_with_its_headers(store: ObjectStore, bucket
         assert client.get(url.replace("members", "communities", 1)).status_code == 403
 
 
+@pytest.mark.release
 def test_gzip_can_be_served_as_content_encoding(settings: FilesSettings) -> None:
     store = ObjectStore(settings.model_copy(update={"serve_gzip_as": "encoding"}), packing=NO_PACKS)
     sink = store.stage(new_id())
@@ -266,6 +267,7 @@ def test_pickled_sink_uploads_before_write_returns(store: ObjectStore, bucket: B
     store.check(written.key, 11, written.sha256)
 
 
+@pytest.mark.release
 def test_more_files_than_one_delete_request_are_deleted(
     azure_container: AzureContainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_copy_is_complete_and_continues(run_context: RunContext, folder: Path, t
     assert target.publication_mark(first_id) == run_context.store.publication_mark(first_id)
 
 
+@pytest.mark.release
 def test_different_file_in_the_target_is_not_replaced(unpacked: RunContext, target: FileStore) -> None:
     snapshot = run_manually(unpacked)
     entries = unpacked.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))
@@ -79,6 +80,7 @@ def test_different_file_in_the_target_is_not_replaced(unpacked: RunContext, targ
     assert b"".join(target.read(other_size.key)) == b"other"
 
 
+@pytest.mark.release
 def test_damaged_file_is_reported_and_not_copied(unpacked: RunContext, folder: Path, target: FileStore) -> None:
     snapshot = run_manually(unpacked)
     entries = unpacked.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))

@@ -199,6 +199,7 @@ def test_restored_database_ends_the_chain_and_repeats_no_version(
     context.state.close()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("was_published", [False, True])
 def test_held_snapshot_of_a_restored_database_begins_a_new_chain(
     was_published: bool, folder: Path, clock: list[datetime], tmp_path: Path

@@ -157,8 +157,7 @@ def test_erased_files_equal_those_of_a_platform_without_the_member(
         assert mine.fingerprint != untouched[client_id, resource].fingerprint
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("packing", one_of(*PACKINGS))
 def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, folder: Path, packing: Packing) -> None:
     """Published, retired and held snapshots, with reused files, and the leftovers of killed processes."""
     context = replace(context, store=LocalDisk(folder / "files", packing))
@@ -182,6 +181,7 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("packing", one_of(*PACKINGS))
 def test_copy_after_an_erasure_deletes_the_member_from_an_earlier_copy(
     context: RunContext, person: Person, folder: Path, tmp_path: Path, packing: Packing
@@ -209,6 +209,7 @@ def test_snapshot_before_many_failed_runs_is_searched(context: RunContext, perso
     assert complete.snapshot_id in found
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("packing", one_of(PACKINGS[1], PACKINGS[0]))
 def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
     s3_bucket: S3Bucket, postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

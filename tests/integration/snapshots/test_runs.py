@@ -250,6 +250,7 @@ def test_verify_finds_damaged_and_missing_files(run_context: RunContext, folder:
         verify_snapshot(run_context.state, run_context.store, run_context.new_id())
 
 
+@pytest.mark.release
 def test_damaged_file_is_detected_within_a_week(run_context: RunContext, folder: Path) -> None:
     """Reused files are read back in turn. A damaged one makes the run write all files."""
     start = now() - timedelta(days=30)
@@ -341,6 +342,7 @@ def test_discarded_snapshot_loses_its_files(folder: Path, run_context: RunContex
         discard(run_context.state, held.snapshot_id, "again", now())
 
 
+@pytest.mark.release
 def test_held_snapshot_keeps_its_files_after_many_failed_runs(folder: Path, run_context: RunContext) -> None:
     """An operator can accept it, however many runs have failed since."""
     source_of(run_context).faults = [ReferentialFault("members.MEMBER_ID", 3, LEADERS[0])]

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
@@ -36,6 +37,7 @@ def digests(context: RunContext, snapshot: Snapshot) -> dict[tuple[str, str, str
     return {(e.client_id, e.resource, name): stored.sha256 for e in entries for name, stored in e.formats.items()}
 
 
+@pytest.mark.release
 def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, tmp_path: Path) -> None:
     platform = tmp_path / "platform"
     make_platform(platform, PlatformSizes(leaders=6, members=150, messages=500), seed=11, as_of=AS_OF)
@@ -97,6 +99,7 @@ def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, t
     assert run_manually(replace(context, settings=tolerant), as_of=AS_OF).state is SnapshotState.PUBLISHED
 
 
+@pytest.mark.release
 def test_changed_own_model_is_held_until_its_rules_are_approved(run_context: RunContext, tmp_path: Path) -> None:
     platform, models = tmp_path / "platform", tmp_path / "models"
     make_platform(platform, PlatformSizes(leaders=4, members=200, messages=200), seed=11, as_of=AS_OF)

@@ -255,6 +255,7 @@ def test_held_snapshot_is_signed_when_it_is_accepted(
     assert found["completeness"]["status"] == "proved"
 
 
+@pytest.mark.release
 def test_without_a_ca_files_are_not_signed(context: RunContext, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "signing")
     snapshot = run_manually(context, as_of=AS_OF)
@@ -541,6 +542,7 @@ def token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"pkcs11:token=test%20token?module-path={SOFTHSM}&pin-source=file:{folder}/pin"
 
 
+@pytest.mark.release
 def test_ca_in_a_hardware_token_signs(
     context: RunContext, tmp_path: Path, platform: tuple[Path, Person], token: str
 ) -> None:

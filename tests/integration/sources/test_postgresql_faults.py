@@ -186,6 +186,7 @@ def test_stream_ended_by_an_operator_is_transient(
     assert isinstance(caught.value.__cause__, StreamFailed)
 
 
+@pytest.mark.release
 def test_stream_over_its_timeout_is_not_transient(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
@@ -320,6 +321,7 @@ def test_standby_that_stands_still_is_refused(
         assert reading.lag is None
 
 
+@pytest.mark.release
 def test_standby_without_its_primary_is_refused(
     replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:

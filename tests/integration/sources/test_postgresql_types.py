@@ -127,6 +127,7 @@ def test_messages_before_the_first_year_are_one_row(database: str, tmp_path: Pat
         assert accounting(reading, "postgresql", AS_OF).status["outbound_message_type_usage"] == "proved"
 
 
+@pytest.mark.release
 def test_own_model_sees_instants_in_utc_without_zone(database: str, tmp_path: Path) -> None:
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("'Ana'", "NULL", "'2025-01-01 12:34:56+02'"))
     shipped = load_models()
@@ -138,6 +139,7 @@ def test_own_model_sees_instants_in_utc_without_zone(database: str, tmp_path: Pa
         assert '"2025-01-01 10:34:56"' in files_of(reading)[f"{LEADER}/members.csv"]
 
 
+@pytest.mark.release
 def test_duplicate_link_counts_once(database: str, tmp_path: Path) -> None:
     """Hits of a duplicate link count once. Hits of two links with the same URL are added."""
     one, other = f"{CAMPAIGN[:-1]}1", f"{CAMPAIGN[:-1]}2"
@@ -189,6 +191,7 @@ def test_enum_may_lack_states_of_the_models(database: str, tmp_path: Path) -> No
     assert '"live","Ana"' in found[f"{LEADER}/members.csv"]
 
 
+@pytest.mark.release
 def test_domain_is_treated_as_its_base_type(database: str, tmp_path: Path) -> None:
     domains = {"uuid": "uuid", "bigint": "numeric", "boolean": "boolean", "date": "date", "timestamp": "timestamptz"}
     ddl = [f"CREATE DOMAIN {name}_below AS {kind}" for name, kind in domains.items()]
@@ -223,6 +226,7 @@ def test_duplicate_terms_are_rejected(database: str, tmp_path: Path) -> None:
         reading.check()
 
 
+@pytest.mark.release
 def test_last_times_of_the_server_are_null(database: str, tmp_path: Path) -> None:
     """The driver changes them to times before year 1."""
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'5874897-12-31'", "'294276-12-31'"))
@@ -232,6 +236,7 @@ def test_last_times_of_the_server_are_null(database: str, tmp_path: Path) -> Non
 
 
 # The other tests of this file have a database in UTF-8.
+@pytest.mark.release
 @pytest.mark.parametrize(
     "database",
     one_of("LATIN1", "WIN1252", "UTF8", "SQL_ASCII"),

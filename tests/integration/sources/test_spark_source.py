@@ -232,6 +232,7 @@ def test_catalog_tables_and_views_produce_the_same_files(session: SparkSession, 
     assert source.query(counted) == [{"leaders": 8, "first_name": "Ana"}]
 
 
+@pytest.mark.release
 def test_integer_keys_become_uuids_in_a_view(session: SparkSession) -> None:
     for statement in ("DROP DATABASE IF EXISTS export CASCADE", *statements_of("Spark")):
         session.sql(statement)
@@ -254,6 +255,7 @@ def test_unreadable_file_fails_a_query_with_its_name(parquet: Path, tmp_path: Pa
         source_on(folder).query("SELECT max(leader_name) FROM leaders")
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_all_table_and_model_errors_are_listed(parquet: Path, tmp_path: Path) -> None:
     with (
@@ -389,6 +391,7 @@ def test_malformed_rows_are_refused_as_in_duckdb(parquet: Path, tmp_path: Path, 
     assert sorted(found.entries, key=_leader) == sorted(results.entries, key=_leader)
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_malformed_rows_fail_a_run_if_configured(parquet: Path, tmp_path: Path) -> None:
     folder = with_invalid_identifier(parquet, tmp_path / "platform", "leaders", "leader_id")

@@ -85,6 +85,7 @@ def stopped(server: PostgreSQLServer) -> Iterator[None]:
                 process.resume()
 
 
+@pytest.mark.release
 def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1, pool_size=4)
 

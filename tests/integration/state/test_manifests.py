@@ -125,6 +125,7 @@ def test_keys_in_folders_of_other_snapshots_are_found(state: Database) -> None:
     assert keys == [stored.key for stored in carried[0].formats.values()]
 
 
+@pytest.mark.release
 def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
     run_key = (started.snapshot_id, started.fence)

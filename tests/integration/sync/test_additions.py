@@ -319,6 +319,7 @@ def test_publications_of_all_tables(postgresql_url: str, north: Publisher, accou
     assert full_identity == {"member_state_changes", "member_term_accepts", "members", "communities"}
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("schema", one_of('Own "Ex a%b%s x.y; --', "select"))
 def test_schema_of_any_name(target: Target, north: Publisher, account: AccountFiles, schema: str) -> None:
     churn = Churn(NORTH, seed=6)
@@ -361,6 +362,7 @@ def test_values_that_a_collation_calls_equal_are_updated(
     assert sync(account, target, full=full, verify=True).different == ()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("length", one_of(9000, 2000))
 def test_long_values_and_indexes(postgresql_url: str, north: Publisher, account: AccountFiles, length: int) -> None:
     """A primary key that they do not fit into is dropped; an index of the user is not."""

@@ -83,6 +83,7 @@ def test_first_load_of_a_version_before_the_column(target: Target, north: Publis
     assert_equal(sync(account, target.url, verify=True))
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("full", [False, True])
 def test_service_that_returns_to_an_earlier_version(
     target: Target, north: Publisher, account: AccountFiles, *, full: bool
@@ -101,6 +102,7 @@ def test_service_that_returns_to_an_earlier_version(
     assert nicknames(target) == [("Eva", 9)]
 
 
+@pytest.mark.release
 def test_accounts_get_the_column_on_different_days(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles]
 ) -> None:
@@ -129,6 +131,7 @@ def test_delta_with_other_columns_is_not_applied(target: Target, north: Publishe
     assert nicknames(target) == [("Ida", "nick")]
 
 
+@pytest.mark.release
 def test_own_column_with_the_name_of_a_new_one_is_kept(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish(north, member(1, "Ana"))
     sync(account, target.url)

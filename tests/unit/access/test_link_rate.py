@@ -65,6 +65,7 @@ def test_four_workers_share_the_limit(instance: Instance, attempts: int) -> None
     assert attempts - 4 * block <= issued(instance, *workers) <= attempts + 4 * block
 
 
+@pytest.mark.release
 def test_limit_holds_in_any_window(instance: Instance) -> None:
     workers = [worker(instance, 120) for _ in range(3)]
     times: list[int] = []

@@ -170,6 +170,7 @@ def test_login_replaces_an_outdated_hash(instance: Instance) -> None:
     assert passwords.verify(stored, PASSWORD)
 
 
+@pytest.mark.release
 def test_ten_guesses_block_the_seat_for_one_address(instance: Instance) -> None:
     for _ in range(10):
         with pytest.raises(Unauthenticated):

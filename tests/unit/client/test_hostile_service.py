@@ -321,6 +321,7 @@ def test_hostile_schema_is_refused(
     assert "Check the URL of the service" in capsys.readouterr().err
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("constants", [{"LEADER_ID": SNAPSHOT}, {"NO_COLUMN": "x"}, {"X": 1}])
 def test_hostile_constants_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, constants: dict[str, Any]

@@ -261,6 +261,7 @@ def test_sync_refuses_unsigned_changes(
         assert database.sql("SELECT DISTINCT version FROM _daybreak_sync").fetchall() == [(1,)]
 
 
+@pytest.mark.release
 def test_sync_loads_full_files_without_older_statements(
     service: SignedPublisher, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -274,6 +275,7 @@ def test_sync_loads_full_files_without_older_statements(
     assert actions["communities"] == "full"
 
 
+@pytest.mark.release
 def test_sync_reports_a_service_that_stopped(
     service: SignedPublisher, target: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

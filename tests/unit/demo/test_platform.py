@@ -64,6 +64,7 @@ def test_required_columns_have_no_nulls_and_keys_are_unique(tables: duckdb.DuckD
             assert count(tables, f"SELECT count(*) - count(DISTINCT ({key})) FROM {table.name}") == 0, table.name
 
 
+@pytest.mark.release
 def test_files_depend_on_the_seed_and_not_on_threads(tmp_path: Path) -> None:
     def digests(name: str, threads: int, seed: int) -> dict[str, str]:
         summary = make_platform(

@@ -33,6 +33,7 @@ def test_segments_follow_gsm7_and_ucs2_limits(text: str, segments: int) -> None:
     assert segment_count(text) == segments
 
 
+@pytest.mark.release
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -140,6 +140,7 @@ def test_extreme_times_and_numbers_are_encoded(engine: Engine, monkeypatch: pyte
     assert found["csv"].count(b"\n") == len(days) * len(instants)
 
 
+@pytest.mark.release
 def test_texts_of_any_length_are_encoded_across_batches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.execute(
         'INSERT INTO every_type ("KEY", "LEADER_ID", "TEXT_1", "TEXT_2", "BOOLEAN_1") '

@@ -124,6 +124,7 @@ def test_number_of_members_becomes_lower(
     assert b"".join(lower) == encoded(resource, format, rows([5 - removed, 3]))
 
 
+@pytest.mark.release
 def test_block_boundaries_do_not_matter() -> None:
     """Records of more than one block of 1 MiB."""
     resource = resource_named("custom_member_data")

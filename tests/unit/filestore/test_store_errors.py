@@ -243,6 +243,7 @@ def test_untrusted_certificate_names_the_setting(tmp_path: Path, monkeypatch: py
             s3_store_at(server)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("endpoint", "cause"),
     [

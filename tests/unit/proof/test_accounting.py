@@ -66,6 +66,7 @@ def test_link_in_two_campaigns_is_unexplained(parquet: Path, tmp_path: Path) -> 
     assert found.status["campaign_links"] == "unexplained"
 
 
+@pytest.mark.release
 def test_anomalies_that_exclude_no_row_are_counted(parquet: Path, tmp_path: Path) -> None:
     def change(engine: duckdb.DuckDBPyConnection, table: str, changes: str, rows: int) -> None:
         path = f"'{parquet}/{table}.parquet'"

@@ -111,6 +111,7 @@ def published(platform: Path, tmp_path_factory: pytest.TempPathFactory) -> Accou
     return account_of(platform, own_models(), tmp_path_factory.mktemp("spill"))
 
 
+@pytest.mark.release
 def test_valid_own_models_are_not_held(published: Accounting, platform: Path, tmp_path: Path) -> None:
     assert published.status == {name: "declared" if name in DECLARED else "derived" for name in RESOURCE_NAMES}
     assert own_rule_findings(published, published, GUARD) == []

@@ -286,6 +286,7 @@ def test_changed_file_invalidates_the_reading(platform: Path, tmp_path: Path) ->
             opened.confirm_unchanged()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_bytes(b"PAR1, and something else")])
 def test_errors_of_a_changed_file_are_transient(
     platform: Path, tmp_path: Path, change: Callable[[Path], object]
@@ -484,6 +485,7 @@ def test_other_tables_are_reachable_by_name(platform: Path, tmp_path: Path, kind
         assert opened.cursor().execute(f'SELECT "CITY" FROM ({opened.rows_query("members")})').fetchall() == [("Ana",)]
 
 
+@pytest.mark.release
 def test_rows_beyond_memory_spill(tmp_path: Path) -> None:
     path = make_platform(tmp_path / "platform.duckdb")
     fill(

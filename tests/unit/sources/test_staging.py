@@ -43,6 +43,7 @@ def stream(batches: Iterator[pa.RecordBatch]) -> AbstractContextManager[ArrowStr
     return nullcontext(pa.RecordBatchReader.from_batches(first.schema, chain([first], batches)))
 
 
+@pytest.mark.release
 def test_rows_wider_than_memory_are_stored_in_parts(tmp_path: Path) -> None:
     """A vector of 2,048 such rows would take 2 GB. Each stream alone exceeds the engine's memory."""
     streams = [lambda first=first: stream(rows(first, 150, MEGABYTE)) for first in (0, 1000)]

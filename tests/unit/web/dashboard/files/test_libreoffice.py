@@ -62,6 +62,7 @@ def _rows() -> dict[str, list[list[str]]]:
     }
 
 
+@pytest.mark.release
 def test_libreoffice_shows_the_cells_of_workbooks(tmp_path: Path) -> None:
     rows = _rows()
     for resource in _RESOURCES:
