@@ -101,7 +101,6 @@ check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tools.reference --check
 	$(BIN)/codespell
 	$(BIN)/python -m tools.prose
 	$(PYTEST) -q -n $(WORKERS) tests/repository

@@ -1,12 +1,8 @@
-"""Generate `docs/reference/` and the columns of the client from the code: `python -m tools.reference`.
-
-`--check` only compares.
-"""
+"""Generate `docs/reference/` and the columns of the client from the code: `python -m tools.reference`."""
 
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -300,17 +296,11 @@ def stale_pages() -> list[str]:
     return stale
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the pages, or list the stale ones with `--check`. Return the exit code."""
-    if "--check" in arguments:
-        stale = stale_pages()
-        for name in stale:
-            print(f"{name} is out of date. Run `make reference`.")
-        return 1 if stale else 0
+def main() -> None:
+    """Write the pages."""
     for name, make in PAGES.items():
         (DOCS / name).write_text(HEADER + make(), "utf-8")
     CLIENT_COLUMNS.write_text(client_columns(), "utf-8")
-    return 0
 
 
 def _paragraphs(docstring: str) -> str:
@@ -342,4 +332,4 @@ def _descendants(error: "type[DaybreakError]", module: str) -> "Iterator[type[Da
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

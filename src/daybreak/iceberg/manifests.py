@@ -194,15 +194,17 @@ _MANIFEST_ENTRY = _record(
 )
 _MANIFEST_FILE = _record(
     "manifest_file",
-    *(
-        _field(name, number, kind)
-        for number, name, kind in (
-            (500, "manifest_path", "string"), (501, "manifest_length", "long"), (502, "partition_spec_id", "int"),
-            (517, "content", "int"), (515, "sequence_number", "long"), (516, "min_sequence_number", "long"),
-            (503, "added_snapshot_id", "long"), (504, "added_files_count", "int"),
-            (505, "existing_files_count", "int"), (506, "deleted_files_count", "int"),
-            (512, "added_rows_count", "long"), (513, "existing_rows_count", "long"),
-            (514, "deleted_rows_count", "long"),
-        )
-    ),
-)  # fmt: skip
+    _field("manifest_path", 500, "string"),
+    _field("manifest_length", 501, "long"),
+    _field("partition_spec_id", 502, "int"),
+    _field("content", 517, "int"),
+    _field("sequence_number", 515, "long"),
+    _field("min_sequence_number", 516, "long"),
+    _field("added_snapshot_id", 503, "long"),
+    _field("added_files_count", 504, "int"),
+    _field("existing_files_count", 505, "int"),
+    _field("deleted_files_count", 506, "int"),
+    _field("added_rows_count", 512, "long"),
+    _field("existing_rows_count", 513, "long"),
+    _field("deleted_rows_count", 514, "long"),
+)

@@ -128,7 +128,7 @@ class DuckdbReading:
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, source: DuckdbSource, as_of: datetime, files: tuple[FileState, ...]
     ) -> None:
-        self._connection = self._counting = connection
+        self._connection = self._querying = connection
         self._as_of = as_of
         self.models = source.models
         self._files = files
@@ -188,7 +188,7 @@ class DuckdbReading:
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
         """Return the rows of a query over the source tables."""
         with self.cursor() as cursor, engine_faults(subject):
-            self._counting = cursor
+            self._querying = cursor
             rows = cursor.sql(sql)
             identifiers = [name for name, kind in zip(rows.columns, rows.types, strict=True) if str(kind) == "UUID"]
             # A UUID object takes as long as the rest of a row.
@@ -197,7 +197,7 @@ class DuckdbReading:
 
     def cancel(self) -> None:
         """End the query of `source_rows`."""
-        self._counting.interrupt()
+        self._querying.interrupt()
 
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations between resources."""
