@@ -123,7 +123,6 @@ def test_previews_and_exports_are_recorded(audited: Service) -> None:
         assert label in page.partition("<tbody>")[2]
 
 
-@pytest.mark.release
 def test_changed_permissions_name_the_seat(audited: Service, tmp_path: Path) -> None:
     def export() -> dict[str, Any]:
         document: dict[str, Any] = json.loads(run("export"))

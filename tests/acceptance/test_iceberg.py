@@ -282,7 +282,6 @@ def test_hostile_requests_are_refused(service: Service) -> None:
         assert b"SignatureDoesNotMatch" not in answer, hostile
 
 
-@pytest.mark.release
 def test_catalog_is_off_by_default(installation: Installation) -> None:
     with serving(installation, workers=1) as service:
         assert call(service, "config", token_of(service)).status_code == 404

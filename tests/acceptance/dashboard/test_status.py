@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.dashboard.axe import axe_violations
@@ -11,7 +10,6 @@ from tests.acceptance.dashboard.conftest import Service
 from tests.acceptance.dashboard.sample import directory
 
 
-@pytest.mark.release
 def test_status_needs_no_sign_in(open_with_axe: Callable[[], Page], service: Service) -> None:
     page = open_with_axe()
     response = page.goto(f"{service.base}/dashboard/status")

@@ -54,7 +54,6 @@ def test_token_is_shown_once_and_can_be_revoked(sign_in_as: Callable[..., Page],
         urllib.request.urlopen(request, timeout=60)
 
 
-@pytest.mark.release
 def test_token_can_send_texts(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/tokens/new"))
     page.get_by_label("Name").fill(unique("Parsons"))

@@ -192,7 +192,6 @@ def test_analyst_cannot_manage_webhooks(
     ignore_failed_loads(console_messages, 403)
 
 
-@pytest.mark.release
 def test_webhook_of_another_account_is_unknown(
     sign_in_as: Callable[..., Page], service: Service, receiver: Receiver, console_messages: list[str]
 ) -> None:

@@ -133,7 +133,6 @@ def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers
         instance.run(second_factor.complete_login_with_recovery_code(instance.services, token, codes[at], CALLER))
 
 
-@pytest.mark.release
 def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance, workers: list[Services]) -> None:
     sid = instance.run(instance.log_in(kind="dashboard")).session.sid
     resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
@@ -249,7 +248,6 @@ async def _token_of_alpha(instance: Instance) -> str:
     return (await sessions.switch(instance.services, who, ALPHA, CALLER)).token
 
 
-@pytest.mark.release
 def test_one_of_many_parallel_confirmations_enrols(instance: Instance, workers: list[Services]) -> None:
     async def begin() -> sessions.ActiveSession:
         who = await sessions.active_session(instance.services, (await instance.log_in()).token)

@@ -374,7 +374,6 @@ def test_parallel_workers_can_be_switched_off(filled_database: str) -> None:
     assert [tuple(row.values()) for rows in found for row in rows] == [("0",), *usual]
 
 
-@pytest.mark.release
 def test_rows_without_an_identifier_are_read(postgresql_url: str, parquet: Path, tmp_path: Path) -> None:
     fill_tables(postgresql_url, parquet)
     with psycopg.connect(postgresql_url, autocommit=True) as server:
@@ -458,7 +457,6 @@ def test_own_model_replaces_the_requirement_of_its_table(
         reading.check()
 
 
-@pytest.mark.release
 def test_socket_is_accepted_as_host(postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path) -> None:
     with psycopg.connect(filled_database) as connection:
         row = connection.execute("SELECT current_setting('unix_socket_directories'), current_user").fetchone()
@@ -470,7 +468,6 @@ def test_socket_is_accepted_as_host(postgresql_server: PostgreSQLServer, filled_
         assert all_entries(reading)
 
 
-@pytest.mark.release
 def test_statement_timeout_names_the_setting(filled_database: str, tmp_path: Path) -> None:
     models = dict(load_models())
     slow = models["communities"].sql.replace("FROM communities", "FROM pg_sleep(60), communities")

@@ -226,7 +226,6 @@ def test_duplicate_terms_are_rejected(database: str, tmp_path: Path) -> None:
         reading.check()
 
 
-@pytest.mark.release
 def test_last_times_of_the_server_are_null(database: str, tmp_path: Path) -> None:
     """The driver changes them to times before year 1."""
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'5874897-12-31'", "'294276-12-31'"))
@@ -236,7 +235,6 @@ def test_last_times_of_the_server_are_null(database: str, tmp_path: Path) -> Non
 
 
 # The other tests of this file have a database in UTF-8.
-@pytest.mark.release
 @pytest.mark.parametrize(
     "database",
     one_of("LATIN1", "WIN1252", "UTF8", "SQL_ASCII"),

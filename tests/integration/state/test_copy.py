@@ -77,7 +77,6 @@ def test_copy_to_postgresql_and_back_keeps_everything(
     assert open_database(back).read(lambda stores: stores.directory.load()) == before[0]
 
 
-@pytest.mark.release
 def test_nonempty_target_is_refused(
     sqlite_url: str, postgresql_url: str, open_database: Callable[[str], Database]
 ) -> None:

@@ -319,7 +319,6 @@ def test_publications_of_all_tables(postgresql_url: str, north: Publisher, accou
     assert full_identity == {"member_state_changes", "member_term_accepts", "members", "communities"}
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("schema", one_of('Own "Ex a%b%s x.y; --', "select"))
 def test_schema_of_any_name(target: Target, north: Publisher, account: AccountFiles, schema: str) -> None:
     churn = Churn(NORTH, seed=6)

@@ -131,7 +131,6 @@ def test_delta_with_other_columns_is_not_applied(target: Target, north: Publishe
     assert nicknames(target) == [("Ida", "nick")]
 
 
-@pytest.mark.release
 def test_own_column_with_the_name_of_a_new_one_is_kept(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish(north, member(1, "Ana"))
     sync(account, target.url)

@@ -44,7 +44,6 @@ def test_repeated_syncs_leave_nothing_in_the_pool(
     assert pgbouncer.session_settings(database) == [{}, {}]
 
 
-@pytest.mark.release
 def test_settings_of_other_clients_do_not_matter(
     pooled_url: str, postgresql_url: str, north: Publisher, account: AccountFiles
 ) -> None:

@@ -194,7 +194,6 @@ def test_damaged_or_missing_delta_is_not_applied(
     assert "delta is" in reason(result, "members")
 
 
-@pytest.mark.release
 def test_delta_of_another_account_is_not_applied(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles]
 ) -> None:
@@ -435,7 +434,6 @@ def test_repeated_key_removes_the_primary_key(target: Target, north: Publisher, 
         target.query(f"INSERT INTO {target.schema}.members SELECT * FROM {target.schema}.members")
 
 
-@pytest.mark.release
 def test_repeated_key_in_the_first_load(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1), member(1, "again")))
     result = sync(account, target.url, verify=True)
@@ -443,7 +441,6 @@ def test_repeated_key_in_the_first_load(target: Target, north: Publisher, accoun
     assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
 
 
-@pytest.mark.release
 @both_databases
 def test_constraint_of_the_user_is_named(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1, "Ana"), member(2, "Eva")))

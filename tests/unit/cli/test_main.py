@@ -174,7 +174,6 @@ def test_cause_has_one_line_without_error_number() -> None:
     ]
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_output_is_utf8_in_any_locale(encoding: str, tmp_path: Path) -> None:
     folder = tmp_path / "Zoë 🎉"
@@ -191,7 +190,6 @@ def test_closed_streams_are_ignored(closed: str) -> None:
     assert subprocess.run(["sh", "-c", command], timeout=120, check=False).returncode == 0
 
 
-@pytest.mark.release
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", ["--version", "completion zsh", "snapshot --help"])
 def test_full_output_is_reported_in_one_line(arguments: str) -> None:

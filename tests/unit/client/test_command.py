@@ -145,7 +145,6 @@ def test_logout_without_login_succeeds(capsys: pytest.CaptureFixture[str]) -> No
     assert "You are not signed in" in capsys.readouterr().err
 
 
-@pytest.mark.release
 @pytest.mark.parametrize(("typed", "prompt"), [("", "Email: "), ("ana@example.org\n", "Password: ")])
 def test_end_of_input_at_a_prompt_is_one_message(typed: str, prompt: str, tmp_path: Path) -> None:
     parent, child = pty.openpty()
@@ -171,7 +170,6 @@ def test_end_of_input_at_a_prompt_is_one_message(typed: str, prompt: str, tmp_pa
     assert "Traceback" not in printed
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("closed", [">&-", "<&-", ">&- 2>&-"])
 def test_closed_standard_streams_are_permitted(closed: str) -> None:
     done = subprocess.run(

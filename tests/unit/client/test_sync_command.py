@@ -168,7 +168,6 @@ def test_invalid_target_is_refused(target: str) -> None:
         open_database(target, None, read_only=False)
 
 
-@pytest.mark.release
 def test_home_folder_is_found(north: Publisher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     north.publish({})
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -222,7 +221,6 @@ def test_password_in_an_invalid_url_is_hidden(capsys: pytest.CaptureFixture[str]
     assert "secret" not in printed
 
 
-@pytest.mark.release
 @pytest.mark.parametrize(
     ("target", "package"), [("duckdb:///a.duckdb", "duckdb"), ("postgresql://h/d", "'psycopg[binary]'")]
 )

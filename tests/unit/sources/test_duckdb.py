@@ -286,7 +286,6 @@ def test_changed_file_invalidates_the_reading(platform: Path, tmp_path: Path) ->
             opened.confirm_unchanged()
 
 
-@pytest.mark.release
 @pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_bytes(b"PAR1, and something else")])
 def test_errors_of_a_changed_file_are_transient(
     platform: Path, tmp_path: Path, change: Callable[[Path], object]
