@@ -120,9 +120,10 @@ A Parquet source is a folder with one file `TABLE.parquet` per table, or with pa
 Parts may be in subfolders named `column=value`. A file is recognized as Parquet by its content, so parts may have any
 name.
 
-Every entry of the folder is read, or the run stops and names the entry. Exceptions are hidden files, checksums
-(`.crc`, `.md5`, `.sha256`), and the markers `_SUCCESS`, `_metadata`, `_common_metadata`, `_started_…` and
-`_committed_…`. A part may omit columns that may be NULL. A column that holds only NULL may have any type.
+Every entry of the folder is read, or the run stops and names the entry. Exceptions are hidden files, checksums (`.crc`,
+`.md5`, `.sha256`), and the markers `_SUCCESS`, `_metadata`, `_common_metadata`, `_started_…` and `_committed_…`. A file
+that a table has under two names is refused. A part may omit columns that may be NULL. A column that holds only NULL may
+have any type.
 """
 
 ERRORS = """\

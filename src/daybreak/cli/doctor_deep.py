@@ -97,7 +97,7 @@ def check_own_models(settings: "Settings") -> str:
 def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = _MODEL_SECONDS) -> str:
     """Run each own model of a source for a few rows. One that takes `limit_seconds` is stopped: it may only be slow.
 
-    Raises OperatorError that names every fault.
+    Raises OperatorError that names every fault, and the models that were stopped.
     """
     from daybreak.sources.contract import sample_query
 
@@ -119,10 +119,11 @@ def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = 
             finally:
                 timer.cancel()
                 timer.join()
+    slow = f"Stopped after {format_seconds(limit_seconds)}: {', '.join(stopped)}"
     if faults:
-        raise OperatorError("\n".join(faults))
+        raise OperatorError("\n".join([*faults, slow] if stopped else faults))
     done = f"{format_count(len(own), 'model')} run for up to {_SAMPLE_ROWS:,} rows" if own else "none"
-    return f"{done}. Stopped after {format_seconds(limit_seconds)}: {', '.join(stopped)}" if stopped else done
+    return f"{done}. {slow}" if stopped else done
 
 
 def check_webhook_hosts(settings: "Settings") -> str:

@@ -55,18 +55,18 @@ _LEGACY = (
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file's size, modification time and inode at one moment."""
+    """A file's size, modification time, device and inode at one moment."""
 
     path: Path
     size: int
     modified_ns: int
-    inode: int
+    identity: tuple[int, int]
 
     @classmethod
     def of(cls, path: Path) -> Self:
         """Return the current state of a file. Raises OSError."""
         status = path.stat()
-        return cls(path, status.st_size, status.st_mtime_ns, status.st_ino)
+        return cls(path, status.st_size, status.st_mtime_ns, (status.st_dev, status.st_ino))
 
     def is_current(self) -> bool:
         """Return whether the file is unchanged."""
@@ -100,6 +100,7 @@ def list_tables(folder: Path) -> list[TableFiles]:
         if name in found:
             raise SourceError(f"Table {name} exists twice: {found[name][0]} and {entry}. Remove one of them.")
         files = tuple(FileState.of(path) for path in sorted(paths))
+        _refuse_links(name, files)
         found[name] = (entry, TableFiles(name, files, _partition_columns(name, entry, paths)))
     if faults:
         more = f"\n  and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
@@ -109,6 +110,15 @@ def list_tables(folder: Path) -> list[TableFiles]:
             + more
         )
     return [table for _, table in found.values()]
+
+
+def _refuse_links(table: str, files: Sequence[FileState]) -> None:
+    """Raise SourceError when two entries of a table are one file, whose rows would be counted twice."""
+    seen: dict[tuple[int, int], Path] = {}
+    for file in files:
+        first = seen.setdefault(file.identity, file.path)
+        if first != file.path:
+            raise SourceError(f"Table {table}: {first} and {file.path} are one file, linked twice. Remove one of them.")
 
 
 def _table_name(entry: Path, faults: list[str]) -> str:

@@ -125,6 +125,17 @@ def add_second_table(folder: Path) -> None:
     (folder / "Members" / "old.parquet").hardlink_to(folder / "members.parquet")
 
 
+def link_part_twice(folder: Path) -> None:
+    split_members(folder, "members/x=1/a.parquet")
+    (folder / "members" / "x=2").mkdir()
+    (folder / "members/x=2/b.parquet").hardlink_to(folder / "members/x=1/a.parquet")
+
+
+def link_folder_twice(folder: Path) -> None:
+    split_members(folder, "members/x=1/a.parquet")
+    (folder / "members/x=2").symlink_to("x=1")
+
+
 @pytest.mark.parametrize(
     ("arrange", "fault"),
     [
@@ -146,6 +157,8 @@ def add_second_table(folder: Path) -> None:
             lambda folder: split_members(folder, "members/a.parquet", "members/x=1/b.parquet"),
             "partitioned by the same columns",
         ),
+        (link_part_twice, r"x=1/a\.parquet and .*x=2/b\.parquet are one file"),
+        (link_folder_twice, r"x=1/a\.parquet and .*x=2/a\.parquet are one file"),
         (make_delta_table, "is a Delta table"),
     ],
 )
