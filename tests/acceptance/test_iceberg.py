@@ -239,6 +239,7 @@ def test_tokens_are_exchanged_for_client_credentials(service: Service) -> None:
         ({**grant, "client_secret": token[:-1]}, 401, "invalid_client"),
         (grant, 401, "invalid_client"),
         ({"client_secret": token}, 400, "invalid_request"),
+        ({**grant, "client_secret": [token, token]}, 400, "invalid_request"),
     ):
         refused = requests.post(url, body, timeout=PATIENCE_SECONDS)
         assert (refused.status_code, refused.json()["error"]) == (status, error)

@@ -1,4 +1,4 @@
-"""JSON decoder for tokens that rejects documents with more than one reading."""
+"""JSON that has one reading: members that are repeated are refused."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ class StrictDecoder(json.JSONDecoder):
     """JSON decoder that rejects repeated members, `NaN` and `Infinity`, which Python's own accepts."""
 
     def __init__(self) -> None:
-        super().__init__(object_pairs_hook=_unique_members, parse_constant=_reject_constant)
+        super().__init__(object_pairs_hook=unique_members, parse_constant=_reject_constant)
 
 
-def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("repeated member")
+class RepeatedMember(ValueError):
+    """An object has two members of one name. `name` is at most 60 printable characters."""
+
+    def __init__(self, name: str) -> None:
+        self.name = json.dumps(name)[1:-1][:60]
+        super().__init__(f"the field {self.name} appears twice in one object")
+
+
+def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object. Raises RepeatedMember."""
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise RepeatedMember(name)
+        members[name] = value
     return members
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from daybreak.access.directory.fields import MISSING, Fields, build_directory, read_account, read_grant, read_seat
 from daybreak.credentials.passwords import weakness
+from daybreak.credentials.strict_json import unique_members
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.directory import Directory
@@ -39,7 +40,7 @@ def read_directory(
     """
     faults: list[str] = []
     try:
-        document = json.loads(text, object_pairs_hook=_reject_duplicates)
+        document = json.loads(text, object_pairs_hook=unique_members)
     except (ValueError, RecursionError) as fault:
         raise OperatorError(f"The directory is not JSON: {fault}.", code="directory_faults") from None
     root = _Object(document, "$", faults)
@@ -160,11 +161,3 @@ class _Object(Fields):
         """Record a fault for every field that was not read."""
         for name in self._unread:
             self.add_fault(name, "is not a known field")
-
-
-def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        repeated = next(name for name, _ in pairs if sum(other == name for other, _ in pairs) > 1)
-        raise ValueError(f"the field {repeated} appears twice in one object")
-    return fields

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from daybreak.access import api_tokens
 from daybreak.access.services import Services
+from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import InvalidRequest, Unauthenticated
 from daybreak.web.http.bodies import read_body
 from daybreak.web.request_state import caller_of
@@ -27,9 +28,13 @@ async def answer_client_credentials(
     """Return the access token of a client. A token without expiry is renewed after `renewal`, never if it is None.
 
     Raises:
-        InvalidRequest, Unauthenticated, Forbidden: see `api_tokens.authenticate`.
+        InvalidRequest: a parameter is repeated (RFC 6749 §3.2), or the grant is another.
+        Unauthenticated, Forbidden: see `api_tokens.authenticate`.
     """
-    fields = dict(parse_qsl((await read_body(request)).decode("utf-8", "replace")))
+    try:
+        fields = unique_members(parse_qsl((await read_body(request)).decode("utf-8", "replace")))
+    except RepeatedMember as repeated:
+        raise InvalidRequest(f"Send {repeated.name} once.") from None
     if fields.get("grant_type") != _GRANT:
         raise InvalidRequest(f"Send grant_type={_GRANT}.")
     secret = fields.get("client_secret") or _basic_password(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from codecs import BOM_UTF8
 from typing import TypeVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import Request
 
+from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import FieldFault, InvalidRequest, RequestError
 
 T = TypeVar("T")
@@ -19,6 +21,8 @@ _AT = re.compile(r" - at `\$([^`]*)`$")
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 # A type or a union of types, such as `int | null`.
 _TYPE = re.compile(r"`(\w+(?: \| \w+)*)`")
+# Other clients and proxies read the first of two members of one name (RFC 8259 §4). msgspec reads the last.
+_UNIQUE = json.JSONDecoder(object_pairs_hook=unique_members, parse_int=str)
 _JSON_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
@@ -49,16 +53,20 @@ def parse_json(body: bytes, shape: type[T]) -> T:
     """Parse JSON of the given shape. A leading byte order mark is ignored (RFC 8259 §8.1).
 
     Raises:
-        InvalidRequest: the body does not have that shape. Names the invalid field.
+        InvalidRequest: the body does not have that shape, or repeats a field. Names the field.
     """
     body = body.removeprefix(BOM_UTF8)
     _check_depth(body)
     try:
         # Decoded first: msgspec does not check the encoding of fields that it ignores (RFC 8259 §8.1 requires UTF-8).
-        return msgspec.json.decode(body.decode(), type=shape)
+        text = body.decode()
+        _UNIQUE.decode(text)
+        return msgspec.json.decode(text, type=shape)
+    except RepeatedMember as repeated:
+        raise InvalidRequest(f"Send the field {repeated.name} once.") from None
     except msgspec.ValidationError as fault:
         raise _field_fault(str(fault)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise InvalidRequest("The body is not valid JSON.") from None
 
 
