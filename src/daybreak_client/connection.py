@@ -35,6 +35,7 @@ _TIMEOUT = httpx.Timeout(60.0, connect=15.0)
 # A link leads to the service, which may redirect to a file store, which may redirect to another of its hosts.
 _MAX_REDIRECTS = 5
 _MAX_BODY_SECONDS = 300.0
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,13})-[0-9]{1,13}/(?:[0-9]{1,13}|\*)")
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 # What to do about a refusal, where the service's own text describes requests of its API.
 _WAYS_OUT = {
@@ -141,15 +142,22 @@ class Connection:
     def download(self, url: str, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
         """Download a signed link from `offset`. Yields the first byte's offset (0 if ranges are ignored) and the bytes.
 
-        No token is sent: the link is the credential, and it may redirect to a file store. Raises Refused, Unreachable.
+        No token is sent: the link is the credential, and it may redirect to a file store. After the response to another
+        range, the whole file is requested. Raises Refused, Unreachable, Damaged.
         """
         headers = {"Range": f"bytes={offset}-"} if offset else {}
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             with _redirected(self._http, self.address, url, headers) as response:
-                if response.is_success:
-                    start = offset if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
+                start = _first_byte(response)
+                if start in {0, offset}:
                     yield start, response.iter_raw()
                     return
+            if offset and (response.is_success or response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE):
+                with self.download(url, 0) as content:
+                    yield content
+                return
+            if response.is_success:
+                raise Damaged(f"{response.url.host} returned a part of a file instead of the file. Try again later.")
             wait = _retry_wait(response, attempts_left)
             if wait is None:
                 raise _error_of(response)
@@ -173,6 +181,14 @@ def _redirected(http: httpx.Client, base: str, url: str, headers: Mapping[str, s
         _check_certificate(fault)
         raise Unreachable(f"The transfer was interrupted: {reason_of(fault)}.") from fault
     raise Unreachable("The link redirects too often. Contact the operator of the service.")
+
+
+def _first_byte(response: httpx.Response) -> int:
+    """Return the offset of the first byte of a file in a response, -1 if it has none or does not name it."""
+    if response.status_code != httpx.codes.PARTIAL_CONTENT:
+        return 0 if response.is_success else -1
+    found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    return -1 if found is None else int(found[1])
 
 
 def _client(headers: Mapping[str, str]) -> httpx.Client:

@@ -95,7 +95,7 @@ class _Downloader:
     stop: Event = field(default_factory=Event)
 
     def download(self, partial: Path, file: PublishedFile) -> None:
-        """Complete a partial file, retrying as long as it grows. A file with another digest is deleted."""
+        """Complete a partial file, retrying as long as it grows. One that is damaged is deleted."""
         failures = damaged = 0
         while not self.stop.is_set() and not _is_complete(partial, file):
             size = _size_bytes(partial)
@@ -105,7 +105,9 @@ class _Downloader:
                 if damaged > 1:
                     raise Damaged(f"{file.name} was received twice with content that differs from the published file.")
                 size = 0
-            problem: ClientError = Damaged(f"{file.name} was received incomplete several times.")
+            problem: ClientError = Damaged(
+                f"{file.name} was received incomplete several times. A proxy may shorten or compress it."
+            )
             try:
                 with errors_named(partial):
                     self._resume(partial, file, size)
@@ -113,6 +115,8 @@ class _Downloader:
                 problem = interruption
             failures = 0 if _size_bytes(partial) > size else failures + 1
             if failures >= _MAX_ATTEMPTS_WITHOUT_PROGRESS:
+                if isinstance(problem, Damaged):
+                    partial.unlink(missing_ok=True)
                 raise problem
             if failures or isinstance(problem, Unreachable):
                 self.stop.wait(_FIRST_WAIT_SECONDS * 2.0**failures)

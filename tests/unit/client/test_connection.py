@@ -9,7 +9,7 @@ import pytest
 
 from daybreak_client import connection as connections
 from daybreak_client.connection import Connection
-from daybreak_client.errors import NotPublished, Refused, Unreachable, WrongUse
+from daybreak_client.errors import Damaged, NotPublished, Refused, Unreachable, WrongUse
 from daybreak_client.published import parse_accounts, parse_link, parse_manifest
 from tests.parts.certificates import own_certificate
 from tests.parts.ports import free_port
@@ -198,6 +198,35 @@ def test_content_is_not_decoded(service: ScriptedService, connection: Connection
         assert (start, b"".join(content)) == (0, b"\x1f\x8bpacked")
     with connection.download("/link", 2) as (start, content):
         assert (start, b"".join(content)) == (2, b"packed")
+
+
+WHOLE = Reply(200, b"whole")
+
+
+@pytest.mark.parametrize(
+    ("reply", "offset"),
+    [
+        (WHOLE, 0),
+        (Reply(206, b"le", {"Content-Range": "bytes 3-4/5"}), 3),
+        (Reply(206, b"whole", {"Content-Range": "bytes 0-4/*"}), 0),
+        (Reply(206, b"e", {"Content-Range": "bytes 4-4/5"}), None),
+        (Reply(206, b"le"), None),
+        (Reply(206, b"--x", {"Content-Type": "multipart/byteranges; boundary=x"}), None),
+        (Reply(206, b"le", {"Content-Range": "items 3-4/5"}), None),
+        (Reply(416, headers={"Content-Range": "bytes */2"}), None),
+    ],
+)
+def test_only_the_requested_range_is_accepted(
+    service: ScriptedService, connection: Connection, reply: Reply, offset: int | None
+) -> None:
+    """Else the whole file is requested, and a part of it is refused."""
+    service.script = lambda request: reply if "range" in request.headers else WHOLE
+    with connection.download("/link", 3) as (start, content):
+        assert (start, b"".join(content)) == ((0, WHOLE.body) if offset is None else (offset, reply.body))
+    service.script = lambda _: reply
+    if offset is None and reply.status == 206:
+        with pytest.raises(Damaged, match="a part of a file"), connection.download("/link", 3):
+            pass
 
 
 def test_interrupted_transfer_is_an_error(service: ScriptedService, connection: Connection) -> None:

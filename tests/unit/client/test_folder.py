@@ -167,6 +167,7 @@ def test_response_that_stays_short_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(Damaged, match="incomplete"):
         update_folder(tmp_path, [published("members")], short, ignore_progress)
+    assert not list(tmp_path.iterdir()), "the next call starts from the first byte"
 
 
 def test_files_are_replaced_together(tmp_path: Path) -> None:
