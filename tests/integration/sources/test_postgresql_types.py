@@ -258,13 +258,13 @@ def test_database_may_have_any_encoding(database: str, tmp_path: Path) -> None:
 )
 def test_identifiers_may_be_text_in_some_tables(database: str, tmp_path: Path, as_text: frozenset[str]) -> None:
     campaign, member = (
-        identifier.upper() if table in as_text else identifier
+        f"{{{identifier.upper()}}}" if table in as_text else identifier
         for table, identifier in (("campaigns", CAMPAIGN), ("members", MEMBER))
     )
     make_tables(
         database,
-        LEADERS_ROW.replace(LEADER, LEADER.upper()),
-        MEMBERS_ROW.replace(MEMBER, member).format("'Ana'", "NULL", "NULL"),
+        LEADERS_ROW.replace(LEADER, LEADER.upper().replace("-", "")),
+        MEMBERS_ROW.format("'Ana'", "NULL", "NULL").replace(MEMBER, member),
         f"INSERT INTO campaigns VALUES ('{campaign}', '{LEADER}', NULL, 'sms', 'sms', NULL, NULL, false, false, false, "
         "'2026-11-01')",
         f"INSERT INTO outbound_messages VALUES (gen_random_uuid(), '{LEADER}', '{MEMBER}', '{CAMPAIGN}', 'campaign', "

@@ -67,7 +67,7 @@ TYPE_NAMES = (
 """Query of the names of types, by oid and in order. A type that is not built in is USER-DEFINED."""
 # What the server accepts as a UUID: hyphens after any four digits, and braces.
 _GROUPS = "([0-9a-f]{4}-?){7}[0-9a-f]{4}"
-_UUID = rf"^({_GROUPS}|\\{{{_GROUPS}\\}})$"
+_UUID = rf"^({_GROUPS}|\{{{_GROUPS}\}})$"
 _TABLE_NAMES = [table.name for table in SOURCE_TABLES]
 
 
