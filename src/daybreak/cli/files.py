@@ -34,8 +34,9 @@ def copy(
 ) -> int:
     """Copy the stored files to another store and verify their digests. Exit code 1 if a file cannot be copied.
 
-    Other files in the target are never replaced. After an interruption, run it again: it continues. Files of an earlier
-    copy that the source has deleted since are deleted, as after an erasure. The service may run meanwhile; stop it for
+    Other files in the target are never replaced. After an interruption, run it
+    again: it continues. Files of an earlier copy that the source has deleted since
+    are deleted, as after an erasure. The service may run meanwhile; stop it for
     the last copy, then set files.url to the target.
     """
     from daybreak.bootstrap import open_files

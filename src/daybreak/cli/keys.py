@@ -42,8 +42,9 @@ def list_(*, config: Config = None, json: AsJson = False) -> None:
 def rotate(*, config: Config = None) -> None:
     """Sign with the next key and create a new next key. Old keys verify until everything they signed has expired.
 
-    Running processes reload the file. With several nodes, copy the file to all of them before the next rotation: every
-    node has the new signing key since the previous rotation, so no request fails in the meantime.
+    Running processes reload the file. With several nodes, copy the file to all of
+    them before the next rotation: every node has the new signing key since the
+    previous rotation, so no request fails in the meantime.
     """
     from daybreak.access import keys
     from daybreak.bootstrap import now_utc
@@ -74,8 +75,9 @@ def revoke(
 ) -> None:
     """Revoke a key that others may have: what it signed is refused from the next request on, on all nodes.
 
-    All sessions end. Stored seeds and secrets of webhooks are re-encrypted before the secret of the key is destroyed.
-    API tokens and links that set a password do not depend on keys. The command can be repeated after a failure.
+    All sessions end. Stored seeds and secrets of webhooks are re-encrypted before
+    the secret of the key is destroyed. API tokens and links that set a password do
+    not depend on keys. The command can be repeated after a failure.
     """
     from daybreak.access import keys
     from daybreak.bootstrap import now_utc

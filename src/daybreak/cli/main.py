@@ -62,8 +62,8 @@ VERBS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def make_app() -> App:
-    """Build the command with all its verbs, without importing them."""
+def make_app(verb: str = "") -> App:
+    """Build the command with all its verbs, without importing them. The help of `verb` is its docstring."""
     app = App(
         name="daybreakd",
         help="Daily snapshot files of a messaging platform, served over HTTP to authorized users.",
@@ -77,8 +77,10 @@ def make_app() -> App:
     )
     for name, where, help_text in VERBS:
         # A group of verbs sets its own epilogue, which its verbs inherit.
-        epilogue = {} if where.endswith(":app") else {"help_epilogue": examples_of(name)}
-        app.command(where, name=name, help=help_text, **epilogue)
+        texts = {} if where.endswith(":app") else {"help_epilogue": examples_of(name)}
+        if name != verb:
+            texts["help"] = help_text
+        app.command(where, name=name, **texts)
     return app
 
 
@@ -128,7 +130,7 @@ def _output_of(stream: TextIOWrapper) -> TextIOWrapper:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. An error is one message on standard error."""
     try:
-        result = make_app()(list(arguments))
+        result = make_app(*arguments[:1])(list(arguments))
         sys.stdout.flush()
     except CycloptsError as error:
         return _report(_wrong_use(error), WRONG_USE)

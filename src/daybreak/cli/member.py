@@ -32,8 +32,9 @@ def erase(
     dry_run: Annotated[bool, Parameter(negative="", help="List the files that would be replaced.")] = False,
     config: Config = None,
 ) -> int:
-    """Remove a Member's rows from the files of all kept snapshots, and delete the old files. Delete the Member on the
-    platform first. Run the command again after an interruption. Exit code 1 if the platform still has the Member.
+    """Remove a Member's rows from the files of all kept snapshots, and delete the old
+    files. Delete the Member on the platform first. Run the command again after an
+    interruption. Exit code 1 if the platform still has the Member.
     """
     from daybreak.bootstrap import run_context
     from daybreak.cli.logs import configure_logging

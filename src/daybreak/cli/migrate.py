@@ -20,7 +20,7 @@ app = App(name="state", help="Manage the state database.", help_epilogue=example
 def migrate(*, config: Config = None) -> None:
     """Migrate the state database to this version; does nothing when it is up to date.
 
-    Without a configuration file, the variable DAYBREAK_STATE__URL names the database.
+    Without a configuration file, DAYBREAK_STATE__URL names the database.
     """
     from daybreak.state.migrate import migrate as migrate_url
 
@@ -56,7 +56,8 @@ def copy(
 ) -> None:
     """Copy a state database: directory, sessions, tokens, manifests and audit trail.
 
-    Stop the service first. Then set state.url to the target; the keyring stays the same.
+    Stop the service first. Then set state.url to the target; the keyring stays the
+    same.
     """
     from daybreak.settings.text_forms import InvalidValue, parse_state_url
     from daybreak.state.copy import copy_state

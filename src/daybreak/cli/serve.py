@@ -21,7 +21,8 @@ def serve(
 ) -> None:
     """Run the whole service until SIGTERM or Ctrl-C: web workers, and a builder as a child process.
 
-    Under systemd or in containers, run `daybreakd web` and `daybreakd builder` as separate services.
+    Under systemd or in containers, run `daybreakd web` and `daybreakd builder` as
+    separate services.
     """
     from daybreak.cli.builder_process import BuilderProcess
     from daybreak.web.server import ServerHooks

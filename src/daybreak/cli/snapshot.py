@@ -294,7 +294,8 @@ def forget(
 ) -> None:
     """Delete the files of a kept snapshot before its time, also if they are lost. Its deltas stay.
 
-    Its downloads and links, and Delta Sharing queries of its version, end immediately. The published one is refused.
+    Its downloads and links, and Delta Sharing queries of its version, end
+    immediately. The published one is refused.
     """
     from daybreak.bootstrap import now_utc, open_files
     from daybreak.snapshots.retention import forget as forget_snapshot

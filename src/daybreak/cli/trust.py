@@ -35,10 +35,11 @@ def rotate(*, recovery_key: RecoveryKey, token: TokenUri = None, config: Config 
     """Replace the CA. The trust file lists the new and the previous one, and the recovery key signs it.
 
     With --token, the new CA is a key in a hardware token, such as
-    `pkcs11:token=daybreak?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/daybreak/pin`. The next rotations
-    use the same token.
+    `pkcs11:token=daybreak?module-path=/usr/lib/module.so&pin-source=/etc/pin`. The
+    next rotations use the same token.
 
-    Statements that the previous CA certified stay valid. Run it on the node of the builder.
+    Statements that the previous CA certified stay valid. Run it on the node of the
+    builder.
     """
     from daybreak.bootstrap import now_utc
     from daybreak.snapshots.trust import rotate_ca

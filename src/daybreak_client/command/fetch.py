@@ -29,12 +29,13 @@ def fetch(
 ) -> int:
     """Download missing and changed files to a folder, as CSV by default, and print their paths.
 
-    Files are replaced only after all of them are downloaded and match their digests, so that
-    an error leaves the folder unchanged. An interrupted download is resumed the next time.
-    Files have mode 0600. daybreak.json in the folder names their account, snapshot and digests.
-    With --all-accounts, each account has a folder with its client_id as name.
-    If the trust file of the service is known, from --trust or `daybreak verify`, files must
-    match their signed statement.
+    Files are replaced only after all of them are downloaded and match their
+    digests, so that an error leaves the folder unchanged. An interrupted download
+    is resumed the next time. Files have mode 0600. daybreak.json in the folder
+    names their account, snapshot and digests. With --all-accounts, each account
+    has a folder with its client_id as name. If the trust file of the service is
+    known, from --trust or `daybreak verify`, files must match their signed
+    statement.
     """
     folder, lock_wait = expanded(folder), mode.lock_wait()
     resources, formats = wanted.resources, wanted.formats or ("csv",)

@@ -79,7 +79,8 @@ def share_profile(
 def s3_credentials(*, credential: Credential = Credential()) -> None:
     """Print credentials for the S3 endpoint, as `credential_process` of the AWS tools expects them.
 
-    They expire after an hour. Until then, `latest/` contains the version that is current now.
+    They expire after an hour. Until then, `latest/` contains the version that is
+    current now.
     """
     with connect(_profile_with_api_token(credential, "S3 credentials need")) as service:
         print_json(service.s3_credentials())

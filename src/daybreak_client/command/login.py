@@ -39,9 +39,11 @@ def login(
 ) -> None:
     """Sign in and save the token.
 
-    Prompts on a terminal, otherwise reads lines from standard input. A wrong code can be typed again twice. The token
-    is saved in a file with mode 0600: ~/.config/daybreak/profile.json, or profiles/NAME.json next to it. Sign in under
-    several names to use several services or people, and select one with --profile.
+    Prompts on a terminal, otherwise reads lines from standard input. A wrong code
+    can be typed again twice. The token is saved in a file with mode 0600:
+    ~/.config/daybreak/profile.json, or profiles/NAME.json next to it. Sign in
+    under several names to use several services or people, and select one with
+    --profile.
     """
     if api_token and account is None:
         raise WrongUse("Specify the account of the API token: --account CLIENT_ID.")

@@ -22,9 +22,10 @@ def receipts(
 ) -> None:
     """List the erasures of Members in files of your account, after a check of each signed receipt.
 
-    With a folder, each receipt is stored there as ERASURE_ID.json with its signature, ERASURE_ID.json.sig.
-    A receipt has the SHA-256 of the MEMBER_ID, and the replaced files with their digests before and after.
-    It says that the stored files have no row of the Member, not that your copies have none.
+    With a folder, each receipt is stored there as ERASURE_ID.json with its
+    signature, ERASURE_ID.json.sig. A receipt has the SHA-256 of the MEMBER_ID, and
+    the replaced files with their digests before and after. It says that the stored
+    files have no row of the Member, not that your copies have none.
     """
     profile = current_profile(access)
     verifier = make_verifier(profile.address, access, trust, require_signed=True)

@@ -94,8 +94,8 @@ def types(
 ) -> None:
     """Print a program that loads the CSV files of the current folder with the types of their columns.
 
-    The columns are those of the service, and of this version of the command if you have not selected one. Needs no
-    token.
+    The columns are those of the service, and of this version of the command if you
+    have not selected one. Needs no token.
     """
     recipes = (
         (pandas, _PANDAS_HEAD, _pandas),

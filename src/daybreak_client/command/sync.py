@@ -53,14 +53,14 @@ def sync(
 ) -> int:
     """Bring the nine tables of a database to the published version, and print what changed.
 
-    The first run creates and loads the tables; later runs transfer only rows that changed, with deletions. All tables
-    change in one transaction: after an error or a crash they are unchanged. Run it from cron as often as you like:
-    without a new version it costs one request.
+    The first run loads the tables; later runs transfer only rows that changed. All
+    tables change in one transaction: an error leaves them unchanged. Run it as
+    often as you like: without a new version it costs one request.
 
-    Several accounts share the tables; LEADER_ID separates them. The table _daybreak_sync contains the version of each.
-    If the trust file of the service is known, from --trust or `daybreak verify`, files and changes must match their
-    signed statements.
-    PostgreSQL reads a password from PGPASSWORD or ~/.pgpass. Needs the extra daybreak[duckdb] or daybreak[postgresql].
+    Several accounts share the tables; LEADER_ID separates them. _daybreak_sync
+    contains the version of each. If the trust file of the service is known, files
+    and changes must match their statements. Needs the extra daybreak[duckdb], or
+    daybreak[postgresql] with a password from PGPASSWORD or ~/.pgpass.
     """
     _warn_about_password(target)
     silent = mode.quiet or mode.as_json

@@ -89,20 +89,22 @@ def verify(
 ) -> int:
     """Prove that the files in a folder are the signed ones of your account: complete, unchanged, current.
 
-    The service signs a statement of each version, with the digest, size and rows of every file.
-    This command checks the signature, the account, every digest, missing and additional files,
-    mixed versions, and that the version is current. It remembers the latest version it has seen
-    and refuses older ones.
+    The service signs a statement of each version, with the digest, size and rows
+    of every file. This command checks the signature, the account, every digest,
+    missing and additional files, mixed versions, and that the version is current.
+    It remembers the latest version it has seen and refuses older ones.
 
-    All resources must be in the folder, in the formats of its files, unless --only and --format
-    name others. Without statement.json in the folder, the current statement of the service counts.
+    All resources must be in the folder, in the formats of its files, unless --only
+    and --format name others. Without statement.json in the folder, the current
+    statement of the service counts.
 
-    The first trust file of a service is announced. Compare its SHA-256 over another channel,
-    or receive the file over one and use --trust.
+    The first trust file of a service is announced. Compare its SHA-256 over
+    another channel, or receive the file over one and use --trust.
 
     Exit codes: 0 proved, 4 expired (late, or an old copy), 6 wrong, 7 unsigned.
 
-    The statement says what the service read. Only the platform can say that its tables are true.
+    The statement says what the service read. Only the platform can say that its
+    tables are true.
     """
     folder, at = expanded(folder), checks.time()
     if not folder.is_dir():

@@ -12,6 +12,7 @@ from daybreak.cli.examples import EXAMPLES
 from daybreak.cli.main import VERBS, make_app, run
 from daybreak.cli.output import describe_error
 from daybreak.domain.errors import OperatorError, RunError, Unavailable
+from tests.parts.help_pages import lost_help
 from tests.parts.ports import free_port
 
 HEAVY = (
@@ -57,6 +58,9 @@ def test_every_verb_has_help_with_examples(name: str, capsys: pytest.CaptureFixt
         assert run([*verbs, "--help"]) == 0
         shown = capsys.readouterr().out
         assert f"Usage: daybreakd {' '.join(verbs)}" in shown
+        command = make_app()[name] if len(verbs) == 1 else make_app()[name][verbs[1]]
+        if command.default_command:
+            assert lost_help(shown, command.default_command.__doc__) == []
         for _, line in EXAMPLES[name]:
             assert f"\n  {line}\n" in shown
 

@@ -18,6 +18,8 @@ import pytest
 from daybreak.settings import load_settings
 from daybreak_client import connection
 from daybreak_client.command import freshness, run
+from daybreak_client.command.application import make_app
+from tests.parts.help_pages import lost_help
 from tests.parts.scripted_service import DISCONNECT, Reply, scripted_service
 
 DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
@@ -35,9 +37,12 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for line in ("daybreak login https://", "daybreak fetch exports", "--wait 2h"):
         assert line in text
-    for verb in ("login", "logout", "accounts", "use", "profiles", "files", "fetch", "link", "completion"):
+    app = make_app()
+    for verb in (each for each in app if not each.startswith("-")):
         assert run([verb, "--help"]) == 0
-        assert f"Usage: daybreak {verb}" in capsys.readouterr().out
+        page = capsys.readouterr().out
+        assert f"Usage: daybreak {verb}" in page
+        assert lost_help(page, app[verb].default_command.__doc__) == []
 
 
 @pytest.mark.parametrize(
