@@ -66,7 +66,7 @@ def _measured(folder: Path, source: Path, kind: str, *, signed: bool = False) ->
 
 def _program(kind: str) -> None:
     """Run `daybreakd` with the remaining arguments. Print the CPU seconds of its signing."""
-    from daybreak.cli.main import main
+    from daybreak.cli.main import run
     from daybreak.export import key_ranges, resource_export
     from daybreak.export.leader_sums import LeaderSums
     from daybreak.proof.account_rows import AccountRows
@@ -90,7 +90,7 @@ def _program(kind: str) -> None:
             accounts = AccountRows(WrittenFigures(()), ())
             patches.enter_context(patch.object(SnapshotRun, "_account", lambda *_: accounts))
         try:
-            main()
+            sys.exit(run(sys.argv[1:]))
         finally:
             print(json.dumps({"signing": seconds}), flush=True)
 

@@ -81,16 +81,12 @@ def engine_version() -> str:
     return f"v{duckdb.__version__}"
 
 
-def memory_limit_bytes(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return the memory limit of the connection's engine."""
-    query = "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
-    return int(connection.execute(query).fetchall()[0][0])
-
-
-def memory_used_bytes(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return how much memory the connection's engine uses, for stored tables for example."""
-    query = "SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory()"
-    return int(connection.execute(query).fetchall()[0][0])
+def memory_bytes(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """Return the memory limit of the connection's engine, and how much it uses, for stored tables for example."""
+    used = "SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory()"
+    query = f"SELECT parse_formatted_bytes(current_setting('memory_limit')), ({used})"
+    limit, used_bytes = map(int, connection.execute(query).fetchall()[0])
+    return limit, used_bytes
 
 
 def temp_folder(connection: duckdb.DuckDBPyConnection) -> Path:

@@ -118,5 +118,5 @@ def join_ranges(
 
 def _keys(tables: WorkTables) -> dict[str, tuple[bytes, bytes]]:
     key = packed_row(map(identifier, tables.resource.key))
-    query = f'SELECT CAST("LEADER_ID" AS VARCHAR), min({key}), max({key}) FROM {tables.ROWS} GROUP BY "LEADER_ID"'
+    query = f'SELECT CAST("LEADER_ID" AS VARCHAR), min({key}), max({key}) FROM {tables.rows} GROUP BY "LEADER_ID"'
     return {leader: (first, last) for leader, first, last in tables.connection.execute(query).fetchall()}

@@ -17,7 +17,7 @@ from nanoarrow.c_array import CArrayView
 from daybreak.export.bucket_lines import BucketLines
 from daybreak.export.buckets import Buckets, Spill
 from daybreak.export.duckdb_internals import packed_row, record_batches, sort_key_fault
-from daybreak.export.engine import memory_limit_bytes, memory_used_bytes, temp_folder
+from daybreak.export.engine import memory_bytes, temp_folder
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_sql import line_query
@@ -65,9 +65,8 @@ def read_leader_rows(
 
 def bucket_memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the maximum memory of buckets: less if the engine stores the rows of a resource in memory."""
-    limit = memory_limit_bytes(connection)
-    unused = limit - memory_used_bytes(connection)
-    return int(max(_MIN_BUCKET_SHARE * limit, min(_MAX_BUCKET_SHARE * limit, unused)))
+    limit, used = memory_bytes(connection)
+    return int(max(_MIN_BUCKET_SHARE * limit, min(_MAX_BUCKET_SHARE * limit, limit - used)))
 
 
 class _CompiledRows:
@@ -128,7 +127,7 @@ def sql_totals(tables: WorkTables, known: Collection[str]) -> tuple[list[LeaderT
         *(f"count(*) FILTER ({identifier(c.name)} NOT IN ({', '.join(map(literal, c.allowed))}))" for c in checked),
     ]  # fmt: skip
     found = tables.connection.execute(
-        f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(figures)} FROM {tables.ROWS} GROUP BY ALL ORDER BY ALL'
+        f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(figures)} FROM {tables.rows} GROUP BY ALL ORDER BY ALL'
     ).fetchall()
     by_leader = [row for row in found if row[0] in known]
     totals = [

@@ -38,7 +38,7 @@ def leader_sums(tables: WorkTables, known: Collection[str]) -> LeaderSums:
     ]
     outside = [f"count({identifier(name)}) FILTER (NOT {exported_in_range(resource.column(name))})" for name in times]
     found = tables.connection.execute(
-        f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join([*sums, *outside])} FROM {tables.ALL_VALUES} '
+        f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join([*sums, *outside])} FROM {tables.all_values} '
         'GROUP BY "LEADER_ID"'
     ).fetchall()
     by_leader = [row for row in found if row[0] in known]

@@ -88,7 +88,7 @@ class RowPartition:
         columns = {name: identifier(name) for name in self.layout.packed_columns}
         texts = [columns[column.name] for column in self.layout.cells if column.type is ColumnType.TEXT]
         size = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
-        query = f"SELECT {{}} FROM (SELECT *, {size} > {_LARGE_TEXT_BYTES} AS is_large FROM {self._tables.ROWS})"
+        query = f"SELECT {{}} FROM (SELECT *, {size} > {_LARGE_TEXT_BYTES} AS is_large FROM {self._tables.rows})"
         packed = f"CASE WHEN NOT is_large THEN {packed_row(columns.values())} END"
         rows = large_rows = 0
         for batch in record_batches(self._tables.connection.sql(query.format(packed)), BATCH_ROWS):

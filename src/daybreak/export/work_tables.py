@@ -31,24 +31,21 @@ class EmbeddedRows(Protocol):
 
 
 class WorkTables:
-    """One resource's rows as the view `resource_rows`, in the catalogue's types, and the tables derived from it.
+    """One resource's rows as the FROM item `rows`, in the catalogue's types, and the tables derived from it, which are
+    temporary, and visible only on `connection`.
 
-    Times that files cannot contain are NULL there. The view `all_values` has them. All of them are temporary, and
-    visible only on `connection`.
+    Times that files cannot contain are NULL in `rows`. The FROM item `all_values` has them.
     """
 
-    ROWS = "resource_rows"
-    ALL_VALUES = "all_values"
     SORTED_ROWS = "sorted_rows"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, resource: Resource, query: str) -> None:
         self.connection = connection
         self.resource = resource
-        for view, columns in (
-            (self.ALL_VALUES, map(_typed, resource.columns)),
-            (self.ROWS, map(_exported, resource.columns)),
-        ):
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {', '.join(columns)} FROM ({query})")
+        # A view would be bound when it is created, and again when it is used.
+        self.rows, self.all_values = (
+            f"(SELECT {', '.join(map(value, resource.columns))} FROM ({query}))" for value in (_exported, _typed)
+        )
 
     def number_leaders(self, client_ids: Sequence[str]) -> None:
         """Number the Leaders to export from 0. Replaces earlier numbers."""
@@ -61,7 +58,7 @@ class WorkTables:
 
     def numbered_rows(self) -> str:
         """Return a FROM clause of the numbered Leaders' rows: `ordinal`, and the resource's columns as `r.*`."""
-        return f'{self.ROWS} AS r JOIN leader_numbers ON leader_numbers.numbered_leader = r."LEADER_ID"'
+        return f'{self.rows} AS r JOIN leader_numbers ON leader_numbers.numbered_leader = r."LEADER_ID"'
 
     @property
     def row_order(self) -> str:

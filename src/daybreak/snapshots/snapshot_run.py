@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
-from functools import partial
 from itertools import chain
 
 import structlog
@@ -44,7 +43,8 @@ from daybreak.snapshots.verify import (
     statement_files,
 )
 from daybreak.sources.reading import Reading
-from daybreak.state.stores import State, Stores
+from daybreak.state.manifest_entries import Place
+from daybreak.state.stores import State
 
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
@@ -66,7 +66,8 @@ class SnapshotRun:
         full: bool,
     ) -> None:
         self._context, self._snapshot, self._lease, self._progress = context, snapshot, lease, progress
-        reuses = published is not None and not full and self._has_same_formats(published)
+        formats = context.settings.snapshot.formats
+        reuses = published is not None and not full and published.report.formats == formats
         self._previous = published if reuses else None
         self._manifest = ManifestWriter(snapshot, lease, published)
         self._deltas = RunDeltas(context, snapshot, lease, progress, published)
@@ -140,9 +141,6 @@ class SnapshotRun:
         self._progress.enter_phase(phase)
         self._phases[phase] = self._progress.seconds
         self._context.watch(self._progress.read())
-
-    def _has_same_formats(self, previous: Snapshot) -> bool:
-        return previous.report.formats == self._context.settings.snapshot.formats
 
     def _clean_up(self) -> None:
         """Delete files that are no longer needed. A failure does not stop the run."""
@@ -268,7 +266,7 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     lost_leaders: dict[str, set[str]] = {}
     for position, snapshot in enumerate(state.read(lambda stores: stores.snapshots.served())):
         lost = 0
-        for resource, client_id, key, size_bytes in _places_of(state, snapshot.snapshot_id):
+        for resource, client_id, key, size_bytes in _places_of(state, snapshot):
             check()
             if is_stored(key, size_bytes):
                 continue
@@ -277,25 +275,34 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
                 lost_leaders.setdefault(resource, set()).add(client_id)
         if lost:
             _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
-        _record(state, snapshot.snapshot_id, lost, now)
+        faults = (snapshot.snapshot_id, lost, now)
+        state.write(lambda stores, faults=faults: stores.file_faults.record(*faults, by_reading=False))  # type: ignore[misc]
     state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())
     return lost_leaders
 
 
-def _places_of(state: State, snapshot_id: str) -> Iterator[tuple[str, str, str, int]]:
+def _places_of(state: State, snapshot: Snapshot) -> Iterator[tuple[str, str, str, int]]:
     """Yield resource, client_id, key and size of each file of a snapshot."""
-    for resource in RESOURCE_NAMES:
-        places = partial(_places, snapshot_id=snapshot_id, resource=resource)
-        yield from ((resource, *place) for place in state.read(places))
-        for file in delta_files(state, snapshot_id, resource):
-            yield resource, file.client_id, file.stored.key, file.stored.bytes
-    for file in statement_files(state, snapshot_id):
-        yield file.resource, file.client_id, file.stored.key, file.stored.bytes
+    snapshot_id = snapshot.snapshot_id
+
+    def page(after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
+        return state.read(lambda stores: stores.snapshots.places(snapshot_id, after))
+
+    found = page(("", ""))
+    while found:
+        for resource, client_id, files in found:
+            yield from ((resource, client_id, file.key, file.bytes) for file in files)
+        found = page(found[-1][:2])
+    for resource in _resources_with_deltas(snapshot.report):
+        for delta in delta_files(state, snapshot_id, resource):
+            yield resource, delta.client_id, delta.stored.key, delta.stored.bytes
+    for statement in statement_files(state, snapshot_id):
+        yield statement.resource, statement.client_id, statement.stored.key, statement.stored.bytes
 
 
-def _places(stores: Stores, snapshot_id: str, resource: str) -> list[tuple[str, str, int]]:
-    return list(stores.snapshots.places(snapshot_id, resource))
-
-
-def _record(state: State, snapshot_id: str, lost: int, now: datetime) -> None:
-    state.write(lambda stores: stores.file_faults.record(snapshot_id, lost, now, by_reading=False))
+def _resources_with_deltas(report: RunReport) -> list[str]:
+    """Return the resources that may have files of deltas."""
+    if report.deltas is not None and report.deltas.base is None:
+        return []
+    deltas = {name: figures.deltas for name, figures in (report.resources or {}).items()}
+    return [name for name in RESOURCE_NAMES if (figures := deltas.get(name)) is None or figures.changed]

@@ -17,13 +17,15 @@ from daybreak.state.schema import snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import PreparedRead
 
 
-class _Place(msgspec.Struct, gc=False):
+class Place(msgspec.Struct, gc=False):
+    """Key and size of a file."""
+
     key: str
     bytes: int
 
 
 FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
-PLACES = msgspec.json.Decoder(dict[str, _Place])
+PLACES = msgspec.json.Decoder(dict[str, Place])
 FORMATS_TEXT = sa.type_coerce(snapshot_files.c.formats, sa.Text)
 PARQUET = "parquet"
 ENTRY_COLUMNS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from daybreak.state.manifest_entries import (
     FORMATS,
     FORMATS_TEXT,
     PLACES,
+    Place,
     as_replaced,
     entries_query,
     entry_of,
@@ -242,11 +243,19 @@ class ManifestStore(Store):
         for name in self._resources(snapshot_id) if resource is None else [resource]:
             yield from map(entry_of, self._rows(snapshot_id, name, ENTRY_COLUMNS, *conditions))
 
-    def places(self, snapshot_id: str, resource: str) -> Iterator[tuple[str, str, int]]:
-        """Yield client_id, key and size of each file of a resource, in half the time of `entries`."""
-        for client_id, formats in self._rows(snapshot_id, resource, (snapshot_files.c.client_id, FORMATS_TEXT)):
-            for place in PLACES.decode(formats).values():
-                yield client_id, place.key, place.bytes
+    def places(self, snapshot_id: str, after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
+        """Return resource, client_id and files of the entries after (resource, client_id), in that order: 2,000 of
+        them, or the rest. Takes half the time of `entries`.
+        """
+        table = snapshot_files.c
+        position = sa.tuple_(table.resource, table.client_id)
+        rows = self._connection.execute(
+            sa.select(table.resource, table.client_id, FORMATS_TEXT)
+            .where(table.fence == self._fence_of(snapshot_id), position > sa.tuple_(*after))
+            .order_by(table.resource, table.client_id)
+            .limit(_PAGE)
+        )
+        return [(resource, client_id, PLACES.decode(formats).values()) for resource, client_id, formats in rows]
 
     def leaders(self, snapshot_id: str) -> Iterator[str]:
         """Yield the Leaders of a snapshot."""

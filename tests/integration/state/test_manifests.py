@@ -125,6 +125,21 @@ def test_keys_in_folders_of_other_snapshots_are_found(state: Database) -> None:
     assert keys == [stored.key for stored in carried[0].formats.values()]
 
 
+def test_files_are_listed_page_by_page(state: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot_id = published(state, 9)
+    monkeypatch.setattr("daybreak.state.manifests._PAGE", 2)
+    entries = state.read(lambda stores: list(stores.snapshots.entries(snapshot_id)))
+    after, found, pages = ("", ""), [], []
+    while page := state.read(lambda stores, after=after: stores.snapshots.places(snapshot_id, after)):  # type: ignore[misc]
+        pages.append(len(page))
+        found += [(*one[:2], file.key, file.bytes) for one in page for file in one[2]]
+        after = page[-1][:2]
+    assert pages == [2, 1]
+    assert found == [
+        (one.resource, one.client_id, stored.key, stored.bytes) for one in entries for stored in one.formats.values()
+    ]
+
+
 @pytest.mark.release
 def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))

@@ -202,6 +202,24 @@ def test_full_output_is_reported_in_one_line(arguments: str) -> None:
     assert (done.returncode, done.stderr) == (1, "daybreakd: standard output: No space left on device\n")
 
 
+def test_process_ends_without_releasing_its_objects() -> None:
+    program = (
+        "import atexit, duckdb\n"
+        "class Held:\n"
+        "    def __del__(self):\n"
+        "        print('released')\n"
+        "held = Held()\n"
+        "atexit.register(print, 'exit function')\n"
+        "connection = duckdb.connect()\n"
+        "from daybreak.cli.main import main\n"
+        "main(['unknown'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "exit function\n")
+    assert done.stderr.startswith("daybreakd: ")
+    assert "leak" not in done.stderr
+
+
 def test_missing_service_packages_are_named() -> None:
     program = (
         "import sys\n"

@@ -114,7 +114,7 @@ def test_spilled_buckets_do_not_change_the_bytes(
     assert report.spill_bytes == 0
     files = set(tmp_path.rglob("*"))
     monkeypatch.setattr(row_partition, "GROUP_BYTES", 30_000)
-    monkeypatch.setattr(leader_rows, "memory_limit_bytes", lambda _: 100_000)
+    monkeypatch.setattr(leader_rows, "memory_bytes", lambda _: (100_000, 0))
     limit_buckets(monkeypatch, max_bytes)
     found, report = export(rows)
     assert found == whole
