@@ -168,6 +168,9 @@ class Database(Protocol):
     def close(self) -> None:
         """Close the connection."""
 
+    def renew_connection(self) -> None:
+        """Connect again if a pooler or the server ended the connection, which is idle while files are downloaded."""
+
     def transaction(self) -> AbstractContextManager[None]:
         """Begin a transaction that excludes other syncs; commit at the end, roll back on an error."""
 

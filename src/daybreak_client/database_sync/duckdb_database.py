@@ -76,6 +76,9 @@ class DuckDBDatabase(Database):
     def close(self) -> None:
         self._connection.close()
 
+    def renew_connection(self) -> None:
+        """Keep the file open."""
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         self._created.clear()

@@ -144,6 +144,7 @@ class SyncRun:
 
     def _download(self, database: Database, files: Sequence[PublishedFile]) -> None:
         self.account.download(self.work_folder, files, self.callbacks.on_progress)
+        database.renew_connection()
         if database.max_row_bytes is not None:
             for file in files:
                 check_row_sizes(file, self.work_folder / file.name, database.max_row_bytes)

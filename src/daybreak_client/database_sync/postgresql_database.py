@@ -24,7 +24,7 @@ from daybreak_client.database_sync.sql import (
     identifiers,
     types_by_table,
 )
-from daybreak_client.errors import WrongUse
+from daybreak_client.errors import DatabaseFailed, WrongUse
 from daybreak_client.lock_wait import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
@@ -75,16 +75,28 @@ class PostgreSQLDatabase(Database):
         self._settings = f"{_SETTINGS}; SET TRANSACTION READ ONLY" if read_only else _SETTINGS
         self._lock_wait = lock_wait
         self._triggers: dict[str, str] = {}
-        with errors_of_postgresql():
-            # Behind a pooler such as PgBouncer, each transaction may be in another session, which other clients use
-            # too: no prepared statements.
-            self._connection = psycopg.connect(
-                url, autocommit=True, prepare_threshold=None, connect_timeout=30, client_encoding="utf8"
-            )
+        self._url = url
+        self._connection = self._connect()
         encoding = self._connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             self.close()
             raise WrongUse(f"The database has the encoding {encoding}. Use one with the encoding UTF8.")
+
+    def _connect(self) -> psycopg.Connection:
+        with errors_of_postgresql():
+            # Behind a pooler such as PgBouncer, each transaction may be in another session, which other clients use
+            # too: no prepared statements.
+            return psycopg.connect(
+                self._url, autocommit=True, prepare_threshold=None, connect_timeout=30, client_encoding="utf8"
+            )
+
+    def renew_connection(self) -> None:
+        try:
+            self._execute("SELECT 1")
+        except DatabaseFailed:
+            if not self._connection.closed:
+                raise
+            self._connection = self._connect()
 
     def close(self) -> None:
         self._connection.close()

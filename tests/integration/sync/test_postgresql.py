@@ -9,6 +9,7 @@ import pytest
 
 from daybreak_client import AccountFiles, Busy, Callbacks, DatabaseFailed, LockWait, WrongUse, sync
 from daybreak_client.database_sync import remove_account, synced_accounts
+from daybreak_client.published import PublishedFile
 from tests.integration.sync.conftest import NORTH, SOUTH
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher
@@ -17,6 +18,26 @@ from tests.parts.postgresql import PostgreSQLServer
 
 def verified(account: AccountFiles, url: str) -> set[str]:
     return {each.verified for each in sync(account, url, verify=True).resources}
+
+
+def end_other_sessions(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+def test_connection_may_end_during_a_download(postgresql_url: str, north: Publisher, account: AccountFiles) -> None:
+    """Poolers, servers and firewalls end idle connections, and a download may take hours."""
+    north.publish(Churn(NORTH, seed=13).day())
+
+    def disconnect(file: PublishedFile, _size_bytes: int) -> None:
+        if file.resource == "members":
+            end_other_sessions(postgresql_url)
+
+    sync(account, postgresql_url, callbacks=Callbacks(on_progress=disconnect))
+    assert verified(account, postgresql_url) == {"equal"}
 
 
 def test_lost_connection_leaves_the_old_version(postgresql_url: str, north: Publisher, account: AccountFiles) -> None:
@@ -29,11 +50,7 @@ def test_lost_connection_leaves_the_old_version(postgresql_url: str, north: Publ
     def disconnect(text: str) -> None:
         steps.append(text)
         if len(steps) == 4:
-            with psycopg.connect(postgresql_url) as other:
-                other.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
+            end_other_sessions(postgresql_url)
 
     with pytest.raises(DatabaseFailed, match="PostgreSQL"):
         sync(account, postgresql_url, callbacks=Callbacks(on_step=disconnect))
