@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import one_line, print_note, print_text
 from daybreak.domain.display import format_count
@@ -15,7 +14,7 @@ from daybreak.domain.errors import OperatorError
 if TYPE_CHECKING:
     from daybreak.access.directory.changes import DirectoryChanges
 
-app = App(name="directory", help="Manage accounts, seats and grants.", help_epilogue=examples_of("directory"))
+app = App(name="directory", help="Manage accounts, seats and grants.")
 DryRun = Annotated[bool, Parameter(name="--dry-run", negative="", help="Show the changes without applying them.")]
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from daybreak.domain.events import Delivery
     from daybreak.state.stores import Stores
 
-app = App(name="events", help="Deliveries of webhooks and mails.", help_epilogue=examples_of("events"))
+app = App(name="events", help="Deliveries of webhooks and mails.")
 
 
 @app.command(name="list")

@@ -1,12 +1,14 @@
 """Examples at the end of each command's help: a purpose and the command line."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         ("Try it on a generated platform", "daybreakd demo"),
         ("Create a folder, then set source.location in its daybreak.toml", "daybreakd init exports"),
         ("Check that everything works", "daybreakd doctor"),
+        ("Build and publish the first files", "daybreakd snapshot run"),
+        ("Serve them, and build new ones every day", "daybreakd serve"),
     ),
     "init": (
         ("Use Parquet files in exports/platform, one per table", "daybreakd init exports"),
@@ -22,7 +24,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "web": (("Serve without building files", "daybreakd web -c exports/daybreak.toml"),),
     "builder": (("Build files without serving them", "daybreakd builder -c exports/daybreak.toml"),),
     "migrate": (("Migrate once after an upgrade, before the nodes start", "daybreakd migrate"),),
-    "doctor": (("Run before the first start, and to find problems", "daybreakd doctor -c exports/daybreak.toml"),),
+    "doctor": (
+        ("Run before the first start, and to find problems", "daybreakd doctor -c exports/daybreak.toml"),
+        ("Write one line per check, for a monitoring program", "daybreakd doctor --deep --json"),
+    ),
     "demo": (
         ("Use ./daybreak-demo and http://127.0.0.1:8400", "daybreakd demo"),
         (
@@ -36,6 +41,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("List recent runs and the freshness of the files", "daybreakd snapshot list"),
         ("Show why a snapshot is held; the start of its id is enough", "daybreakd snapshot show 4bd15f0c"),
         ("Forget a kept snapshot whose files are lost", 'daybreakd snapshot forget 4bd15f0c --reason "disk failed"'),
+        ("Read all published files, and have the next run write damaged ones", "daybreakd snapshot verify --repair"),
         ("Publish a held snapshot", 'daybreakd snapshot publish 4bd15f0c --accept "spring clean-up"'),
     ),
     "rules": (("Print the rules that snapshot.models_dir implies", "daybreakd rules"),),
@@ -55,6 +61,8 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Set a password, entered twice", "daybreakd seat set-password ana@example.org"),
         ("Print a link that sets a password, to pass on", "daybreakd seat reset-password ana@example.org"),
         ("Mail a link that sets the first password", "daybreakd seat invite ana@example.org"),
+        ("Set up a second factor with its owner", "daybreakd seat enrol ana@example.org"),
+        ("Show the seat the operator pages", "daybreakd seat grant-operator ana@example.org"),
         ("Disable a seat", "daybreakd seat disable ana@example.org"),
         ("End the sessions on a lost computer", "daybreakd seat sign-out ana@example.org"),
         ("Bind a seat to a user of single sign-on", "daybreakd seat bind ana@example.org 248289761001"),
@@ -113,6 +121,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-def examples_of(verb: str) -> str:
-    """Format the examples of a command; "" is `daybreakd` itself."""
-    return "\n".join(["Examples:", *(f"  # {purpose}\n  {line}" for purpose, line in EXAMPLES[verb])])
+def examples_of(words: Sequence[str]) -> str:
+    """Format the examples of a command, such as ["snapshot", "run"]. One without examples has those of its group, and
+    `daybreakd` itself those of a first start.
+    """
+    known = EXAMPLES.get(" ".join(words[:1]), ())
+    own = [each for each in known if f"daybreakd {' '.join(words[:2])} " in f"{each[1]} "] if words else known
+    return "\n".join(["Examples:", *(f"  # {purpose}\n  {line}" for purpose, line in own or known)])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import format_bytes, print_note, print_text
 from daybreak.domain.display import format_count
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from daybreak.settings import Settings
     from daybreak.snapshots.copy_files import Copied
 
-app = App(name="files", help="Manage the file store.", help_epilogue=examples_of("files"))
+app = App(name="files", help="Manage the file store.")
 _INTERVAL_SECONDS = 10.0
 _MAX_THREADS = 16
 _MAX_NAMED = 20

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.display import format_count
@@ -15,7 +14,7 @@ from daybreak.domain.errors import OperatorError
 if TYPE_CHECKING:
     from daybreak.credentials.keyring import Key
 
-app = App(name="keys", help="Manage the keyring.", help_epilogue=examples_of("keys"))
+app = App(name="keys", help="Manage the keyring.")
 
 
 @app.command(name="list")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,8 +65,11 @@ VERBS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def make_app(verb: str = "") -> App:
-    """Build the command with all its verbs, without importing them. The help of `verb` is its docstring."""
+def make_app(arguments: Sequence[str] = ()) -> App:
+    """Build the command with all its verbs, without importing them. The help of the verb in `arguments` has the verb's
+    own description and examples.
+    """
+    words = list(takewhile(lambda word: not word.startswith("-"), arguments))
     app = App(
         name="daybreakd",
         help="Daily snapshot files of a messaging platform, served over HTTP to authorized users.",
@@ -75,14 +79,10 @@ def make_app(verb: str = "") -> App:
         print_error=False,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
-        help_epilogue=examples_of(""),
+        help_epilogue=examples_of(words),
     )
     for name, where, help_text in VERBS:
-        # A group of verbs sets its own epilogue, which its verbs inherit.
-        texts = {} if where.endswith(":app") else {"help_epilogue": examples_of(name)}
-        if name != verb:
-            texts["help"] = help_text
-        app.command(where, name=name, **texts)
+        app.command(where, name=name, **({} if name in words[:1] else {"help": help_text}))
     return app
 
 
@@ -133,7 +133,7 @@ def _output_of(stream: TextIOWrapper) -> TextIOWrapper:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. An error is one message on standard error."""
     try:
-        result = make_app(*arguments[:1])(list(arguments))
+        result = make_app(arguments)(list(arguments))
         sys.stdout.flush()
     except CycloptsError as error:
         return _report(_wrong_use(error), WRONG_USE)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, parse_member_id, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.display import format_count
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from daybreak.snapshots.erase import FoundMember
     from daybreak.state.stores import Stores
 
-app = App(name="member", help="Erase Members from stored files.", help_epilogue=examples_of("member"))
+app = App(name="member", help="Erase Members from stored files.")
 MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member, or its integer key with source.key_namespace.")]
 
 

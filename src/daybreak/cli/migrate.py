@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, refuse_password, settings_of
 from daybreak.cli.output import print_note, print_table, print_text
 from daybreak.domain.display import format_count
@@ -14,7 +13,7 @@ from daybreak.domain.errors import OperatorError
 if TYPE_CHECKING:
     from daybreak.settings import Settings
 
-app = App(name="state", help="Manage the state database.", help_epilogue=examples_of("state"))
+app = App(name="state", help="Manage the state database.")
 
 
 def migrate(*, config: Config = None) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
 from daybreak.domain.display import format_count
@@ -20,11 +19,7 @@ if TYPE_CHECKING:
     from daybreak.state.stores import Stores
 
 T = TypeVar("T")
-app = App(
-    name="seat",
-    help="Manage passwords, second factors, sessions and roles of seats.",
-    help_epilogue=examples_of("seat"),
-)
+app = App(name="seat", help="Manage passwords, second factors, sessions and roles of seats.")
 Email = Annotated[str, Parameter(help="The seat's email address.")]
 ACTOR = "operator"
 

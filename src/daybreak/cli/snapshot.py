@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, Limit, parse_instant, settings_of, state_of
 from daybreak.cli.output import (
     format_bytes,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from daybreak.snapshots.verify import ManifestFile
     from daybreak.state.stores import State, Stores
 
-app = App(name="snapshot", help="Manage runs and snapshots.", help_epilogue=examples_of("snapshot"))
+app = App(name="snapshot", help="Manage runs and snapshots.")
 SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or at least its first four characters.")]
 _MAX_RUNS_SEARCHED = 1000
 _MIN_PREFIX_LENGTH = 4
@@ -126,7 +125,15 @@ def list_(*, limit: Limit = 20, config: Config = None, json: AsJson = False) -> 
 
 
 @app.command
-def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False) -> None:
+def show(
+    snapshot_id: Annotated[
+        str | None,
+        Parameter(help="Id of the snapshot, or at least its first four characters. Default: the latest run."),
+    ] = None,
+    *,
+    config: Config = None,
+    json: AsJson = False,
+) -> None:
     """Show one run: its figures by resource, unexpected source data, and the findings of the guard."""
     with state_of(config) as state:
         snapshot = _find_snapshot(state, snapshot_id)
@@ -323,15 +330,19 @@ def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
         return accept(state, open_files(settings), settings, found.snapshot_id, reason, now_utc())
 
 
-def _find_snapshot(state: "State", id_prefix: str) -> "Snapshot":
-    """Return the recent run whose id starts with the prefix. Raises OperatorError."""
+def _find_snapshot(state: "State", id_prefix: str | None) -> "Snapshot":
+    """Return the recent run whose id starts with the prefix; the latest one for None. Raises OperatorError."""
+    runs = state.read(lambda stores: stores.snapshots.recent(_MAX_RUNS_SEARCHED))
+    if id_prefix is None:
+        if not runs:
+            raise OperatorError("There is no run yet. Start one with `daybreakd snapshot run`.")
+        return runs[0]
     if len(id_prefix) < _MIN_PREFIX_LENGTH:
         raise OperatorError(
             f"{id_prefix!r} is too short. Use at least the first {_MIN_PREFIX_LENGTH} characters of the snapshot id. "
             "See `daybreakd snapshot list`.",
             code="wrong_use",
         )
-    runs = state.read(lambda stores: stores.snapshots.recent(_MAX_RUNS_SEARCHED))
     matching = [each for each in runs if each.snapshot_id.startswith(id_prefix.lower())]
     if len(matching) != 1:
         what = "More than one snapshot starts" if len(matching) > 1 else "No snapshot starts"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, parse_client_id, parse_expiry, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
@@ -24,7 +23,7 @@ AllowedNetworks = Annotated[
         "more. Default: any address.",
     ),
 ]
-app = App(name="token", help="Manage API tokens.", help_epilogue=examples_of("token"))
+app = App(name="token", help="Manage API tokens.")
 
 
 @app.command

@@ -5,13 +5,12 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import print_note, print_text
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
-app = App(name="trust", help="Keys that sign files.", help_epilogue=examples_of("trust"))
+app = App(name="trust", help="Keys that sign files.")
 
 TokenUri = Annotated[str | None, Parameter(help="PKCS#11 URI of a hardware token, in which the new CA is created.")]
 RecoveryKey = Annotated[Path, Parameter(help="File of the recovery key, such as signing/recovery.")]
