@@ -151,6 +151,7 @@ def test_importing_an_export_changes_nothing(
 
 def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, DemoDirectory], command: Command) -> None:
     folder, _ = installation
+    assert "There is no run yet" in command("snapshot", "show", code=1)
     first = command("snapshot", "run", "--as-of", "2026-11-20T04:00:00Z").split()
     assert first[1] == "published:"
     listed = lines(command("snapshot", "list"))
@@ -160,6 +161,7 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     assert as_json[0]["snapshot_id"] == first[0]
     assert as_json[0]["as_of"] == "2026-11-20T04:00:00Z"
     shown = command("snapshot", "show", first[0][:8])
+    assert command("snapshot", "show") == shown
     assert "2026-11-20 04:00:00" in shown
     for verb, prefix in (("show", first[0][:3]), ("verify", ""), ("publish", first[0][:1]), ("discard", "")):
         assert f"{prefix!r} is too short. Use at least the first 4 char" in command("snapshot", verb, prefix, code=2)
@@ -634,6 +636,11 @@ def test_errors_name_the_cause_and_the_fix(
     monkeypatch.setenv("DAYBREAK_SNAPSHOT__TEMP_DIR", str(tmp_path / "file" / "below"))
     unusable = f"FAULT disk: The spill folder {tmp_path}/file/below cannot be used: {tmp_path}/file is not a folder."
     assert unusable in command("doctor", code=1)
+    monkeypatch.setenv("DAYBREAK_FILES__URL", str(tmp_path / "file" / "below"))
+    for process in ("web", "builder"):
+        failure = command(process, code=1)
+        assert failure == f"daybreakd: files.url: the folder {tmp_path}/file/below cannot be used: Not a directory.\n"
+    monkeypatch.delenv("DAYBREAK_FILES__URL")
     assert run(["init", str(tmp_path / "file" / "below")]) == 1
     for engine, code in (("oracle", 2), ("duckdb", 0)):
         assert run(["init", str(tmp_path / "again"), "--engine", engine]) == code

@@ -28,6 +28,8 @@ _MIN_FREE_FILES = 1_000
 _MAX_NAMED = 3
 # Each run synchronizes first, so that a day without a sync is a day without a run.
 _MAX_SYNC_AGE = timedelta(hours=26)
+# Checks that fail with the check that they need.
+_NEEDS = {"freshness": "file store", "large file": "file store"}
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -44,15 +46,15 @@ def doctor(
     config: Config = None,
     json: AsJson = False,
 ) -> int:
-    """Check configuration, keyring, signing, state, files, source, disk, encoder, single sign-on, locations, mail,
-    webhooks, S3 endpoint, background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON
-    line.
+    """Check settings, keyring, signing, both databases, files, disk, encoder, single sign-on, mail, webhooks, tasks,
+    clock and freshness. A line `FAULT` names what to change. Exit code 1 if a check fails. With --json each check is
+    one JSON line.
     """
     from daybreak.cli import doctor_deep
 
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
-    # The first check that failed with each error text: an unavailable component is reported once.
+    # The errors so far, by check: an unavailable component is reported once.
     failed: dict[str, str] = {}
     checks = _CHECKS
     if deep:
@@ -62,8 +64,9 @@ def doctor(
             report(name, check(settings), True)
         except (DaybreakError, OSError) as error:
             text = describe_error(error)
-            first = failed.setdefault(text, name)
-            report(name, text if first == name else f"not checked, see {first}", False)
+            cause = next((each for each in failed if each == _NEEDS.get(name) or text.endswith(failed[each])), None)
+            report(name, text if cause is None else f"not checked, see {cause}", False)
+            failed.setdefault(cause or name, text)
     return 1 if failed else 0
 
 
@@ -171,7 +174,6 @@ def _webhooks(settings: "Settings") -> str:
 
 
 def _tasks(settings: "Settings") -> str:
-
     with state_of(settings) as state:
         faults = state.read(lambda stores: stores.task_faults.list_all())
     if faults:
@@ -194,12 +196,12 @@ def _encoder(settings: "Settings") -> str:
 
 
 def _state(settings: "Settings") -> str:
-
     with state_of(settings) as state:
         accounts, seats = state.read(
             lambda stores: (len(stores.directory.load().accounts), len(stores.seats.list_all()))
         )
-    hint = "" if accounts and seats else "; next, run `daybreakd directory import FILE`"
+    verb = "sync" if settings.directory.accounts else "import FILE"
+    hint = "" if accounts and seats else f"; next, run `daybreakd directory {verb}`"
     return f"{format_count(accounts, 'account')}, {format_count(seats, 'seat')}{hint}"
 
 

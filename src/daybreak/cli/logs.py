@@ -70,21 +70,26 @@ def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by
         logger_factory=lambda *_names: _Lines(write),
         cache_logger_on_first_use=True,
     )
-    # Other libraries log warnings and errors as plain lines.
+    # Warnings and errors of libraries. They are not sent to the collector: those about the collector would never end.
     handler = logging.StreamHandler()
-    handler.setFormatter(_RedactingFormatter(redact))
+    handler.setFormatter(_LibraryFormatter(redact, as_json=not processors))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
-class _RedactingFormatter(logging.Formatter):
-    """Formats a record without secrets, tracebacks included."""
+class _LibraryFormatter(logging.Formatter):
+    """Formats a record of a library without secrets, tracebacks included."""
 
-    def __init__(self, redact: Callable[[str], str]) -> None:
-        super().__init__("%(asctime)s %(name)s %(levelname)s %(message)s")
-        self._redact = redact
+    def __init__(self, redact: Callable[[str], str], *, as_json: bool) -> None:
+        super().__init__("%(message)s" if as_json else "%(asctime)s %(name)s %(levelname)s %(message)s")
+        self._redact, self._as_json = redact, as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._redact(super().format(record))
+        text = self._redact(super().format(record))
+        if not self._as_json:
+            return text
+        level, now = record.levelname.lower(), datetime.now(UTC)
+        fields = {"logger": record.name, "message": text, "event": "library", "level": level, "timestamp": now}
+        return _json_line(fields).rstrip()
 
 
 def _json_logger(write: Write, min_level: int, sender: "LogSender | None" = None) -> type["structlog.BoundLoggerBase"]:

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from daybreak.domain.errors import DaybreakError, InvalidRequest, Unavailable, first_line
+from daybreak.domain.errors import CONNECTION_ADVICE, DaybreakError, InvalidRequest, first_line
 
 # Characters that a terminal interprets or hides: control characters except tabs and line feeds, line separators,
 # changes of direction, and surrogates.
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-# The setting that names an unavailable component.
-_SETTINGS = {"state_unavailable": "state.url: "}
+# A connection to PostgreSQL that was not established, in the words of its driver.
+_NOT_CONNECTED = ("connection failed", "failed to resolve")
 
 
 def print_text(text: str = "") -> None:
@@ -118,7 +117,8 @@ def describe_error(error: DaybreakError | OSError) -> str:
     if isinstance(error, InvalidRequest):
         text += "".join(f"\n  {fault.pointer}: {fault.detail}" for fault in error.faults)
     cause = error.__cause__
-    if isinstance(error, Unavailable) and cause is not None:
+    if error.code == "state_unavailable" and cause is not None:
         # The database driver's own message, if there is one.
-        text += f"\n  {_SETTINGS.get(error.code, '')}{first_line(getattr(cause, 'orig', None) or cause)}"
+        reason = first_line(getattr(cause, "orig", None) or cause)
+        text += f"\n  state.url: {reason}" + (f". {CONNECTION_ADVICE}" if reason.startswith(_NOT_CONNECTED) else "")
     return text

@@ -83,11 +83,7 @@ def _activity(progress: RunProgress) -> str:
 
 
 def _figures(progress: RunProgress) -> str:
-    parts = [
-        format_count(progress.rows, "row"),
-        format_count(progress.files, "file"),
-        format_bytes(progress.bytes),
-    ]
+    parts = [format_count(progress.rows, "row"), format_count(progress.files, "file"), format_bytes(progress.bytes)]
     if progress.inserted or progress.deleted:
         parts.append(f"+{progress.inserted:,} -{progress.deleted:,}")
     if progress.rows_per_second:

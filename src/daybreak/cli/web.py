@@ -41,18 +41,19 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
     """Run the web workers until SIGTERM or SIGINT. Logging must be configured before.
 
     Raises:
-        OperatorError: the keyring, the state database or the address cannot be used.
+        OperatorError: the keyring, the file store, the state database or the address cannot be used.
         SystemExit: workers died.
     """
     with _metrics_folder(settings) as folder:
         # Imported after the folder is known, and once for all workers.
         import daybreak.web.app  # noqa: F401
-        from daybreak.bootstrap import open_keyring, open_provider, this_node
+        from daybreak.bootstrap import open_files, open_keyring, open_provider, this_node
         from daybreak.web.listener import claim_address
         from daybreak.web.server import ServerHooks, serve
 
         open_keyring(settings)
         open_provider(settings)
+        open_files(settings)
         prepare_state(settings)
         address = claim_address(settings.listen)
         require_local_demo(settings, address)

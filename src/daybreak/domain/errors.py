@@ -31,7 +31,7 @@ import os
 import re
 from dataclasses import dataclass
 
-_ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+_ERROR_NUMBER = re.compile(r"\[(?:Errno -?\d+|SSL: \w+)\] | \(_ssl\.c:\d+\)")
 
 
 class DaybreakError(Exception):
@@ -203,6 +203,9 @@ class OperatorError(DaybreakError):
     too much), `weak_password`."""
 
     code = "operator_error"
+
+
+CONNECTION_ADVICE = "Check host, port, database, role and sslmode. A password may come from PGPASSWORD or ~/.pgpass."
 
 
 def is_panic(error: BaseException) -> bool:

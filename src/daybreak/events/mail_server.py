@@ -100,4 +100,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
         reply = error.smtp_error
         return f"{error.smtp_code} {reply.decode('utf-8', 'replace') if isinstance(reply, bytes) else reply}"
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return "the port does not begin with TLS. Use smtp://, which requires STARTTLS"
     return first_line(error).rstrip(".")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from io import FileIO
 from typing import Literal, Protocol
 
 import msgspec
+
+from daybreak.domain.errors import FileDamaged
 
 
 class WrittenFile(msgspec.Struct, frozen=True, gc=False):
@@ -187,3 +190,15 @@ class FileStore(Protocol):
 
     def probe(self) -> None:
         """Write, read and delete a small file."""
+
+
+def check_content(key: str, pieces: Iterable[bytes], bytes: int, sha256: str) -> None:
+    """Raise FileDamaged if the content of a file has another length or SHA-256."""
+    digest, length = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        length += len(piece)
+    if length != bytes:
+        raise FileDamaged(f"The file {key} is damaged: it has {length} bytes instead of {bytes}.")
+    if digest.hexdigest() != sha256:
+        raise FileDamaged(f"The file {key} is damaged: its SHA-256 does not match.")

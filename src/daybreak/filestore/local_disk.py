@@ -7,7 +7,6 @@ manifest. The next run deletes it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import uuid
@@ -18,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Literal
 
-from daybreak.domain.errors import FileDamaged, FileStoreError
+from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.filestore.durability import sync_folder
 from daybreak.filestore.file_keys import (
@@ -30,7 +29,7 @@ from daybreak.filestore.file_keys import (
     snapshot_folder,
     split_key,
 )
-from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark
+from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
 from daybreak.filestore.local_packs import erase_unused
 from daybreak.filestore.local_revision import LocalRevision, locked_folder
 from daybreak.filestore.local_sink import (
@@ -103,15 +102,7 @@ class LocalDisk:
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read the whole file. Raises FileDamaged, or FileStoreError if it does not exist."""
-        digest = hashlib.sha256()
-        length = 0
-        for piece in read_pieces(self._root_name, key, min(bytes + 1, _READ_BYTES)):
-            digest.update(piece)
-            length += len(piece)
-        if length != bytes:
-            raise FileDamaged(f"The file {key} is damaged: it has {length} bytes instead of {bytes}.")
-        if digest.hexdigest() != sha256:
-            raise FileDamaged(f"The file {key} is damaged: its SHA-256 does not match.")
+        check_content(key, read_pieces(self._root_name, key, min(bytes + 1, _READ_BYTES)), bytes, sha256)
 
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Store a file of another store under the same key, durably. Raises FileStoreError if the key is taken."""

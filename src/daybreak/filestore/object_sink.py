@@ -60,10 +60,7 @@ def stored_headers(resource: str, format: str, serve_gzip_as: Literal["file", "e
             # (https://cloud.google.com/storage/docs/transcoding#decompressive_transcoding).
             "Cache-Control": "no-transform",
         }
-    return {
-        "Content-Type": known.media_type,
-        "Content-Disposition": f'attachment; filename="{resource}{known.ending}"',
-    }
+    return {"Content-Type": known.media_type, "Content-Disposition": f'attachment; filename="{resource}{known.ending}"'}
 
 
 class ObjectSink:

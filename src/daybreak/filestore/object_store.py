@@ -7,7 +7,6 @@ the existing object. The object is kept until no manifest refers to it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +29,7 @@ from daybreak.filestore.file_keys import (
     snapshot_folder,
     split_key,
 )
-from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark
+from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
 from daybreak.filestore.object_sink import PACK_HEADERS, PART_BYTES, ObjectSink
 from daybreak.filestore.packs import DEFAULT_PACKING, NO_PACKS, Packing, gaps
 from daybreak.filestore.part_queue import PartQueue
@@ -80,15 +79,7 @@ class ObjectStore:
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read the whole object. Raises FileDamaged, FileStoreError if it does not exist, Unavailable."""
-        digest = hashlib.sha256()
-        length = 0
-        for piece in self.read(key):
-            digest.update(piece)
-            length += len(piece)
-        if length != bytes:
-            raise FileDamaged(f"The object {key} is damaged: it has {length} bytes instead of {bytes}.")
-        if digest.hexdigest() != sha256:
-            raise FileDamaged(f"The object {key} is damaged: its SHA-256 does not match.")
+        check_content(key, self.read(key), bytes, sha256)
 
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Upload an object of another store under the same key. Raises FileStoreError, Unavailable."""
@@ -328,12 +319,7 @@ class _BucketSink(ObjectSink):
     """
 
     def __init__(
-        self,
-        store: ObjectStore,
-        settings: FilesSettings,
-        snapshot_id: str,
-        uploads: int,
-        packing: Packing = NO_PACKS,
+        self, store: ObjectStore, settings: FilesSettings, snapshot_id: str, uploads: int, packing: Packing = NO_PACKS
     ) -> None:
         super().__init__(store, snapshot_id, settings.serve_gzip_as, uploads, packing=packing)
         self._settings = settings

@@ -24,6 +24,8 @@ _MAXIMUM_REASON_LENGTH = 300
 _CODE = re.compile(r"<Code>(\w[\w.]*)</Code>|\(code: (\w[\w.]*)\)|\"code\":\s*\"(\w+)\"")
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
+_NO_TLS = "InvalidMessage("
+_NOT_CONNECTED = "kind: Connect,"
 _REDIRECT = "Received redirect without LOCATION"
 _CLIENT_ERROR = re.compile(r"status code: 4\d\d")
 # The length comes from the manifest, so the object was cut off or replaced.
@@ -141,9 +143,10 @@ def short_reason(error: Exception) -> str:
 def _translated(failure: str, permission: Permission, error: Exception) -> FileStoreError | Unavailable:
     text = str(error)
     if found := _CERTIFICATE.search(text):
+        return FileStoreError(f"{failure}: the certificate of the server {_certificate_fault(found[1])}")
+    if _NO_TLS in text:
         return FileStoreError(
-            f"{failure}: the certificate of the server is not trusted ({found[1]}). Set AWS_CA_BUNDLE (S3) or "
-            "SSL_CERT_FILE to the certificate of its authority."
+            f"{failure}: the server does not speak TLS. Check the scheme and the port of files.endpoint."
         )
     if _is_credential_request(text):
         return _no_credentials(failure, text)
@@ -162,7 +165,16 @@ def _translated(failure: str, permission: Permission, error: Exception) -> FileS
         return FileStoreError(f"{failure}: the object does not exist.{details}")
     if isinstance(error, _PERMANENT):
         return FileStoreError(f"{failure}: {short_reason(error)} Check the credentials and the bucket policy.{details}")
-    return Unavailable(f"{failure}: {short_reason(error)}{details}", code="files_unavailable")
+    advice = " Check files.endpoint, files.path_style and the network." if _NOT_CONNECTED in text else ""
+    return Unavailable(f"{failure}: {short_reason(error)}{details}{advice}", code="files_unavailable")
+
+
+def _certificate_fault(name: str) -> str:
+    if name.startswith("Expired"):
+        return "has expired. Renew it, or set the clock of this machine."
+    if name.startswith("NotValidForName"):
+        return "is for another host name. Set files.endpoint to a name in the certificate."
+    return f"is not trusted ({name}). Set AWS_CA_BUNDLE (S3) or SSL_CERT_FILE to the certificate of its authority."
 
 
 def _response_error(text: str) -> tuple[str, str]:

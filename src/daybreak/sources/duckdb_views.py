@@ -20,10 +20,7 @@ from daybreak.sources.contract import Columns
 from daybreak.sources.malformed import MalformedRows, count_conditions, find_malformed
 from daybreak.sources.parquet_folder import TableFiles
 
-_UNSAFE_KINDS = {
-    ColumnType.UUID: ("VARCHAR",),
-    ColumnType.TIMESTAMP: ("TIMESTAMP_S", "TIMESTAMP_MS"),
-}
+_UNSAFE_KINDS = {ColumnType.UUID: ("VARCHAR",), ColumnType.TIMESTAMP: ("TIMESTAMP_S", "TIMESTAMP_MS")}
 """Accepted types with values that cannot be converted, by the type of the catalogue."""
 _NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 # Magic bytes of a DuckDB file, after a checksum.

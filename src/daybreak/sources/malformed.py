@@ -46,10 +46,7 @@ def count_conditions(table: SourceTable) -> dict[str, str]:
 
 
 def find_malformed(
-    table: SourceTable,
-    conditions: Mapping[str, str],
-    item: str,
-    rows_of: Callable[[str], Sequence[Sequence[object]]],
+    table: SourceTable, conditions: Mapping[str, str], item: str, rows_of: Callable[[str], Sequence[Sequence[object]]]
 ) -> list[MalformedRows]:
     """Count the malformed rows of a table by column. `conditions` are those of malformed values by column, `item` is
     the table in SQL, and `rows_of` runs a query.

@@ -17,7 +17,7 @@ _RETRYABLE = ("40001", "40P01")  # serialization failure, deadlock
 _CORRUPT = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 # IOERR_SHMSIZE: on a full disk the -shm file cannot grow, before anything is written.
 _FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
-_FULL_STATE = "53100"
+_FULL_STATE, _DENIED_STATE = "53100", "42501"
 _INACCESSIBLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
 _NO_ANSWER = "The state database does not answer. Try again shortly."
 _DAMAGED = (
@@ -29,6 +29,10 @@ _NOT_OPENED = (
     "user of the service may write the file, its -wal and -shm files, and their folder."
 )
 _DISK_FULL = "The disk of the state database is full. Free some space; the service then continues without a restart."
+_DENIED = (
+    "The role in state.url lacks a permission. As the owner, run `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES "
+    "IN SCHEMA public TO` that role, and the REVOKE statements of the guide to the state database."
+)
 
 
 def unavailable(text: str = _NO_ANSWER) -> Unavailable:
@@ -74,6 +78,8 @@ def service_error(error: BaseException) -> DaybreakError | None:
         return Conflict("The change conflicts with stored data, or refers to something that does not exist.")
     if state == _FULL_STATE:
         return unavailable(_DISK_FULL)
+    if state == _DENIED_STATE:
+        return unavailable(_DENIED)
     if state.startswith(_TRANSIENT_CLASSES) or state == _READ_ONLY:
         return unavailable()
     if not state and isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):

@@ -90,4 +90,7 @@ def _claim_socket(path: Path) -> Path:
         if accepts(path):
             raise OSError(errno.EADDRINUSE, "in use")
         path.unlink()
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.bind(str(path))
+    path.unlink()
     return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import resource
 import signal
@@ -145,14 +144,9 @@ def _max_connections() -> int:
     return max(8, min((limit - _OWN_DESCRIPTORS) // _DESCRIPTORS_PER_CONNECTION, MAX_CONNECTIONS))
 
 
-class _StructlogHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        write = _log.error if record.levelno >= logging.ERROR else _log.warning
-        write("server", message=self.format(record))
-
-
+# Without handlers, so that its lines are like those of other libraries.
 _LOG_CONFIG: dict[str, Any] = {
     "formatters": {},
-    "handlers": {"structlog": {"()": _StructlogHandler}},
-    "loggers": {"_granian": {"handlers": ["structlog"], "propagate": False}},
+    "handlers": {},
+    "loggers": {"_granian": {"handlers": [], "propagate": True}},
 }

@@ -66,11 +66,19 @@ def test_secrets_are_not_logged_on_a_terminal(capsys: pytest.CaptureFixture[str]
     assert "a [redacted] b" in line
 
 
-def test_lines_of_libraries_are_redacted() -> None:
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_lines_of_libraries_are_redacted(form: str) -> None:
+    settings = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_LOG_FORMAT": form}
     script = (
         "import logging; from daybreak.cli.logs import configure_logging; from daybreak.settings import load_settings;"
-        "configure_logging(load_settings(None, {'DAYBREAK_SOURCE__LOCATION': 'x'}));"
-        f"logging.getLogger('library').error('connection to %s failed', '{TOKEN}')"
+        f"configure_logging(load_settings(None, {settings!r}));"
+        f"logging.getLogger('wire').error('connection to %s failed', '{TOKEN}')"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.endswith("library ERROR connection to [redacted] failed\n")
+    if form == "console":
+        assert done.stderr.endswith("wire ERROR connection to [redacted] failed\n")
+    else:
+        line = json.loads(done.stderr)
+        assert datetime.fromisoformat(line.pop("timestamp"))
+        message = "connection to [redacted] failed"
+        assert line == {"event": "library", "logger": "wire", "level": "error", "message": message}

@@ -381,12 +381,17 @@ def test_refused_connection_is_reported_without_number(events: Events) -> None:
     assert refused.value.message == f"mail.url: {url} cannot be used: Connection refused."
 
 
-def test_untrusted_certificate_is_refused(tmp_path: Path) -> None:
+def test_faults_of_tls_have_no_numbers(tmp_path: Path) -> None:
     own_certificate(tmp_path / "own.pem")
-    with mail_server(tmp_path / "own.pem") as server:
-        settings = MailSettings(url=server.url, sender="exports@example.org")
-        with pytest.raises(OperatorError, match="self-signed certificate"):
-            MailClient(settings).check()
+    for certificate, url, fault in (
+        (tmp_path / "own.pem", "smtp:", "certificate verify failed: self-signed certificate"),
+        (None, "smtps:", "the port does not begin with TLS. Use smtp://, which requires STARTTLS"),
+    ):
+        with mail_server(certificate) as server:
+            settings = MailSettings(url=server.url.replace("smtp:", url), sender="exports@example.org")
+            with pytest.raises(OperatorError) as refused:
+                MailClient(settings).check()
+            assert refused.value.message == f"mail.url: {settings.url} cannot be used: {fault}."
 
 
 def test_server_elsewhere_must_offer_tls() -> None:

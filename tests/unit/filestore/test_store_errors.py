@@ -7,9 +7,10 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -241,6 +242,28 @@ def test_untrusted_certificate_names_the_setting(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv("AWS_CA_BUNDLE", "missing.pem")
         with pytest.raises(OperatorError, match="AWS_CA_BUNDLE"):
             s3_store_at(server)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "fault"),
+    [
+        ({"expired": True}, "has expired. Renew it"),
+        ({"address": "127.0.0.9"}, "is for another host name. Set files.end"),
+    ],
+)
+def test_invalid_certificate_names_the_fix(
+    certificate: dict[str, Any], fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_certificate(tmp_path / "own.pem", **certificate)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "own.pem"))
+    with error_server(tmp_path / "own.pem") as server, pytest.raises(FileStoreError, match=fault):
+        s3_store_at(server).put(KEY, b"rows", {})
+
+
+def test_server_without_tls_names_the_setting(server: ErrorServer) -> None:
+    store = s3_store_at(replace(server, url=server.url.replace("http:", "https:")))
+    with pytest.raises(FileStoreError, match=r"does not speak TLS. Check the scheme and the port of files.endpoint"):
+        store.put(KEY, b"rows", {})
 
 
 @pytest.mark.release

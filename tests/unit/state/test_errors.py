@@ -31,6 +31,7 @@ def wrapped(error: BaseException) -> sqlalchemy.exc.DBAPIError:
         psycopg.errors.ReadOnlySqlTransaction("a standby"),
         psycopg.errors.DeadlockDetected("deadlock"),
         psycopg.errors.DiskFull("pg_wal"),
+        psycopg.errors.InsufficientPrivilege("permission denied for table seats"),
     ],
 )
 def test_temporary_errors_are_unavailable(error: Exception) -> None:
@@ -63,7 +64,6 @@ def test_constraint_violations_are_conflicts(error: Exception) -> None:
         sqlite3.OperationalError('near "SELEC": syntax error'),
         sqlite3.ProgrammingError("Cannot operate on a closed database"),
         psycopg.errors.UndefinedTable("seats"),
-        psycopg.errors.InsufficientPrivilege("seats"),
     ],
 )
 def test_programming_errors_are_not_translated(error: Exception) -> None:
@@ -72,10 +72,17 @@ def test_programming_errors_are_not_translated(error: Exception) -> None:
         raise wrapped(error)
 
 
-def test_full_disk_is_reported() -> None:
-    found = service_error(wrapped(psycopg.errors.DiskFull("disk")))
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (psycopg.errors.DiskFull("disk"), "Free some space"),
+        (psycopg.errors.InsufficientPrivilege("seats"), "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES"),
+    ],
+)
+def test_message_names_the_fix(error: Exception, fix: str) -> None:
+    found = service_error(wrapped(error))
     assert isinstance(found, Unavailable)
-    assert "Free some space" in found.message
+    assert fix in found.message
 
 
 def test_only_transaction_conflicts_are_retryable() -> None:

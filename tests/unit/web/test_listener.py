@@ -47,3 +47,10 @@ def test_file_that_is_not_a_socket_is_kept(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="is not a socket"):
         claim_address(f"unix:{path}")
     assert path.read_text() == "important"
+
+
+def test_socket_in_a_missing_folder_names_the_setting(tmp_path: Path) -> None:
+    listen = f"unix:{tmp_path}/missing/web.sock"
+    with pytest.raises(OperatorError) as refused:
+        claim_address(listen)
+    assert refused.value.message == f"listen = {listen!r}: No such file or directory."

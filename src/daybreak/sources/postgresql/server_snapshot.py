@@ -24,7 +24,7 @@ import psycopg
 from adbc_driver_manager import AdbcConnection, AdbcStatement
 from psycopg import conninfo
 
-from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
+from daybreak.domain.errors import CONNECTION_ADVICE, SourceError, SourceUnavailable, first_line
 from daybreak.export.sql import literal
 from daybreak.sources.staging import ArrowStream, StreamFailed
 
@@ -209,7 +209,7 @@ def open_snapshot(location: str, *, timeout_seconds: int) -> Iterator[ServerSnap
 @contextmanager
 def open_transaction(location: str) -> Iterator[Connection]:
     """Open a connection in a read-only transaction, in UTC. Raises SourceError, SourceUnavailable."""
-    with server_faults("source.location"):
+    with server_faults("source.location", advice=f". {CONNECTION_ADVICE}"):
         connection = _connect(location)
     with closing(connection):
         with server_faults("The source"):
@@ -249,9 +249,9 @@ def _heartbeat(keeper: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def server_faults(subject: str, *, timeout_seconds: float = 0) -> Iterator[None]:
+def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "") -> Iterator[None]:
     """Convert errors of both drivers by their SQLSTATE: SourceUnavailable when another attempt may succeed, SourceError
-    otherwise. `subject` begins the message.
+    otherwise. `subject` begins the message, and `advice` ends it.
 
     A canceled statement has the same SQLSTATE for every cause, and a message in the server's language. It counts as
     timed out if it took `timeout_seconds` or more.
@@ -260,7 +260,7 @@ def server_faults(subject: str, *, timeout_seconds: float = 0) -> Iterator[None]
     try:
         yield
     except (psycopg.Error, adbc_driver_manager.Error, StreamFailed) as error:
-        message = f"{subject} (PostgreSQL): {first_line(error)}"
+        message = f"{subject} (PostgreSQL): {first_line(error)}{advice}"
         sqlstate = error.sqlstate
         if sqlstate == _QUERY_CANCELED and 0 < timeout_seconds <= monotonic() - began:
             raise SourceError(f"{message} Raise source.statement_timeout, or add an index on the server.") from error

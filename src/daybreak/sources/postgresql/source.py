@@ -104,11 +104,7 @@ class PostgresqlSource:
     def open(self, as_of: datetime) -> Iterator[PostgresqlReading]:
         """Export one snapshot for one reading. Raises SourceError, SourceUnavailable."""
         with (
-            open_staging(
-                memory_bytes=self.memory_bytes,
-                threads=self.threads,
-                temp_dir=self.temp_dir,
-            ) as staging,
+            open_staging(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir) as staging,
             open_snapshot(self.location, timeout_seconds=self.statement_timeout_seconds) as snapshot,
         ):
             yield PostgresqlReading(snapshot, staging, as_of, self, self._lag(snapshot.keeper, as_of))
@@ -171,7 +167,12 @@ class PostgresqlReading:
             grants = self._tables.missing_grants(self._required)
             if grants:
                 raise SourceError("The role cannot read all of the source. Run:\n  " + "\n  ".join(grants))
-            check_tables("The source in PostgreSQL", self._tables.columns(), ACCEPTED_TYPES, self._required)
+            check_tables(
+                "The source in PostgreSQL (by the search_path of the role)",
+                self._tables.columns(),
+                ACCEPTED_TYPES,
+                self._required,
+            )
             self.malformed = self._tables.refuse_malformed(usable_tables(self._tables.columns(), ACCEPTED_TYPES))
             apply_policy(self._policy, self.malformed)
             check_models(self.models, self._columns_of_model, ACCEPTED_TYPES)

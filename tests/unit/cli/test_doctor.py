@@ -1,0 +1,39 @@
+"""The report of `daybreakd doctor`, with checks that fail."""
+
+from collections.abc import Callable
+
+import pytest
+
+from daybreak.cli import doctor
+from daybreak.domain.errors import OperatorError
+
+
+def failing(text: str) -> Callable[[object], str]:
+    def check(_settings: object) -> str:
+        raise OperatorError(text)
+
+    return check
+
+
+def test_unavailable_component_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = (
+        ("file store", failing("The object a cannot be written: no bucket.")),
+        ("source", failing("no database")),
+        ("directory", failing("directory.accounts: no database")),
+        ("own models", failing("no database")),
+        ("mail", failing("no server")),
+        ("freshness", failing("The object b cannot be read: no bucket.")),
+    )
+    monkeypatch.setattr(doctor, "_CHECKS", checks)
+    monkeypatch.setattr(doctor, "settings_of", lambda _config: None)
+    assert doctor.doctor() == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "FAULT file store: The object a cannot be written: no bucket.",
+        "FAULT source: no database",
+        "FAULT directory: not checked, see source",
+        "FAULT own models: not checked, see source",
+        "FAULT mail: no server",
+        "FAULT freshness: not checked, see file store",
+    ]
