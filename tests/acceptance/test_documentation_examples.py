@@ -25,17 +25,15 @@ import pytest
 
 from daybreak.settings.reference import setting_rows
 from tests.acceptance.recorded_arguments import record_arguments
+from tests.parts.documentation import OWN_PLATFORM, ROOT, RUN, blocks, runs, script_of
 from tests.parts.ports import free_port
 from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.presence import absent
 from tests.parts.processes import running
 from tests.parts.warm import daybreakd
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 240
 ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
-RUN = {"sh", "python", "r"}
-INTERPRETERS = {"python": "python -", "r": "Rscript -"}
 SHOWN = {"caddyfile", "crontab", "html", "ini", "json", "nginx", "sql", "text", "toml", "yaml"}
 # Output that the text or a comment of a page describes, and that its blocks must print.
 PRINTED = {
@@ -58,20 +56,8 @@ PRINTED = {
 }
 # `make test` runs the pages that a new reader opens first. `make test-release` runs all.
 FIRST_PAGES = ("README.md", "docs/tutorial/first-files.md")
-# It runs in a separate test, with an empty database and without a demo.
-OWN_PLATFORM = ROOT / "docs/tutorial/own-platform.md"
 # Pages that load files. Their blocks run twice, as on two days.
 DAILY = {"docs/how-to/load-into-duckdb.md"}
-
-
-@dataclass(frozen=True)
-class Block:
-    """Fenced block of a page. `reason` is why the test does not run it."""
-
-    place: str
-    language: str
-    text: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -85,36 +71,6 @@ class Demo:
 def pages() -> list[Path]:
     found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     return sorted(path for path in found if not path.is_symlink())
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    lines = page.read_text("utf-8").splitlines()
-    number = 0
-    while number < len(lines):
-        fence = re.match(r"( *)```(.*)$", lines[number])
-        if fence:
-            end = next(at for at in range(number + 1, len(lines)) if lines[at].strip() == "```")
-            above = lines[number - 1].strip() if number else ""
-            marker = re.fullmatch(r"<!-- not run: (.+) -->", above)
-            text = "\n".join(line.removeprefix(fence[1]) for line in lines[number + 1 : end])
-            place = f"{page.name}:{number + 1}"
-            yield Block(place, fence[2].strip(), text, marker[1] if marker else "")
-            number = end
-        number += 1
-
-
-def runs(page: Path) -> list[Block]:
-    return [block for block in blocks(page) if block.language in RUN and not block.reason]
-
-
-def script_of(page: Path) -> str:
-    # Without pipefail, as in a reader's shell: `gunzip ... | head` ends early on purpose.
-    parts = ["set -eu"]
-    for block in runs(page):
-        parts.append(f"echo 'running {block.place}' >&2")
-        program = INTERPRETERS.get(block.language)
-        parts.append(f"{program} <<'END_OF_BLOCK'\n{block.text}\nEND_OF_BLOCK" if program else block.text)
-    return "\n".join(parts) + "\n"
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +124,7 @@ def test_documented_examples_run(
         "DATABASE_URL": postgresql_server.url(database),
         "WAIT_MINUTES": "0",
     }
-    script = script_of(page) * (2 if page.relative_to(ROOT).as_posix() in DAILY else 1)
+    script = script_of(runs(page)) * (2 if page.relative_to(ROOT).as_posix() in DAILY else 1)
     for example, real in (
         ("http://127.0.0.1:8400", demo.address),
         ("https://export.example.org", demo.address),
@@ -213,7 +169,7 @@ def test_tutorial_for_operators_runs(tmp_path: Path) -> None:
             "DAYBREAK_LISTEN": address,
             "DAYBREAK_BASE_URL": f"http://{address}",
         }
-        script = script_of(OWN_PLATFORM).replace("127.0.0.1:8400", address)
+        script = script_of(runs(OWN_PLATFORM)).replace("127.0.0.1:8400", address)
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=tmp_path,

@@ -1,14 +1,17 @@
 """Jobs, their options, and the figures of a snapshot run."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from benchmarks import first_files
 from benchmarks.__main__ import JOBS
 from benchmarks.job import Job
 from benchmarks.snapshot_run import make_service, snapshot_run
 from benchmarks.source import AS_OF, Shape, make_shape
+from tests.parts.documentation import OWN_PLATFORM, runs
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
@@ -24,6 +27,16 @@ def test_command_on_the_page_has_no_local_paths() -> None:
 
 def test_jobs_have_unique_names_and_headings() -> None:
     assert len({job.name for job in JOBS}) == len({job.heading for job in JOBS}) == len(JOBS)
+
+
+def test_tutorial_has_the_steps_of_first_files() -> None:
+    script = first_files.timed_script(runs(OWN_PLATFORM), 9)
+    timed = re.findall(r'^echo "instant .*\n(\S+) (\S+)', script, re.MULTILINE)
+    assert [" ".join(words) for words in timed] == [
+        "daybreakd doctor", "snapshot=$(daybreakd snapshot", "daybreakd serve", "account=$(psql -qtA"
+    ]  # fmt: skip
+    assert "generate_series(1, 9)" in script
+    assert "member erase" not in script
 
 
 @pytest.mark.release
