@@ -13,13 +13,7 @@ from datetime import datetime, timedelta
 
 from daybreak.access import throttle
 from daybreak.access.end_credentials import EndReason, end_credentials
-from daybreak.access.login import (
-    SecondFactorPending,
-    SessionStart,
-    SessionStarted,
-    find_device,
-    require_password_login,
-)
+from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, find_device, require_password_login
 from daybreak.access.passwords import check_new_password
 from daybreak.access.security_events import password_changed
 from daybreak.access.services import Services

@@ -124,10 +124,7 @@ def verify_creation(party: RelyingParty, response: str, *, challenge: bytes) -> 
         if attestation.fmt not in {AttestationFormat.NONE, AttestationFormat.PACKED} or attestation.att_stmt.x5c:
             raise InvalidPasskeyResponse("attestation was not requested")
         verified = webauthn.verify_registration_response(
-            credential=credential,
-            expected_challenge=challenge,
-            expected_rp_id=party.host,
-            expected_origin=party.origin,
+            credential=credential, expected_challenge=challenge, expected_rp_id=party.host, expected_origin=party.origin
         )
         if len(verified.credential_id) > _MAX_CREDENTIAL_ID_BYTES:
             raise InvalidPasskeyResponse("credential id too long")

@@ -56,13 +56,7 @@ def matching_step(seed: bytes, code: str, now_seconds: float, window: int = 1) -
 def otpauth_uri(seed: bytes, *, issuer: str, email: str) -> str:
     """Return the `otpauth://` URI for the QR code that authenticator apps read."""
     query = urlencode(
-        {
-            "secret": manual_key(seed),
-            "issuer": issuer,
-            "algorithm": "SHA1",
-            "digits": DIGITS,
-            "period": STEP_SECONDS,
-        },
+        {"secret": manual_key(seed), "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": STEP_SECONDS},
         quote_via=quote,
     )
     return f"otpauth://totp/{quote(issuer, safe='')}:{quote(email, safe='@')}?{query}"

@@ -10,14 +10,7 @@ from uuid import UUID
 
 import duckdb
 
-from daybreak.demo.emails import (
-    ANALYST_EMAIL,
-    CAREFUL_EMAIL,
-    DEMO_EMAILS,
-    OPERATOR_EMAIL,
-    OWNER_EMAIL,
-    VISITOR_EMAIL,
-)
+from daybreak.demo.emails import ANALYST_EMAIL, CAREFUL_EMAIL, DEMO_EMAILS, OPERATOR_EMAIL, OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.export.sql import literal
 
 _SMALL_PLATFORM_LEADERS = 6

@@ -81,7 +81,7 @@ def test_examples_are_valid_command_lines(line: str) -> None:
     [
         (["bogus"], "bogus", ""),
         (["serve", "--bogus"], "--bogus", " serve"),
-        (["snapshot", "show"], "--snapshot-id", " snapshot show"),
+        (["snapshot", "publish"], "--snapshot-id", " snapshot publish"),
         (["demo", "--leaders", "many"], "--leaders", " demo"),
         (["demo", "--members", "0"], "--members", " demo"),
         (["demo", "--port", "65536"], "--port", " demo"),

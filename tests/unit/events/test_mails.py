@@ -381,7 +381,7 @@ def test_refused_connection_is_reported_without_number(events: Events) -> None:
     assert refused.value.message == f"mail.url: {url} cannot be used: Connection refused."
 
 
-def test_faults_of_tls_have_no_numbers(tmp_path: Path) -> None:
+def test_untrusted_certificate_is_refused(tmp_path: Path) -> None:
     own_certificate(tmp_path / "own.pem")
     for certificate, url, fault in (
         (tmp_path / "own.pem", "smtp:", "certificate verify failed: self-signed certificate"),
