@@ -176,6 +176,11 @@ def test_ranges_work_through_nginx(front: Front, link: str, whole: requests.Resp
     assert several.headers["Content-Type"].startswith("multipart/byteranges; boundary=")
     assert whole.content[:100_000] in several.content
     assert whole.content[200_000:] in several.content
+    overlapping = front.request("GET", link, headers={"Range": "bytes=0-99999,50000-199999"})
+    assert overlapping.status_code == 206
+    assert whole.content[50_000:200_000] in overlapping.content
+    many = front.request("GET", link, headers={"Range": "bytes=" + ",".join(f"{start}-" for start in range(9))})
+    assert many.status_code == 416, "the service limits ranges before nginx sends them"
     outside = front.request("GET", link, headers={"Range": "bytes=999999999-"})
     assert (outside.status_code, outside.json()["code"]) == (416, "range_not_satisfiable")
 
@@ -249,6 +254,8 @@ def test_s3_and_iceberg_have_their_own_host(front: Front) -> None:
     part = client.get_object(Bucket=NORTH, Key=data["Key"], Range="bytes=100-")
     assert part["Body"].read() == content[100:]
     assert "ChecksumSHA256" not in part
+    several = client.get_object(Bucket=NORTH, Key=data["Key"], Range="bytes=0-99999,200000-")
+    assert (several["ResponseMetadata"]["HTTPStatusCode"], several["Body"].read()) == (200, content)
     with pytest.raises(ClientError, match="PreconditionFailed"):
         client.get_object(Bucket=NORTH, Key=data["Key"], IfMatch='"other"')
     lines = wait_until(

@@ -52,14 +52,16 @@ def doctor(
     """
     from daybreak.cli import doctor_deep
 
-    settings = settings_of(config)
     report = _print_check_json if json else _print_check
+    try:
+        settings = settings_of(config)
+    except OperatorError as fault:
+        if json:
+            report("configuration", fault.message, False)
+        raise
     # The errors so far, by check: an unavailable component is reported once.
     failed: dict[str, str] = {}
-    checks = _CHECKS
-    if deep:
-        checks += doctor_deep.CHECKS
-    for name, check in checks:
+    for name, check in (*_CHECKS, *(doctor_deep.CHECKS if deep else ())):
         try:
             report(name, check(settings), True)
         except (DaybreakError, OSError) as error:
@@ -176,14 +178,13 @@ def _webhooks(settings: "Settings") -> str:
 def _tasks(settings: "Settings") -> str:
     with state_of(settings) as state:
         faults = state.read(lambda stores: stores.task_faults.list_all())
-    if faults:
-        raise OperatorError(
-            "\n".join(
-                f"{each.task} on {each.host}: {format_count(each.failures, 'failure')} in a row, last at "
-                f"{format_instant(each.failed_at)} UTC: {each.error}"
-                for each in faults
-            )
-        )
+    lines = [
+        f"{each.task} on {each.host}: {format_count(each.failures, 'failure')} in a row, last at "
+        f"{format_instant(each.failed_at)} UTC: {each.error}"
+        for each in faults
+    ]
+    if lines:
+        raise OperatorError("\n".join(lines))
     return "none fails"
 
 
@@ -197,12 +198,10 @@ def _encoder(settings: "Settings") -> str:
 
 def _state(settings: "Settings") -> str:
     with state_of(settings) as state:
-        accounts, seats = state.read(
-            lambda stores: (len(stores.directory.load().accounts), len(stores.seats.list_all()))
-        )
+        accounts, seats = state.read(lambda stores: (stores.directory.load().accounts, stores.seats.list_all()))
     verb = "sync" if settings.directory.accounts else "import FILE"
     hint = "" if accounts and seats else f"; next, run `daybreakd directory {verb}`"
-    return f"{format_count(accounts, 'account')}, {format_count(seats, 'seat')}{hint}"
+    return f"{format_count(len(accounts), 'account')}, {format_count(len(seats), 'seat')}{hint}"
 
 
 def _files(settings: "Settings") -> str:

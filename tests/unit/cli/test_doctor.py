@@ -1,10 +1,13 @@
 """The report of `daybreakd doctor`, with checks that fail."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from daybreak.cli import doctor
+from daybreak.cli.main import run
 from daybreak.domain.errors import OperatorError
 
 
@@ -13,6 +16,18 @@ def failing(text: str) -> Callable[[object], str]:
         raise OperatorError(text)
 
     return check
+
+
+def test_invalid_configuration_is_a_check_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "daybreak.toml").write_text('workers = "many"\n')
+    assert run(["doctor", "--json", "--config", str(tmp_path / "daybreak.toml")]) == 2
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {
+        "check": "configuration",
+        "ok": False,
+        "detail": printed.err[len("daybreakd: ") : -1],
+    }
+    assert 'workers: "many" is invalid' in printed.err
 
 
 def test_unavailable_component_is_reported_once(

@@ -79,6 +79,6 @@ def test_lines_of_libraries_are_redacted(form: str) -> None:
         assert done.stderr.endswith("wire ERROR connection to [redacted] failed\n")
     else:
         line = json.loads(done.stderr)
-        assert datetime.fromisoformat(line.pop("timestamp"))
+        assert datetime.fromisoformat(line.pop("timestamp")).tzinfo is UTC
         message = "connection to [redacted] failed"
         assert line == {"event": "library", "logger": "wire", "level": "error", "message": message}
