@@ -65,6 +65,8 @@ def test_snapshot_of_a_stopped_builder_ends(
         wait_until(lambda: pid not in postgresql_server.backends(filled_database), what="the end of the transaction")
         with pytest.raises(SourceUnavailable, match="idle"), server_faults("The source"):
             snapshot.keeper.execute("SELECT 1")
+        with pytest.raises(SourceUnavailable, match="ended the transaction of the run"), snapshot.stream("SELECT 1"):
+            pass
 
 
 def test_heartbeat_keeps_a_quiet_snapshot(

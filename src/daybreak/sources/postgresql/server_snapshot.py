@@ -59,6 +59,8 @@ _BATCH_BYTES = 1 << 20
 # intervention (57), lock timeout (55P03), and the end of an idle transaction (25P03).
 _TRANSIENT = ("08", "40", "53", "57", "55P03", "25P03")
 _QUERY_CANCELED = "57014"
+# SQLSTATEs of SET TRANSACTION SNAPSHOT after the end of the transaction that exported it, by the server's version.
+_NO_SNAPSHOT = ("42704", "22023")
 _IN_FAILED_TRANSACTION = "25P02"
 
 
@@ -98,8 +100,7 @@ class ServerSnapshot:
             with self._lock:
                 self._streaming.add(connection)
             try:
-                for statement in self._begin_statements(parallel_workers=parallel_workers):
-                    _execute(connection, statement)
+                self._begin(connection, parallel_workers=parallel_workers)
                 with AdbcStatement(connection) as statement:
                     statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
                     statement.set_sql_query(sql)
@@ -137,6 +138,18 @@ class ServerSnapshot:
         self._opener.shutdown()
         if self._database.exception() is None:
             self._database.result().close()
+
+    def _begin(self, connection: AdbcConnection, *, parallel_workers: bool) -> None:
+        try:
+            for statement in self._begin_statements(parallel_workers=parallel_workers):
+                _execute(connection, statement)
+        except adbc_driver_manager.Error as error:
+            if error.sqlstate not in _NO_SNAPSHOT:
+                raise
+            raise SourceUnavailable(
+                "The source (PostgreSQL) ended the transaction of the run. If it does so again, look for what ends "
+                "long transactions, such as idle_transaction_timeout and query_timeout of PgBouncer."
+            ) from error
 
     def _begin_statements(self, *, parallel_workers: bool = True) -> Iterator[str]:
         yield _BEGIN
