@@ -89,7 +89,7 @@ class SmallReading:
     def cancel(self) -> None:
         """Every query has ended."""
 
-    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
+    def referential_faults(self, resources: Collection[str], skipped: Collection[str] = ()) -> list[ReferentialFault]:
         return list(self.source.faults)
 
     def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:

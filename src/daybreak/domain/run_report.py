@@ -144,7 +144,8 @@ class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """Report of a run. A run that has not ended has none of the values, and one that failed has only some.
 
     `columns` is a digest of the columns of all resources. `phases` has the second at which each phase began.
-    `findings` are the first of `findings_in_all`. `code` is that of the error that ended the run.
+    `relations` are the codes of the checked relations, and `references` those that rows violate. `findings` are the
+    first of `findings_in_all`. `code` is that of the error that ended the run.
     """
 
     engine: str = ""
@@ -165,6 +166,7 @@ class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
     leaders: int | None = None
     accounting: Accounting | None = None
     newest_rows: Mapping[str, NewestRow] | None = None
+    relations: tuple[str, ...] = ()
     references: tuple[ReferentialFault, ...] | None = None
     findings: tuple[Finding, ...] | None = None
     findings_in_all: int | None = None

@@ -124,7 +124,7 @@ def _cast(column: Column) -> str:
 
 def _exported(column: Column) -> str:
     """Return SQL for the value in files: NULL for a time outside the years 1 to 9999."""
-    if column.type not in _TIMES:
+    if column.type not in TIMES:
         return _typed(column)
     return f"CASE WHEN {exported_in_range(column)} THEN {_cast(column)} END AS {identifier(column.name)}"
 
@@ -134,4 +134,4 @@ def exported_in_range(column: Column) -> str:
     return in_range(_cast(column), ENGINE_TYPES[column.type])
 
 
-_TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
+TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)

@@ -40,7 +40,8 @@ class ExportStep:
 
     `previous` is the published snapshot whose files may be reused, None to write all files. `lost` are the Leaders, by
     resource, of which files are lost, so that they are written again. After the export, `resources` has the report's
-    figures by resource, `reused` the Leaders whose files were reused, and `written` the figures for row accounting.
+    figures by resource, `reused` the Leaders whose files were reused, `unchanged` the resources whose rows are all as
+    in `previous`, and `written` the figures for row accounting.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ExportStep:
         self.written = WrittenFigures(())
         self.resources: dict[str, ResourceFigures] = {}
         self.reused: dict[str, set[str]] = {}
+        self.unchanged: set[str] = set()
         self.reused_files = 0
         self.bytes_written = 0
         self.spill_bytes = 0
@@ -89,6 +91,8 @@ class ExportStep:
                 f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
                 code="verification_failed",
             )
+        if self._previous is not None and report.reused_leaders == report.leaders == len(before) - 1:
+            self.unchanged.add(resource)
         rows = ((one.client_id, one.rows) for one in chain(self._entries.values(), reused) if one.client_id)
         self.written.add(resource, rows, report.sums)
         self.resources[resource] = ResourceFigures(

@@ -14,6 +14,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.export.referential import check_queries
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.proof.account_rows import AccountRows
 from daybreak.proof.accounting import WrittenFigures, account, identities_of, source_rows
@@ -190,8 +191,20 @@ class SnapshotRun:
             self._export.export(reading, resource, self._sink)
         self._manifest.flush()
         self._deltas.flush()
+        return self._check_references(reading)
+
+    def _check_references(self, reading: Reading) -> list[ReferentialFault]:
+        """Check the relations. Those between unchanged rows have the result of the previous snapshot."""
         self._enter_phase("checking references")
-        return reading.referential_faults([name for name, rows in self._manifest.rows.items() if rows])
+        resources = [name for name, rows in self._manifest.rows.items() if rows]
+        relations = {check.code: check.resources for check in check_queries(str, resources)}
+        self._record(relations=tuple(relations))
+        before = RunReport() if self._previous is None else self._previous.report
+        unchanged = {
+            code for code in before.relations if self._export.unchanged.issuperset(relations.get(code) or ("",))
+        }
+        faults = [fault for fault in before.references or () if fault.code in unchanged]
+        return faults + reading.referential_faults(resources, unchanged)
 
     def _account(self, reading: Reading) -> AccountRows:
         """Account for the rows of the source, and add the result to the report. Return the rows of single accounts."""

@@ -199,9 +199,9 @@ class DuckdbReading:
         """End the query of `source_rows`."""
         self._querying.interrupt()
 
-    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
+    def referential_faults(self, resources: Collection[str], skipped: Collection[str] = ()) -> list[ReferentialFault]:
         """Check the relations between resources."""
-        return referential_faults(self, resources)
+        return referential_faults(self, resources, skipped)
 
     def confirm_unchanged(self) -> None:
         """Raise SourceUnavailable when a file changed since opening."""

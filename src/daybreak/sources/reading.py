@@ -48,9 +48,9 @@ class Reading(Protocol):
         RunError when rows are missing, and what the sink and the observer raise.
         """
 
-    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
-        """Check the relations that the catalogue declares. `resources` are those that have rows of known Leaders; the
-        others have no rows to check.
+    def referential_faults(self, resources: Collection[str], skipped: Collection[str] = ()) -> list[ReferentialFault]:
+        """Check the relations that the catalogue declares, except those whose code is `skipped`. `resources` are those
+        that have rows of known Leaders; the others have no rows to check.
         """
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:

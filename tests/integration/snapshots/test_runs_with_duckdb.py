@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, time
 from itertools import pairwise
@@ -16,6 +17,7 @@ from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.run_report import ReferentialFault
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.downloads import Manifest
 from daybreak.proof.model_rules import rules_of
@@ -24,7 +26,7 @@ from daybreak.snapshots.report import source_warnings
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
-from daybreak.sources.duckdb import DuckdbSource
+from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
 from daybreak.web.api.files import manifest_view
 from tests.configured import configured
 from tests.parts.row_faults import add_faults, excluded
@@ -97,6 +99,42 @@ def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, t
     }
     tolerant = configured(unchecked, guard={"unknown_share": 1})
     assert run_manually(replace(context, settings=tolerant), as_of=AS_OF).state is SnapshotState.PUBLISHED
+
+
+def test_relations_between_unchanged_rows_are_not_checked_again(
+    run_context: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = tmp_path / "platform"
+    make_platform(platform, PlatformSizes(leaders=3, members=60, messages=100), seed=11, as_of=AS_OF)
+    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill")
+    settings = configured(run_context.settings, guard={"referential_checks": False})
+    context = replace(run_context, source=source, settings=settings)
+    skipped: list[Collection[str]] = []
+    check = DuckdbReading.referential_faults
+
+    def watched(reading: DuckdbReading, resources: Collection[str], known: Collection[str]) -> list[ReferentialFault]:
+        skipped.append(known)
+        return check(reading, resources, known)
+
+    def rewrite(table: str, rows: str) -> None:
+        path, other = platform / f"{table}.parquet", tmp_path / "other.parquet"
+        duckdb.execute(f"COPY ({rows.format(path=path)}) TO '{other}'")
+        other.replace(path)
+
+    monkeypatch.setattr(DuckdbReading, "referential_faults", watched)
+    rewrite("members", "FROM '{path}' UNION ALL (FROM '{path}' ORDER BY member_id LIMIT 1)")
+    first, again = run_manually(context, as_of=AS_OF), run_manually(context, as_of=AS_OF)
+    rewrite("campaigns", "SELECT * REPLACE ('New name' AS campaign_name) FROM '{path}'")
+    changed, full = run_manually(context, as_of=AS_OF), run_manually(context, as_of=AS_OF, full=True)
+    relations = set(first.report.relations)
+    assert len(relations) == 14
+    of_times = {"unique:outbound_message_type_usage"}
+    of_campaigns = {"unique:campaigns", "reference:campaign_links.CAMPAIGN_ID"}
+    assert [relations.difference(known) for known in skipped] == [
+        relations, of_times, of_times | of_campaigns, relations
+    ]  # fmt: skip
+    faults = {run.report.references for run in (first, again, changed, full)}
+    assert [(fault.code, fault.rows) for each in faults for fault in each or ()] == [("unique:members", 1)]
 
 
 @pytest.mark.release

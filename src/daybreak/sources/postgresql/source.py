@@ -216,9 +216,9 @@ class PostgresqlReading:
         """End the query of `source_rows`."""
         self._keeper.cancel_safe()
 
-    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
+    def referential_faults(self, resources: Collection[str], skipped: Collection[str] = ()) -> list[ReferentialFault]:
         """Check the relations between resources."""
-        return referential_faults(self, resources)
+        return referential_faults(self, resources, skipped)
 
     def confirm_unchanged(self) -> None:
         """Query the keeper once more, which fails if its transaction no longer holds the snapshot."""
