@@ -13,24 +13,17 @@ from contextlib import suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, CycloptsError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 import daybreak
 from daybreak.cli.examples import examples_of
-from daybreak.cli.output import describe_error, print_note
+from daybreak.cli.output import describe_error, print_note, print_text
 from daybreak.domain.errors import DaybreakError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
-
-from daybreak.cli.output import print_text
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 STANDARD_OUTPUT = "standard output"

@@ -140,7 +140,7 @@ class StoredFormat(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return Since(version, published_at, version)
 
 
-class ManifestEntry(msgspec.Struct, frozen=True):
+class ManifestEntry(msgspec.Struct, frozen=True, gc=False):
     """One Leader's files of one resource: the same rows in every format.
 
     Leaders without rows in a resource share the snapshot's entry with `client_id` "", whose files hold only the header.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import add
 from typing import TypeVar
 
@@ -46,7 +45,7 @@ class RowPartition:
         self.layout = RecordLayout.of(tables.resource)
         self.identifiers = bytes.fromhex("".join(leaders).replace("-", ""))
         count = len(buckets.sizes)
-        self.bucket_of = [place * count // len(leaders) for place in range(len(leaders))]
+        self.bucket_of = _buckets_of(len(leaders), count)
         self.totals: list[LeaderTotals] = []
         self.counts = RowCounts()
         self._tables = tables
@@ -57,10 +56,9 @@ class RowPartition:
 
     def read(self, executor: Executor, threads: int, watch: Callable[[], None]) -> None:
         """Read all rows. `watch` is called between batches, and may raise. Raises RunError for a malformed row."""
-        bucket_of = struct.pack(f"<{len(self.leaders)}I", *self.bucket_of)
 
         def new() -> Partitioner:
-            return Partitioner(self.layout, self.identifiers, bucket_of, len(self.buckets.sizes))
+            return Partitioner(self.layout, self.identifiers, self.bucket_of.tobytes(), len(self.buckets.sizes))
 
         partitioners = deque([new()])
 
@@ -107,12 +105,10 @@ class RowPartition:
     def _add_totals(self, partitioners: Iterable[Partitioner]) -> None:
         first, *others = (one.totals().tolist() for one in partitioners)
         words = reduce(lambda sums, more: list(map(add, sums, more)), others, first)
-        for place, client_id in enumerate(self.leaders):
-            if rows := words[4 * place]:
-                first_sum, second_sum = words[4 * place + 2 : 4 * place + 4]
-                self.totals.append(
-                    LeaderTotals(client_id, rows, (first_sum % SUM_MODULUS, second_sum % SUM_MODULUS), "murmur3")
-                )
+        columns = (words[::4], words[2::4], words[3::4])
+        for client_id, rows, low, high in zip(self.leaders, *columns, strict=False):
+            if rows:
+                self.totals.append(LeaderTotals(client_id, rows, (low % SUM_MODULUS, high % SUM_MODULUS), "murmur3"))
         rows = sum(one.rows for one in self.totals)
         cells = zip(*(one.cell_counts() for one in partitioners), strict=True)
         counts = {
@@ -124,6 +120,11 @@ class RowPartition:
             {name: unexpected for name, (_, unexpected) in counts.items() if unexpected},
             words[4 * len(self.leaders)],
         )
+
+
+@lru_cache(1)  # The same for every resource.
+def _buckets_of(leaders: int, count: int) -> array[int]:
+    return array("I", (place * count // leaders for place in range(leaders)))
 
 
 def split_batch(batch: CArray) -> Iterator[PackedRows]:

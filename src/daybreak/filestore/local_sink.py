@@ -73,14 +73,13 @@ class LocalSink:
         """
         key = file_key(self._final.name, client_id, resource, format)
         name = self._staged_name(key)
-        path = f"{self._staged}/{name}"
-        digest = hashlib.sha256()
-        length = 0
         try:
             content, pieces = small_content(pieces, self._packing.file_bytes)
             if content:
                 self._background_sync.add(len(content))
                 return self._packs.append(pack_folder(key), content)
+            path = f"{self._staged}/{name}"
+            digest, length = hashlib.sha256(), 0
             self._make_folder(name)
             handle, temporary = self._create(path)
             try:

@@ -123,7 +123,7 @@ class RunDeltas:
                 if not delta.has_rows:
                     self._shared_keys.add(stored.key)
                 figures["bytes"] += stored.bytes
-                self._progress.add_file(stored.bytes)
+                self._progress.add_files(1, stored.bytes)
             if delta.reason:
                 self._reasons[each.resource][delta.reason] += 1
         if len(self._pending) >= _DELTAS_PER_TRANSACTION:

@@ -12,7 +12,7 @@ from msgspec import structs
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.run_report import ResourceFigures
-from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.export.job import ExportJob
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileSink
@@ -84,7 +84,7 @@ class ExportStep:
         self.bytes_written += report.bytes_written
         self._measure_spill(report.spill_bytes)
         reused = [entry for client_id, entry in before.items() if client_id in self.reused[resource]]
-        reused_bytes = self._reuse_files(resource, reused, sink)
+        reused_bytes = self._reuse_files(reused, sink)
         self._deltas.complete(resource, self._entries, self.reused[resource])
         if self._manifest.rows[resource] != report.rows:
             raise RunError(
@@ -109,9 +109,8 @@ class ExportStep:
 
     def entries_written(self, entries: list[ManifestEntry]) -> None:
         """Count the files, and add the entries to the manifest."""
-        for entry in entries:
-            for stored in entry.formats.values():
-                self._progress.add_file(stored.bytes)
+        sizes = [stored.bytes for entry in entries for stored in entry.formats.values()]
+        self._progress.add_files(len(sizes), sum(sizes))
         self._manifest.add(entries)
         self._entries.update((entry.client_id, entry) for entry in entries)
 
@@ -146,7 +145,7 @@ class ExportStep:
         lost = self.lost.get(resource, ())
         return {client_id: entry.fingerprint for client_id, entry in before.items() if client_id not in lost}
 
-    def _reuse_files(self, resource: str, entries: Sequence[ManifestEntry], sink: FileSink) -> int:
+    def _reuse_files(self, entries: Sequence[ManifestEntry], sink: FileSink) -> int:
         """Reuse the files of unchanged Leaders. Return their size."""
         keys = (stored.key for entry in entries for stored in entry.formats.values())
         try:
@@ -156,38 +155,35 @@ class ExportStep:
         size_bytes = 0
         for start in range(0, len(entries), _ENTRIES_PER_TRANSACTION):
             self._lease.check()
-            reused = []
-            for entry in entries[start : start + _ENTRIES_PER_TRANSACTION]:
-                formats = {}
-                for name, stored in entry.formats.items():
-                    part = slice_of(stored.key) if moved else None
-                    if part is None or part.key not in moved:
-                        key = self._reused_key(stored, sink)
-                    else:
-                        key = self._moved_key(entry, name, moved[part.key][part.offset :][: part.length], sink)
-                    formats[name] = stored if key == stored.key else structs.replace(stored, key=key)
-                    size_bytes += stored.bytes
-                reused.append(ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats))
-            files = sum(len(entry.formats) for entry in reused)
-            self.reused_files += files
-            self._progress.add_reused_files(files)
+            reused = [self._reused(entry, moved, sink) for entry in entries[start : start + _ENTRIES_PER_TRANSACTION]]
+            sizes = [stored.bytes for entry in reused for stored in entry.formats.values()]
+            size_bytes += sum(sizes)
+            self.reused_files += len(sizes)
+            self._progress.add_reused_files(len(sizes))
             self._manifest.add(reused)
         return size_bytes
 
-    def _moved_key(self, entry: ManifestEntry, format_name: str, content: bytes, sink: FileSink) -> str:
-        """Write an unchanged file again, so that the pack that contains it can be deleted. Return its key."""
-        stored = entry.formats[format_name]
-        written = sink.write(entry.client_id, entry.resource, format_name, [content])
-        if written.sha256 != stored.sha256:
-            raise ReuseFailed(f"The file {stored.key} is damaged: its SHA-256 does not match.")
-        return written.key
-
-    def _reused_key(self, stored: StoredFormat, sink: FileSink) -> str:
-        """Add an unchanged file of the previous snapshot. Return its key."""
-        try:
-            return sink.reuse(stored.key, stored.bytes)
-        except FileStoreError as error:
-            raise ReuseFailed(error.message) from error
+    def _reused(self, entry: ManifestEntry, moved: Mapping[str, bytes], sink: FileSink) -> ManifestEntry:
+        """Add the unchanged files of a Leader. Return its entry. `moved` has packs whose files are written again, so
+        that the packs can be deleted.
+        """
+        formats = {}
+        for name, stored in entry.formats.items():
+            part = slice_of(stored.key) if moved else None
+            if part is not None and part.key in moved:
+                content = moved[part.key][part.offset :][: part.length]
+                written = sink.write(entry.client_id, entry.resource, name, [content])
+                if written.sha256 != stored.sha256:
+                    raise ReuseFailed(f"The file {stored.key} is damaged: its SHA-256 does not match.")
+                key = written.key
+            else:
+                try:
+                    key = sink.reuse(stored.key, stored.bytes)
+                except FileStoreError as error:
+                    raise ReuseFailed(error.message) from error
+            if key != stored.key:
+                formats[name] = structs.replace(stored, key=key)
+        return structs.replace(entry, formats={**entry.formats, **formats}) if formats else entry
 
 
 class ManifestWriter:
@@ -249,9 +245,11 @@ def with_since(entry: ManifestEntry, before: Mapping[str, ManifestEntry], base: 
     assert base.version is not None  # the base is published
     assert base.published_at is not None
     old = before.get(entry.client_id) if entry.client_id else None
+    if old is None:
+        return entry
     formats = {}
     for name, stored in entry.formats.items():
-        same = None if old is None else old.formats.get(name)
+        same = old.formats.get(name)
         is_same = same is not None and same.sha256 == stored.sha256
         since = same.since_in(base.version, base.published_at) if same is not None and is_same else None
         formats[name] = structs.replace(stored, since=since)

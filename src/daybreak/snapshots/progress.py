@@ -59,10 +59,10 @@ class Progress:
         with self._lock:
             self._rows = self._rows_before + rows
 
-    def add_file(self, size_bytes: int) -> None:
-        """Count a file that was written."""
+    def add_files(self, count: int, size_bytes: int) -> None:
+        """Count files that were written. `size_bytes` is their total size."""
         with self._lock:
-            self._files += 1
+            self._files += count
             self._bytes += size_bytes
 
     def add_delta(self, inserted: int, deleted: int) -> None:

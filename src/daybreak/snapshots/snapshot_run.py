@@ -13,7 +13,7 @@ from daybreak.catalogue.models import shipped_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport
-from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
 from daybreak.export.referential import check_queries
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.proof.account_rows import AccountRows
@@ -38,7 +38,7 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signing import authority_of, sign_for_publication
 from daybreak.snapshots.verify import (
     delta_files,
-    files_to_read_back,
+    is_read_back,
     manifest_files,
     read_back,
     statement_files,
@@ -239,9 +239,9 @@ class SnapshotRun:
         read_all = settings.verify == "full" and context.store.full_verification
         for resource in RESOURCE_NAMES:
             reused = self._export.reused[resource]
-            listed = manifest_files(context.state, self._snapshot.snapshot_id, resource)
+            wanted = is_read_back(self._snapshot, reused, read_all=read_all)
             files = chain(
-                files_to_read_back(listed, self._snapshot, reused, read_all=read_all),
+                manifest_files(context.state, self._snapshot.snapshot_id, resource, wanted),
                 delta_files(context.state, self._snapshot.snapshot_id, resource),
             )
             for checked in read_back(context.store, files, settings.thread_count):
@@ -279,12 +279,10 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     lost_leaders: dict[str, set[str]] = {}
     for position, snapshot in enumerate(state.read(lambda stores: stores.snapshots.served())):
         lost = 0
-        for resource, client_id, key, size_bytes in _places_of(state, snapshot):
-            check()
-            if is_stored(key, size_bytes):
-                continue
-            lost += 1
-            if position == 0:
+        for resource, client_id, files in _stored_files(state, snapshot, check):
+            missing = [file for file in files if not is_stored(file.key, file.bytes)]
+            lost += len(missing)
+            if missing and position == 0:
                 lost_leaders.setdefault(resource, set()).add(client_id)
         if lost:
             _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
@@ -294,23 +292,24 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     return lost_leaders
 
 
-def _places_of(state: State, snapshot: Snapshot) -> Iterator[tuple[str, str, str, int]]:
-    """Yield resource, client_id, key and size of each file of a snapshot."""
+def _stored_files(
+    state: State, snapshot: Snapshot, check: Callable[[], None]
+) -> Iterator[tuple[str, str, Collection[Place | StoredFormat]]]:
+    """Yield resource, client_id and files of a snapshot. `check` is called often."""
     snapshot_id = snapshot.snapshot_id
 
     def page(after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
+        check()
         return state.read(lambda stores: stores.snapshots.places(snapshot_id, after))
 
     found = page(("", ""))
     while found:
-        for resource, client_id, files in found:
-            yield from ((resource, client_id, file.key, file.bytes) for file in files)
+        yield from found
         found = page(found[-1][:2])
-    for resource in _resources_with_deltas(snapshot.report):
-        for delta in delta_files(state, snapshot_id, resource):
-            yield resource, delta.client_id, delta.stored.key, delta.stored.bytes
-    for statement in statement_files(state, snapshot_id):
-        yield statement.resource, statement.client_id, statement.stored.key, statement.stored.bytes
+    deltas = (delta_files(state, snapshot_id, resource) for resource in _resources_with_deltas(snapshot.report))
+    for files in chain(deltas, (statement_files(state, snapshot_id),)):
+        check()
+        yield from ((file.resource, file.client_id, (file.stored,)) for file in files)
 
 
 def _resources_with_deltas(report: RunReport) -> list[str]:

@@ -7,7 +7,7 @@ files that were damaged later.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -94,13 +94,15 @@ def verify_snapshot(state: State, store: FileStore, snapshot_id: str, *, threads
     return Verified(count, size_bytes, tuple(damaged))
 
 
-def manifest_files(state: State, snapshot_id: str, resource: str) -> list[ManifestFile]:
-    """Return the files of one resource, from one transaction."""
+def manifest_files(
+    state: State, snapshot_id: str, resource: str, wanted: Callable[[str], bool] | None = None
+) -> list[ManifestFile]:
+    """Return the files of one resource, those of `wanted` Leaders or of all, from one transaction."""
 
     def read(stores: Stores) -> list[ManifestFile]:
         return [
             ManifestFile(resource, entry.client_id, format_name, stored)
-            for entry in stores.snapshots.entries(snapshot_id, resource)
+            for entry in stores.snapshots.entries(snapshot_id, resource, wanted=wanted)
             for format_name, stored in entry.formats.items()
         ]
 
@@ -140,22 +142,19 @@ def statement_files(state: State, snapshot_id: str) -> list[ManifestFile]:
     return state.read(read)
 
 
-def files_to_read_back(
-    files: Iterable[ManifestFile], snapshot: Snapshot, reused: Collection[str], *, read_all: bool
-) -> Iterator[ManifestFile]:
-    """Yield the files that a run reads back: new ones, all or a sample, and a changing part of the reused ones.
+def is_read_back(snapshot: Snapshot, reused: Collection[str], *, read_all: bool) -> Callable[[str], bool]:
+    """Return a function that returns whether a run reads back the files of a Leader: new ones, all or a sample, and a
+    changing part of the reused ones.
 
     `reused` are the Leaders whose files are reused. The shared header-only files are always included.
     """
     day = snapshot.as_of.toordinal()
 
-    def is_in_sample(client_id: str, interval: int) -> bool:
+    def is_included(client_id: str) -> bool:
+        is_reused = client_id in reused
+        if not is_reused and (read_all or not client_id):
+            return True
+        interval = REUSED_SAMPLE_INTERVAL if is_reused else SAMPLE_INTERVAL
         return zlib.crc32(client_id.encode()) % interval == day % interval
 
-    for file in files:
-        if file.client_id in reused:
-            included = is_in_sample(file.client_id, REUSED_SAMPLE_INTERVAL)
-        else:
-            included = read_all or file.client_id == "" or is_in_sample(file.client_id, SAMPLE_INTERVAL)
-        if included:
-            yield file
+    return is_included

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -237,11 +237,18 @@ class ManifestStore(Store):
         return found
 
     def entries(
-        self, snapshot_id: str, resource: str | None = None, *conditions: sa.ColumnElement[bool]
+        self,
+        snapshot_id: str,
+        resource: str | None = None,
+        *conditions: sa.ColumnElement[bool],
+        wanted: Callable[[str], bool] | None = None,
     ) -> Iterator[ManifestEntry]:
-        """Yield the entries that satisfy the conditions, ordered by resource and client_id."""
+        """Yield the entries that satisfy the conditions, of all or of `wanted` Leaders, ordered by resource and
+        client_id. Other entries are not decoded.
+        """
         for name in self._resources(snapshot_id) if resource is None else [resource]:
-            yield from map(entry_of, self._rows(snapshot_id, name, ENTRY_COLUMNS, *conditions))
+            rows = self._rows(snapshot_id, name, *conditions)
+            yield from map(entry_of, rows if wanted is None else (row for row in rows if wanted(row[0])))
 
     def places(self, snapshot_id: str, after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
         """Return resource, client_id and files of the entries after (resource, client_id), in that order: 2,000 of
@@ -348,12 +355,10 @@ class ManifestStore(Store):
 
     # --- Internal --------------------------------------------------------------------------------
 
-    def _rows(
-        self, snapshot_id: str, resource: str, columns: Sequence[Any], *conditions: sa.ColumnElement[bool]
-    ) -> Iterator[Sequence[Any]]:
-        """Yield columns of the entries of a resource, the first of which is client_id, in its order."""
+    def _rows(self, snapshot_id: str, resource: str, *conditions: sa.ColumnElement[bool]) -> Iterator[Sequence[Any]]:
+        """Yield the ENTRY_COLUMNS of the entries of a resource, by client_id, the first column."""
         table = snapshot_files.c
-        rows = sa.select(*columns).where(table.fence == self._fence_of(snapshot_id), table.resource == resource)
+        rows = sa.select(*ENTRY_COLUMNS).where(table.fence == self._fence_of(snapshot_id), table.resource == resource)
         page = rows.where(*conditions).order_by(table.client_id).limit(_PAGE)
         # Keyset pagination: no cursor stays open, and memory is bounded.
         found = self._connection.execute(page).all()

@@ -129,12 +129,14 @@ def test_files_are_listed_page_by_page(state: Database, monkeypatch: pytest.Monk
     snapshot_id = published(state, 9)
     monkeypatch.setattr("daybreak.state.manifests._PAGE", 2)
     entries = state.read(lambda stores: list(stores.snapshots.entries(snapshot_id)))
+    wanted = state.read(lambda stores: list(stores.snapshots.entries(snapshot_id, wanted=lambda one: one == ONE)))
+    assert wanted == [each for each in entries if each.client_id == ONE]
     after, found, pages = ("", ""), [], []
     while page := state.read(lambda stores, after=after: stores.snapshots.places(snapshot_id, after)):  # type: ignore[misc]
         pages.append(len(page))
         found += [(*one[:2], file.key, file.bytes) for one in page for file in one[2]]
         after = page[-1][:2]
-    assert pages == [2, 1]
+    assert (len(wanted), pages) == (1, [2, 1])
     assert found == [
         (one.resource, one.client_id, stored.key, stored.bytes) for one in entries for stored in one.formats.values()
     ]
