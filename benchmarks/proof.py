@@ -69,16 +69,15 @@ def _program(kind: str) -> None:
     from daybreak.cli.main import run
     from daybreak.export import key_ranges, resource_export
     from daybreak.export.leader_sums import LeaderSums
-    from daybreak.proof.account_rows import AccountRows
-    from daybreak.proof.accounting import WrittenFigures
+    from daybreak.proof.accounting import SourceFigures
     from daybreak.snapshots.snapshot_run import SnapshotRun
 
     seconds = 0.0
 
-    def timed(sign: Callable[..., None], run: SnapshotRun, accounts: AccountRows) -> None:
+    def timed(sign: Callable[..., None], run: SnapshotRun, figures: SourceFigures) -> None:
         nonlocal seconds
         before = time.process_time()
-        sign(run, accounts)
+        sign(run, figures)
         seconds = time.process_time() - before
 
     with ExitStack() as patches:
@@ -87,8 +86,8 @@ def _program(kind: str) -> None:
         if kind == "without":
             for module in (key_ranges, resource_export):
                 patches.enter_context(patch.object(module, "leader_sums", lambda *_: LeaderSums({}, {})))
-            accounts = AccountRows(WrittenFigures(()), ())
-            patches.enter_context(patch.object(SnapshotRun, "_account", lambda *_: accounts))
+            figures = SourceFigures((), ())
+            patches.enter_context(patch.object(SnapshotRun, "_account", lambda *_: figures))
         try:
             sys.exit(run(sys.argv[1:]))
         finally:

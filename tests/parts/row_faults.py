@@ -17,7 +17,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.run_report import Accounting
 from daybreak.filestore.file_store import FileSink
-from daybreak.proof.accounting import WrittenFigures, account, identities_of, source_rows
+from daybreak.proof.accounting import SourceFigures, WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.own_models import OwnModel, own_rules, read_own_models
 from daybreak.proof.queries import SourceRow
 from daybreak.sources.reading import Reading
@@ -135,9 +135,17 @@ def accounting(
         written.add(resource, ((e.client_id, e.rows) for e in results.entries if e.client_id), report.sums)
     shipped = shipped_models(reading.models).intersection(resources)
     own = [each for each in read_own_models(reading, engine, as_of, {}, lambda: None) if each.resource in resources]
-    rows = chain(source_rows(reading, engine, as_of, shipped, lambda: None), *(model.rows for model in own))
-    found = account(rows, written, identities_of(shipped, own), reading.malformed)
+    figures = SourceFigures(reading.leaders(), identities_of(shipped, own))
+    figures.add(chain(source_rows(reading, engine, as_of, shipped, lambda: None), *(model.rows for model in own)))
+    found = account(figures, written, reading.malformed)
     return msgspec.structs.replace(found, own_models=own_rules(own, {}))
+
+
+def newest_instants(reading: Reading, engine: str, as_of: datetime) -> dict[str, datetime]:
+    """Return the newest instant of each table."""
+    figures = SourceFigures(reading.leaders(), ())
+    figures.add(source_rows(reading, engine, as_of, shipped_models(reading.models), lambda: None))
+    return figures.newest
 
 
 ENDLESS_MODEL = Model(
@@ -191,7 +199,7 @@ def own_rows(reading: Reading, engine: str, as_of: datetime) -> dict[str, list[S
     assert [model.fault for model in found if model.fault] == []
 
     def numbered(model: OwnModel, row: SourceRow) -> SourceRow:
-        return (*row[:3], str(model.rules.index(row[3])) if row[3] in model.rules else row[3], row[4])
+        return (*row[:3], str(model.rules.index(row[3])) if row[3] in model.rules else row[3], *row[4:])
 
     return {model.resource: sorted((numbered(model, row) for row in model.rows), key=str) for model in found}
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from itertools import accumulate
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
 
 from daybreak.catalogue.written_sums import KEYS, ROWS
-from daybreak.proof.accounting import WrittenFigures
-from daybreak.proof.queries import FIGURES, SourceRow
-from daybreak.proof.rules import Identity
+from daybreak.proof.accounting import SourceFigures, WrittenFigures
 from daybreak.proof.statement import completeness_of
 
-_MODULUS = 1 << 64
 _CACHED_ACCOUNTS = 1 << 12
 
 
@@ -45,103 +41,72 @@ class _Table:
         return f'{{"excluded":{{{rules}}},"exported":{exported},"source":{kept + sum(excluded)}{sums}}}'
 
 
-class AccountRows:
-    """Source rows by account, table and rule: 8 bytes each, because there may be 100,000 accounts."""
+def account_sections(
+    source: SourceFigures, written: WrittenFigures, statuses: Mapping[str, str]
+) -> Callable[[str], msgspec.Raw]:
+    """Return a function that returns the section of an account's statement. `statuses` are those of all accounts
+    together.
+    """
+    own = {**statuses, **{each.resource: each.status for each in source.identities}}
+    places, tables = written.places, _tables(source, written)
 
-    def __init__(self, written: WrittenFigures, identities: Iterable[Identity]) -> None:
-        self._written = written
-        self._identities = {(each.resource, each.table): each for each in identities}
-        self._rows: dict[tuple[str, str], dict[str, array[int]]] = {each: {} for each in self._identities}
-        self._figures: dict[tuple[str, str, str], array[int]] = {}
+    @cache
+    def layout(unexplained: tuple[str, ...]) -> str:
+        """Return the section as JSON with a place for the account of each table."""
+        empty: dict[str, dict[str, Any]] = {}
+        for each in tables:
+            empty.setdefault(each.resource, {})[each.table] = msgspec.Raw(b"%s")
+        section = completeness_of(empty, own | dict.fromkeys(unexplained, "unexplained"))
+        return msgspec.json.encode(section, order="sorted").decode()
 
-    def watch(self, rows: Iterable[SourceRow]) -> Iterator[SourceRow]:
-        """Yield the rows, and add those that belong to a known account."""
-        for row in rows:
-            resource, table, leader, rule, figures = row
-            place = None if leader is None else self._written.places.get(leader)
-            if place is not None and (resource, table) in self._rows:
-                self._add(self._rows[resource, table], rule, place, figures[0])
-                if not rule:
-                    for name, _ in self._identities[resource, table].compared:
-                        self._add(self._figures, (resource, table, name), place, figures[FIGURES.index(name)])
-            yield row
+    figures = [values for each in tables for values in each.figures]
+    ends = list(accumulate(len(each.figures) for each in tables))
+    # Most accounts have no rows in some tables, and few in others.
+    accounts = [
+        (lru_cache(_CACHED_ACCOUNTS)(each.account), slice(end - len(each.figures), end))
+        for each, end in zip(tables, ends, strict=True)
+    ]
+    differing = [(each.resource, each.differing) for each in tables if each.differing]
 
-    def sections(self, statuses: Mapping[str, str]) -> Callable[[str], msgspec.Raw]:
-        """Return a function that returns the section of an account's statement, after all rows. `statuses` are those
-        of all accounts together.
-        """
-        own = {**statuses, **{each.resource: each.status for each in self._identities.values()}}
-        places, tables = self._written.places, self._tables()
+    # Small accounts have equal figures.
+    @lru_cache(_CACHED_ACCOUNTS)
+    def rendered(values: tuple[int, ...], unexplained: tuple[str, ...]) -> msgspec.Raw:
+        texts = tuple([account(values[own]) for account, own in accounts])
+        return msgspec.Raw((layout(unexplained) % texts).encode())
 
-        @cache
-        def layout(unexplained: tuple[str, ...]) -> str:
-            """Return the section as JSON with a place for the account of each table."""
-            empty: dict[str, dict[str, Any]] = {}
-            for each in tables:
-                empty.setdefault(each.resource, {})[each.table] = msgspec.Raw(b"%s")
-            section = completeness_of(empty, own | dict.fromkeys(unexplained, "unexplained"))
-            return msgspec.json.encode(section, order="sorted").decode()
+    def section(client_id: str) -> msgspec.Raw:
+        place = places[client_id]
+        unexplained = tuple(
+            resource
+            for resource, pairs in differing
+            if any(source[place] != written[place] for source, written in pairs)
+        )
+        return rendered(tuple(map(itemgetter(place), figures)), unexplained)
 
-        figures = [values for each in tables for values in each.figures]
-        ends = list(accumulate(len(each.figures) for each in tables))
-        # Most accounts have no rows in some tables, and few in others.
-        accounts = [
-            (lru_cache(_CACHED_ACCOUNTS)(each.account), slice(end - len(each.figures), end))
-            for each, end in zip(tables, ends, strict=True)
-        ]
-        differing = [(each.resource, each.differing) for each in tables if each.differing]
+    return section
 
-        # Small accounts have equal figures.
-        @lru_cache(_CACHED_ACCOUNTS)
-        def rendered(values: tuple[int, ...], unexplained: tuple[str, ...]) -> msgspec.Raw:
-            texts = tuple([account(values[own]) for account, own in accounts])
-            return msgspec.Raw((layout(unexplained) % texts).encode())
 
-        def section(client_id: str) -> msgspec.Raw:
-            place = places[client_id]
-            unexplained = tuple(
-                resource
-                for resource, pairs in differing
-                if any(source[place] != written[place] for source, written in pairs)
+def _tables(source: SourceFigures, written: WrittenFigures) -> list[_Table]:
+    """Return the figures of each table, sorted, looked up once for all accounts."""
+    found = []
+    for identity in sorted(source.identities, key=attrgetter("resource", "table")):
+        by_rule = source.rows[identity.resource, identity.table]
+        kept = by_rule.get("", source.none)
+        rules = sorted(rule for rule in by_rule if rule)
+        columns = sorted({figure for _, figure in identity.compared} - {ROWS, KEYS, identity.exported})
+        of = partial(written.of, identity.resource)
+        exported = kept if identity.exported is None else of(identity.exported)
+        found.append(
+            _Table(
+                identity.resource,
+                identity.table,
+                list(map(_json, rules)),
+                list(map(_json, columns)),
+                [kept, exported, *map(by_rule.__getitem__, rules), *map(of, columns)],
+                [(rows, files) for _, rows, files in source.compared(identity, written) if rows != files],
             )
-            return rendered(tuple(map(itemgetter(place), figures)), unexplained)
-
-        return section
-
-    def _tables(self) -> list[_Table]:
-        """Return the figures of each table, sorted, looked up once for all accounts."""
-        none = array("Q", bytes(8 * len(self._written.places)))
-        found = []
-        for (resource, table), by_rule in sorted(self._rows.items()):
-            identity = self._identities[resource, table]
-            kept = by_rule.get("", none)
-            rules = sorted(rule for rule in by_rule if rule)
-            columns = sorted({figure for _, figure in identity.compared} - {ROWS, KEYS, identity.exported})
-            of = partial(self._written.of, resource)
-            exported = kept if identity.exported is None else of(identity.exported)
-            found.append(
-                _Table(
-                    resource,
-                    table,
-                    list(map(_json, rules)),
-                    list(map(_json, columns)),
-                    [kept, exported, *map(by_rule.__getitem__, rules), *map(of, columns)],
-                    [
-                        (source, written)
-                        for name, figure in identity.compared
-                        if (source := self._figures.get((resource, table, name), none)) != (written := of(figure))
-                    ],
-                )
-            )
-        return found
-
-    def _add(self, arrays: dict[Any, array[int]], key: object, place: int, value: int) -> None:
-        if not value:
-            return
-        values = arrays.get(key)
-        if values is None:
-            values = arrays[key] = array("Q", bytes(8 * len(self._written.places)))
-        values[place] = (values[place] + value) % _MODULUS
+        )
+    return found
 
 
 def _json(text: str) -> str:

@@ -7,21 +7,23 @@ were written.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.written_sums import ROWS, figure_names
 from daybreak.domain.run_report import Accounting, Status, TableAccount, Unexplained
 from daybreak.proof.own_models import OwnModel
-from daybreak.proof.queries import ANOMALY, FIGURES, SourceRow, figures_of, queries
+from daybreak.proof.queries import ANOMALY, FIGURES, NEWEST, SUM_MODULUS, SourceRow, figures_of, queries
 from daybreak.proof.rules import IDENTITIES, RULES, Identity
 from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import Reading
 
-_MODULUS = 1 << 64
 _EXAMPLES = 20
+_LEADERS = Identity("leaders", "leaders")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class WrittenFigures:
@@ -40,12 +42,66 @@ class WrittenFigures:
         for client_id, values in sums.items():
             place = self.places[client_id]
             for name, value in zip(names, values, strict=True):
-                written[name][place] = value % _MODULUS
+                written[name][place] = value % SUM_MODULUS
         self._figures.update(((resource, name), values) for name, values in written.items())
 
     def of(self, resource: str, figure: str) -> Sequence[int]:
         """Return one figure of all Leaders, in the order of `places`."""
         return self._figures[resource, figure]
+
+
+class SourceFigures:
+    """Figures of the source by identity, rule and Leader: 8 bytes each, because there may be 100,000 Leaders.
+
+    `rows` are those of known Leaders by rule, `of_no_account` the others, both by resource and table. `newest` has the
+    newest instant of each table.
+    """
+
+    def __init__(self, leaders: Collection[str], identities: Iterable[Identity]) -> None:
+        self.identities = tuple(identities)
+        self.rows: dict[tuple[str, str], dict[str, array[int]]] = defaultdict(dict)
+        self.of_no_account: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self.anomalies: dict[str, int] = {}
+        self.newest: dict[str, datetime] = {}
+        self.none = array("Q", bytes(8 * len(leaders)))
+        self._places = {leader: place for place, leader in enumerate(leaders)}
+        self._sums: dict[tuple[str, str, str], array[int]] = {}
+
+    def add(self, found: Iterable[SourceRow]) -> None:
+        """Add rows of the queries."""
+        places, sums = self._places, cache(self._sums_under)
+        for resource, table, leader, rule, *figures in found:
+            if leader is not None:
+                place = places[leader]
+                for number, values in sums(resource, table, rule):
+                    values[place] = (values[place] + figures[number]) % SUM_MODULUS
+            elif resource == ANOMALY:
+                if figures[0]:
+                    self.anomalies[table] = figures[0]
+            elif resource == NEWEST:
+                self.newest[table] = _EPOCH + timedelta(microseconds=figures[0])
+            else:
+                self.of_no_account[resource, table][rule] += figures[0]
+
+    def _sums_under(self, resource: str, table: str, rule: str) -> list[tuple[int, array[int]]]:
+        """Return the numbers of the figures to add under a rule, with their sums by place of the Leader."""
+        found = [(0, self.rows[resource, table].setdefault(rule, self.none[:]))]
+        for identity in self.identities:
+            if not rule and (identity.resource, identity.table) == (resource, table):
+                for name, _ in identity.compared:
+                    if name != ROWS:
+                        values = self._sums.setdefault((resource, table, name), self.none[:])
+                        found.append((FIGURES.index(name), values))
+        return found
+
+    def compared(
+        self, identity: Identity, written: WrittenFigures
+    ) -> Iterator[tuple[str, Sequence[int], Sequence[int]]]:
+        """Yield each compared figure of the files, with its values in the source and in the files."""
+        resource, table = identity.resource, identity.table
+        for name, figure in identity.compared:
+            found = self.rows[resource, table].get("") if name == ROWS else self._sums.get((resource, table, name))
+            yield figure, self.none if found is None else found, written.of(resource, figure)
 
 
 def source_rows(
@@ -65,94 +121,46 @@ def identities_of(accounted: Collection[str], own: Iterable[OwnModel]) -> tuple[
     )
 
 
-def account(
-    rows: Iterable[SourceRow],
-    written: WrittenFigures,
-    identities: Iterable[Identity],
-    malformed: Sequence[MalformedRows] = (),
-) -> Accounting:
+def account(source: SourceFigures, written: WrittenFigures, malformed: Sequence[MalformedRows] = ()) -> Accounting:
     """Compare the source's rows with the written files. The queries do not see the `malformed` rows."""
-    totals = {(identity.resource, identity.table): _Totals(identity, len(written.places)) for identity in identities}
-    leaders = _Totals(Identity("leaders", "leaders"), 0)
-    anomalies: dict[str, int] = {}
-    for resource, table, leader, rule, figures in rows:
-        if resource == ANOMALY:
-            if figures[0]:
-                anomalies[table] = figures[0]
-        elif resource == "leaders":
-            leaders.add(None, rule, figures)
-        else:
-            totals[resource, table].add(None if leader is None else written.places[leader], rule, figures)
-    for one in (leaders, *totals.values()):
-        for refused in malformed:
-            if refused.table == one.identity.table:
-                one.add(None, "malformed", (refused.rows,))
-    tables = tuple(one.account(written) for one in (leaders, *totals.values()))
-    faulty = {table.resource for table in tables if table.unexplained}
-
+    tables = tuple(_table_account(each, source, written, malformed) for each in (_LEADERS, *source.identities))
     statuses: dict[str, Status] = dict.fromkeys(RESOURCE_NAMES, "unaccounted")
-    statuses |= {one.identity.resource: one.identity.status for one in totals.values()}
-    statuses |= dict.fromkeys(faulty, "unexplained")
-    return Accounting(tables, anomalies, statuses, tuple(each.text for each in malformed))
+    statuses |= {each.resource: each.status for each in source.identities}
+    statuses |= {table.resource: "unexplained" for table in tables if table.unexplained}
+    return Accounting(tables, source.anomalies, statuses, tuple(each.text for each in malformed))
 
 
-@dataclass(slots=True)
-class _Totals:
-    """Totals of one identity. `expected` has the figures that files should have, by figure and place of the Leader."""
-
-    identity: Identity
-    leaders: int
-    source: int = 0
-    excluded: dict[str, int] = field(default_factory=dict)
-    of_no_account: dict[str, int] = field(default_factory=dict)
-    most: dict[str, tuple[int, int]] = field(default_factory=dict)
-    expected: dict[str, array[int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.expected = {name: array("Q", bytes(8 * self.leaders)) for name, _ in self.identity.compared}
-
-    def add(self, place: int | None, rule: str, figures: tuple[int, ...]) -> None:
-        rows = figures[0]
-        if not rows:
-            return
-        self.source += rows
-        if rule:
-            self.excluded[rule] = self.excluded.get(rule, 0) + rows
-            if place is None:
-                self.of_no_account[rule] = self.of_no_account.get(rule, 0) + rows
-            elif rows > self.most.get(rule, (0, 0))[1]:
-                self.most[rule] = place, rows
-        elif place is not None:
-            for name, values in self.expected.items():
-                values[place] = (values[place] + figures[FIGURES.index(name)]) % _MODULUS
-
-    def account(self, written: WrittenFigures) -> TableAccount:
-        """Return the account of the table."""
-        resource, unexplained, count = self.identity.resource, [], 0
-        clients = list(written.places)
-        for name, figure in self.identity.compared:
-            files, source = written.of(resource, figure), self.expected[name]
-            # Most are equal: compiled code compares the arrays.
-            places = range(self.leaders) if files != source else ()
-            differing = [place for place in places if files[place] != source[place]]
-            count += len(differing)
-            unexplained += [
-                Unexplained(clients[place], figure, source[place], files[place]) for place in differing[:_EXAMPLES]
-            ]
-        exported = self.source - sum(self.excluded.values())
-        if self.identity.exported:
-            exported = sum(written.of(resource, self.identity.exported))
-        return TableAccount(
-            resource=resource,
-            table=self.identity.table,
-            source=self.source,
-            exported=exported,
-            excluded=_in_order(self.excluded),
-            of_no_account=_in_order(self.of_no_account),
-            most={rule: (clients[place], rows) for rule, (place, rows) in self.most.items() if rule not in RULES},
-            unexplained=tuple(unexplained[:_EXAMPLES]),
-            unexplained_accounts=count,
-        )
+def _table_account(
+    identity: Identity, source: SourceFigures, written: WrittenFigures, malformed: Sequence[MalformedRows]
+) -> TableAccount:
+    key, clients, unexplained, count = (identity.resource, identity.table), list(written.places), [], 0
+    for figure, kept, files in source.compared(identity, written):
+        # Most are equal: compiled code compares the arrays.
+        places = range(len(clients)) if files != kept else ()
+        differing = [place for place in places if files[place] != kept[place]]
+        count += len(differing)
+        unexplained += [
+            Unexplained(clients[place], figure, kept[place], files[place]) for place in differing[:_EXAMPLES]
+        ]
+    refused = sum(each.rows for each in malformed if each.table == identity.table)
+    by_rule, of_no_account = source.rows[key], source.of_no_account[key] + Counter(malformed=refused)
+    totals = Counter({rule: sum(rows) for rule, rows in by_rule.items()}) + of_no_account
+    exported = totals.pop("", 0)
+    all_rows = exported + totals.total()
+    if identity.exported:
+        exported = sum(written.of(identity.resource, identity.exported))
+    most = {rule: max(rows) for rule, rows in by_rule.items() if rule in totals and rule not in RULES}
+    return TableAccount(
+        resource=identity.resource,
+        table=identity.table,
+        source=all_rows,
+        exported=exported,
+        excluded=_in_order(totals),
+        of_no_account=_in_order({rule: rows for rule, rows in of_no_account.items() if rule}),
+        most={rule: (clients[by_rule[rule].index(rows)], rows) for rule, rows in most.items()},
+        unexplained=tuple(unexplained[:_EXAMPLES]),
+        unexplained_accounts=count,
+    )
 
 
 def _in_order(rows: Mapping[str, int]) -> dict[str, int]:

@@ -77,12 +77,12 @@ def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules
     identity = sql.identity(resource, main if reads_main else resource, "declared")
     found = reading.source_rows(account.origin, sql.declared(identity, account))
     rows = tuple(figures_of(found))
-    rules_found = {rule for _, _, _, rule, _ in rows}
+    rules_found = {row[3] for row in rows}
     if len(rules_found) > _MAX_DECLARED_RULES:
         raise SourceError(f"{account.origin} has more than {_MAX_DECLARED_RULES} rules.")
     if max(map(len, rules_found), default=0) > _MAX_RULE_NAME:
         raise SourceError(f"{account.origin} has a rule whose name has more than {_MAX_RULE_NAME} characters.")
-    if any(figures[0] < 0 for *_, figures in rows):
+    if any(row[4] < 0 for row in rows):
         raise SourceError(f"{account.origin} has a negative number of rows.")
     return OwnModel(resource, rules.rules, identity, rows)
 
@@ -106,7 +106,8 @@ def _derived(
     except SourceError as error:
         return OwnModel(resource, rules.rules, fault=error.message)
     rows = tuple(
-        (*row[:3], select.steps[int(row[3])].rule if row[3].isdigit() else row[3], row[4]) for row in figures_of(found)
+        (*row[:3], select.steps[int(row[3])].rule if row[3].isdigit() else row[3], *row[4:])
+        for row in figures_of(found)
     )
     return OwnModel(resource, rules.rules, identity, rows)
 

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Any, cast
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.key_sql import KEY_SQL, KeySql
+from daybreak.catalogue.key_sql import KEY_SQL, KeySql, in_range
 from daybreak.catalogue.models import as_of_literal
 from daybreak.catalogue.resources import resource_named
 from daybreak.catalogue.written_sums import KEY_PARTS
 
 FIGURES = ("rows", "keys", "segments", "units")
 """The sums of every result, in order, after resource, table, leader_id and rule."""
+SUM_MODULUS = 1 << 64
+"""Modulus of sums. Those over keys are between -2^63 and 2^63."""
 
-SourceRow = tuple[str, str, str | None, str, tuple[int, ...]]
+SourceRow = tuple[str, str, str | None, str, int, int, int, int]
 """Resource, table, account (None for rows of no account), rule ("" for exported rows) and FIGURES."""
 
 ANOMALY = "anomaly"
 """The value of `resource` of counted anomalies. `table` is then the code."""
+NEWEST = "newest"
+"""The value of `resource` of a table's newest instant up to that of the snapshot. `rows` is then its microseconds since
+1970.
+"""
 
 
 def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -48,9 +55,9 @@ def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator
 
 def figures_of(rows: Iterable[Sequence[object]]) -> Iterator[SourceRow]:
     """Yield the rows of a query in the types of SourceRow."""
-    for resource, name, leader, rule, *figures in rows:
+    for resource, name, leader, rule, n, k, s, u in cast("Iterable[tuple[Any, ...]]", rows):
         account = None if leader is None else str(leader)
-        yield str(resource), str(name), account, str(rule), tuple([int(value or 0) for value in figures])  # type: ignore[call-overload]
+        yield resource, name, account, rule, int(n or 0), int(k or 0), int(s or 0), int(u or 0)
 
 
 _PLAIN = (
@@ -90,17 +97,18 @@ class _Queries:
 
     def plain(self, resource: str, table: str, instant: str | None, *, recent: bool) -> str:
         """Count a table of which each row is a row of the resource."""
-        rule = self._instant_rule(instant, recent=recent) if instant else "''"
         parts = [
             (column.type, column.name.lower()) for column in map(resource_named(resource).column, KEY_PARTS[resource])
         ]
-        number = self._keys.number(parts)
-        grouped = (
-            f"SELECT leader_id, rule, COUNT(*) AS n, {self._total('key_number')} AS k, 0 AS s, 0 AS u "
-            f"FROM (SELECT leader_id, {rule} AS rule, {number} AS key_number FROM {table}) AS classed "
-            "GROUP BY leader_id, rule"
-        )
-        return by_account(resource, table, grouped)
+        keys = f", {self._keys.sum(parts)} AS k"
+        if instant is None:
+            grouped = (
+                f"SELECT leader_id, '' AS rule, COUNT(*) AS n{keys}, 0 AS s, 0 AS u FROM {table} GROUP BY leader_id"
+            )
+            return by_account(resource, table, grouped)
+        classed = self._classed(table, instant, "leader_id", keys, recent=recent)
+        found = by_account(resource, table, "SELECT leader_id, rule, n, k, 0 AS s, 0 AS u FROM classed")
+        return f"WITH {classed} {found}" if recent else f"WITH {classed} {found} UNION ALL {self._newest(table)}"
 
     def unknown_terms(self) -> str:
         """Count acceptances of unknown terms."""
@@ -113,12 +121,8 @@ class _Queries:
     def outbound_messages(self, accounted: frozenset[str]) -> str:
         """Count messages for two resources, grouped once."""
         nulls = _nulls("segment_count", "unit_count", "member_id")
-        classed = (
-            "classed AS (SELECT leader_id, campaign_id, rule, COUNT(*) AS n, SUM(segment_count) AS s, "
-            f"SUM(unit_count) AS u, {nulls} FROM (SELECT leader_id, campaign_id, segment_count, unit_count, member_id, "
-            f"{self._instant_rule('sent_at')} AS rule FROM outbound_messages) AS m "
-            "GROUP BY leader_id, campaign_id, rule)"
-        )
+        sums = f", SUM(segment_count) AS s, SUM(unit_count) AS u{nulls}"
+        classed = self._classed("outbound_messages", "sent_at", "leader_id, campaign_id", sums)
         parts = []
         if "outbound_message_type_usage" in accounted:
             grouped = (
@@ -136,21 +140,19 @@ class _Queries:
             ("null_segment_count", "segment_count"), ("null_unit_count", "unit_count"), ("null_recipient", "member_id")
         ):  # fmt: skip
             parts.append(_anomaly(code, f"COALESCE(SUM(null_{column}), 0)", "classed"))
+        parts.append(self._newest("outbound_messages"))
         return f"{with_clause} {' UNION ALL '.join(parts)}"
 
     def inbound_messages(self) -> str:
         """Count replies."""
         nulls = _nulls("member_id", "is_stop")
-        classed = (
-            f"classed AS (SELECT leader_id, campaign_id, rule, COUNT(*) AS n, {nulls} FROM (SELECT leader_id, "
-            f"campaign_id, member_id, is_stop, {self._instant_rule('received_at')} AS rule FROM inbound_messages) AS m "
-            "GROUP BY leader_id, campaign_id, rule)"
-        )
+        classed = self._classed("inbound_messages", "received_at", "leader_id, campaign_id", nulls)
         parts = [
             by_account("campaigns", "inbound_messages", self._by_campaign("n", "0", "0")),
             _anomaly("other_leader_of_reply", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER),
             _anomaly("null_sender", "COALESCE(SUM(null_member_id), 0)", "classed"),
             _anomaly("null_is_stop", "COALESCE(SUM(null_is_stop), 0)", "classed"),
+            self._newest("inbound_messages"),
         ]
         return f"WITH {self._campaigns}, {classed} {' UNION ALL '.join(parts)}"
 
@@ -165,8 +167,7 @@ class _Queries:
             "g.k ELSE 0 END AS k, 0 AS s, 0 AS u "
             f"FROM (SELECT campaign_id, COUNT(*) AS n, {number} AS k FROM campaign_links "
             "GROUP BY campaign_id, link_type, link_url) AS g LEFT JOIN one_campaign AS c "
-            "ON c.campaign_id = g.campaign_id JOIN (SELECT '' AS rule UNION ALL SELECT 'merged' AS rule) AS kind "
-            "ON kind.rule = '' OR g.n > 1"
+            f"ON c.campaign_id = g.campaign_id JOIN {_KINDS} ON kind.rule = '' OR g.n > 1"
         )
         return f"WITH {self._campaigns} {by_account('campaign_links', 'campaign_links', grouped, self._keys)}"
 
@@ -180,59 +181,60 @@ class _Queries:
         grouped = (
             "SELECT c.leader_id, CASE WHEN h.rule <> '' THEN h.rule WHEN l.link_id IS NULL THEN 'unknown_link' "
             f"ELSE {self._campaign_rule('l.campaign_id')} END AS rule, h.n, 0 AS k, 0 AS s, 0 AS u "
-            f"FROM (SELECT link_id, rule, COUNT(*) AS n FROM (SELECT link_id, {self._instant_rule('hit_at')} AS rule "
-            "FROM link_hits) AS m GROUP BY link_id, rule) AS h LEFT JOIN one_link AS l ON l.link_id = h.link_id "
+            "FROM classed AS h LEFT JOIN one_link AS l ON l.link_id = h.link_id "
             "LEFT JOIN one_campaign AS c ON c.campaign_id = l.campaign_id"
         )
-        return f"WITH {self._campaigns}, {links} {by_account('campaign_links', 'link_hits', grouped)}"
+        with_clause = f"WITH {self._campaigns}, {links}, {self._classed('link_hits', 'hit_at', 'link_id', '')}"
+        found = by_account("campaign_links", "link_hits", grouped)
+        return f"{with_clause} {found} UNION ALL {self._newest('link_hits')}"
 
     def community_memberships(self) -> str:
         """Count memberships. The rows of a Member that belongs to a community are one row."""
         number = self._keys.number([(ColumnType.UUID, "community_id"), (ColumnType.UUID, "member_id")])
         ended = f"left_at <= {self._as_of}"
         classed = (
-            f"SELECT community_id, member_id, CASE WHEN joined_at <= {self._as_of} THEN CASE WHEN {ended} THEN 1 "
-            f"ELSE 0 END WHEN {ended} THEN 2 WHEN joined_at IS NULL THEN 3 ELSE 4 END AS place "
+            f"SELECT community_id, member_id, CASE WHEN {ended} THEN 1 ELSE 0 END AS ended, CASE WHEN joined_at <= "
+            f"{self._as_of} THEN 0 WHEN {ended} THEN 1 WHEN joined_at IS NULL THEN 2 ELSE 3 END AS place "
             "FROM community_memberships"
         )
         pairs = (
-            "SELECT community_id, member_id, COUNT(CASE WHEN place <= 1 THEN 1 END) AS joined, "
-            "CASE WHEN MIN(place) = 0 THEN 1 ELSE 0 END AS belongs, COUNT(CASE WHEN place = 2 THEN 1 END) AS ended, "
-            "COUNT(CASE WHEN place = 3 THEN 1 END) AS undated, COUNT(CASE WHEN place = 4 THEN 1 END) AS later "
-            f"FROM ({classed}) AS c GROUP BY community_id, member_id"
+            "SELECT community_id, member_id, COUNT(*) AS n, CASE WHEN place = 0 THEN MIN(ended) ELSE place END AS "
+            f"place FROM ({classed}) AS c GROUP BY community_id, member_id, place"
         )
         communities = (
-            f"SELECT community_id, SUM(belongs) AS belonging, SUM(CASE WHEN belongs = 1 THEN joined - 1 ELSE 0 END) "
-            "AS merged, SUM(ended) + SUM(CASE WHEN belongs = 1 THEN 0 ELSE joined END) AS ended, "
-            "SUM(undated) AS undated, SUM(later) AS later, "
-            f"{self._total(f'CASE WHEN belongs = 1 THEN {number} ELSE 0 END')} AS k "
-            f"FROM ({pairs}) AS p GROUP BY community_id"
-        )
-        kinds = " UNION ALL ".join(
-            f"SELECT '{rule}' AS rule" for rule in ("", "merged", "left", "no_instant", "after_as_of")
+            f"SELECT community_id, place, COUNT(*) AS pairs, SUM(n) AS n, {self._keys.total.format(number)} AS k "
+            f"FROM ({pairs}) AS p GROUP BY community_id, place"
         )
         grouped = (
-            "SELECT c.leader_id, CASE WHEN kind.rule NOT IN ('', 'merged') THEN kind.rule "
-            "WHEN c.community_id IS NULL THEN 'unknown_community' ELSE kind.rule END AS rule, "
-            "CASE kind.rule WHEN '' THEN m.belonging WHEN 'merged' THEN m.merged WHEN 'left' THEN m.ended "
-            "WHEN 'no_instant' THEN m.undated ELSE m.later END AS n, "
+            "SELECT c.leader_id, CASE m.place WHEN 1 THEN 'left' WHEN 2 THEN 'no_instant' WHEN 3 THEN 'after_as_of' "
+            "ELSE CASE WHEN c.community_id IS NULL THEN 'unknown_community' ELSE kind.rule END END AS rule, "
+            "CASE WHEN m.place > 0 THEN m.n WHEN kind.rule = '' THEN m.pairs ELSE m.n - m.pairs END AS n, "
             "CASE WHEN kind.rule = '' THEN m.k ELSE 0 END AS k, 0 AS s, 0 AS u "
-            f"FROM ({communities}) AS m CROSS JOIN ({kinds}) AS kind LEFT JOIN (SELECT community_id, leader_id FROM "
-            "(SELECT community_id, leader_id, ROW_NUMBER() OVER (PARTITION BY community_id ORDER BY leader_id) "
-            "AS place FROM communities WHERE community_id IS NOT NULL) AS d WHERE place = 1) AS c "
-            "ON c.community_id = m.community_id"
+            f"FROM ({communities}) AS m JOIN {_KINDS} ON kind.rule = '' OR (m.place = 0 AND m.n > m.pairs) "
+            "LEFT JOIN (SELECT community_id, leader_id FROM (SELECT community_id, leader_id, ROW_NUMBER() OVER "
+            "(PARTITION BY community_id ORDER BY leader_id) AS place FROM communities WHERE community_id IS NOT NULL) "
+            "AS d WHERE place = 1) AS c ON c.community_id = m.community_id"
         )
         return by_account("member_communities", "community_memberships", grouped)
 
-    def _total(self, number: str) -> str:
-        return self._keys.total.format(number)
-
-    def _instant_rule(self, instant: str, *, recent: bool = False) -> str:
-        older = f"WHEN {instant} < {self._as_of} - INTERVAL '90' DAY THEN 'older_than_90_days' " if recent else ""
+    def _classed(self, table: str, instant: str, columns: str, sums: str, *, recent: bool = False) -> str:
+        """Return the item `classed` of a WITH clause: the rows by these columns and the rule that the instant implies,
+        with their number `n`, the `newest` instant, and `sums`.
+        """
+        older = f"WHEN {instant} < {self._as_of} - INTERVAL '90' DAY THEN 3 " if recent else ""
+        # Numbers take less time to group than texts.
+        place = f"CASE WHEN {instant} IS NULL THEN 1 WHEN {instant} > {self._as_of} THEN 2 {older}ELSE 0 END"
         return (
-            f"CASE WHEN {instant} IS NULL THEN 'no_instant' WHEN {instant} > {self._as_of} THEN 'after_as_of' "
-            f"{older}ELSE '' END"
+            "classed AS (SELECT g.*, CASE place WHEN 1 THEN 'no_instant' WHEN 2 THEN 'after_as_of' WHEN 3 THEN "
+            f"'older_than_90_days' ELSE '' END AS rule FROM (SELECT {columns}, place, COUNT(*) AS n, MAX({instant}) AS "
+            f"newest{sums} FROM (SELECT *, {place} AS place FROM {table}) AS m GROUP BY {columns}, place) AS g)"
         )
+
+    def _newest(self, table: str) -> str:
+        """Return the newest instant of `classed`. There is none without rows, or before year 1."""
+        newest = self._keys.instant.format("MAX(newest)")
+        of = f"classed WHERE rule = '' AND {in_range('newest', 'TIMESTAMP')} HAVING COUNT(*) > 0"
+        return _figure(NEWEST, table, newest, of)
 
     def _campaign_rule(self, campaign_id: str, *, no_campaign: bool = True) -> str:
         """Return the rule that the campaign `c` of a row implies, "" for none."""
@@ -253,6 +255,7 @@ class _Queries:
         )
 
 
+_KINDS = "(SELECT '' AS rule UNION ALL SELECT 'merged' AS rule) AS kind"
 _OTHER_LEADER = (
     "classed AS m JOIN one_campaign AS c ON c.campaign_id = m.campaign_id WHERE m.rule = '' AND "
     "(m.leader_id <> c.leader_id OR (m.leader_id IS NULL) <> (c.leader_id IS NULL))"
@@ -267,12 +270,13 @@ def by_account(resource: str, table: str, grouped: str, keys: KeySql | None = No
         "CASE WHEN g.rule NOT IN ('', 'merged') THEN g.rule WHEN g.leader_id IS NULL THEN 'no_leader' "
         "WHEN l.leader_id IS NULL THEN 'unknown_leader' ELSE g.rule END"
     )
-    key_sum = keys.total.format("k") if keys else "SUM(k)"
     # Drivers convert numbers of 64 bits several times as fast as larger ones.
-    sums = "SUM(s) AS s, SUM(u) AS u" if is_summed else "0 AS s, 0 AS u"
+    half = SUM_MODULUS // 2
+    key_sum = f"({keys.total.format('k') if keys else 'SUM(k)'} + {half}) % {SUM_MODULUS} - {half}"
+    sums = "CAST(SUM(s) AS BIGINT) AS s, CAST(SUM(u) AS BIGINT) AS u" if is_summed else "0 AS s, 0 AS u"
     return (
         f"SELECT '{resource}' AS resource, '{table}' AS source_table, leader AS leader_id, rule, "
-        f"CAST(SUM(n) AS BIGINT) AS n, {key_sum} AS k, {sums} "
+        f"CAST(SUM(n) AS BIGINT) AS n, CAST({key_sum} AS BIGINT) AS k, {sums} "
         f"FROM (SELECT l.leader_id AS leader, {rule} AS rule, g.n, g.k, g.s, g.u FROM ({grouped}) AS g "
         "LEFT JOIN leaders AS l ON l.leader_id = g.leader_id) AS accounts GROUP BY leader, rule"
     )
@@ -286,12 +290,16 @@ def _counted(resource: str, table: str, rule: str, item: str) -> str:
 
 
 def _anomaly(code: str, count: str, item: str) -> str:
+    return _figure(ANOMALY, code, count, item)
+
+
+def _figure(resource: str, name: str, number: str, item: str) -> str:
     return (
-        f"SELECT '{ANOMALY}' AS resource, '{code}' AS source_table, NULL AS leader_id, '' AS rule, "
-        f"{count} AS n, 0 AS k, 0 AS s, 0 AS u FROM {item}"
+        f"SELECT '{resource}' AS resource, '{name}' AS source_table, NULL AS leader_id, '' AS rule, "
+        f"{number} AS n, 0 AS k, 0 AS s, 0 AS u FROM {item}"
     )
 
 
 def _nulls(*columns: str) -> str:
     """Return counts of NULLs. A difference of counts takes a third of the time of a sum over conditions."""
-    return ", ".join(f"COUNT(*) - COUNT({column}) AS null_{column}" for column in columns)
+    return "".join(f", COUNT(*) - COUNT({column}) AS null_{column}" for column in columns)

@@ -16,8 +16,8 @@ from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, Ru
 from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
 from daybreak.export.referential import check_queries
 from daybreak.filestore.file_store import FileSink, FileStore
-from daybreak.proof.account_rows import AccountRows
-from daybreak.proof.accounting import WrittenFigures, account, identities_of, source_rows
+from daybreak.proof.account_rows import account_sections
+from daybreak.proof.accounting import SourceFigures, WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.newest import MAX_RUNS, newest_rows
 from daybreak.proof.own_models import own_rules, read_own_models
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
@@ -92,7 +92,7 @@ class SnapshotRun:
             self._deltas.begin()
             self._check_disk_space(reading)
             faults = self._export_all(reading)
-            accounts = self._account(reading)
+            figures = self._account(reading)
             reading.confirm_unchanged()
         self._record(references=tuple(faults))
         self._enter_phase("sealing")
@@ -104,7 +104,7 @@ class SnapshotRun:
         findings = self._findings(faults)
         self._record(findings=tuple(findings[:_MAX_FINDINGS]), findings_in_all=len(findings))
         self._enter_phase("signing")
-        self._sign(accounts)
+        self._sign(figures)
         self._enter_phase("complete")
         return (SnapshotState.HELD if findings else SnapshotState.COMPLETE), self.report()
 
@@ -206,22 +206,21 @@ class SnapshotRun:
         faults = [fault for fault in before.references or () if fault.code in unchanged]
         return faults + reading.referential_faults(resources, unchanged)
 
-    def _account(self, reading: Reading) -> AccountRows:
-        """Account for the rows of the source, and add the result to the report. Return the rows of single accounts."""
+    def _account(self, reading: Reading) -> SourceFigures:
+        """Account for the rows of the source, and add the result to the report. Return the figures of the source."""
         self._enter_phase("accounting")
         engine, as_of, check = self._context.source.engine, self._snapshot.as_of, self._lease.check
         shipped, approved = shipped_models(reading.models), self._context.settings.guard.approved_rules
         own = list(read_own_models(reading, engine, as_of, approved, check))
-        identities = identities_of(shipped, own)
-        accounts = AccountRows(self._export.written, identities)
-        rows = chain(source_rows(reading, engine, as_of, shipped, check), *(model.rows for model in own))
-        accounting = account(accounts.watch(rows), self._export.written, identities, reading.malformed)
+        figures = SourceFigures(reading.leaders(), identities_of(shipped, own))
+        figures.add(chain(source_rows(reading, engine, as_of, shipped, check), *(model.rows for model in own)))
+        accounting = account(figures, self._export.written, reading.malformed)
         self._accounting = structs.replace(accounting, own_models=own_rules(own, approved))
         self._record(accounting=self._accounting)
-        self._record(newest_rows=newest_rows(reading, engine, as_of, self._earlier_reports()))
-        return accounts
+        self._record(newest_rows=newest_rows(figures.newest, as_of, self._earlier_reports()))
+        return figures
 
-    def _sign(self, accounts: AccountRows) -> None:
+    def _sign(self, figures: SourceFigures) -> None:
         context, status = self._context, self._accounting.status
         sign_for_publication(
             context.state,
@@ -229,7 +228,7 @@ class SnapshotRun:
             context.settings,
             self._snapshot.snapshot_id,
             context.clock(),
-            completeness=accounts.sections(status),
+            completeness=account_sections(figures, self._export.written, status),
             check=self._lease.check,
         )
 

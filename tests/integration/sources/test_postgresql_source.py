@@ -31,7 +31,6 @@ from daybreak.cli.doctor_deep import run_own_models
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
-from daybreak.proof.newest import newest_rows
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql import server_snapshot
 from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction
@@ -41,7 +40,7 @@ from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
-from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, own_rows
+from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, newest_instants, own_rows
 
 
 @pytest.fixture(scope="module")
@@ -550,12 +549,12 @@ def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], s
     embedded = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     with embedded.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
-        newest = newest_rows(reading, "duckdb", AS_OF, [])
+        newest = newest_instants(reading, "duckdb", AS_OF)
         reading.models = OWN_MODELS
         expected_own = own_rows(reading, "duckdb", AS_OF)
     with source_on(url, tmp_path / "spill").open(AS_OF) as server_reading:
         found = accounting(server_reading, "postgresql", AS_OF)
-        assert newest_rows(server_reading, "postgresql", AS_OF, []) == newest
+        assert newest_instants(server_reading, "postgresql", AS_OF) == newest
         server_reading.models = OWN_MODELS
         found_own = own_rows(server_reading, "postgresql", AS_OF)
     assert len(newest) == 5

@@ -29,14 +29,13 @@ from daybreak.export.job import ResourceReport
 from daybreak.filestore.file_store import FileSink, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import NO_PACKS
-from daybreak.proof.newest import newest_rows
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.source import SparkSource, spark_session
 from daybreak.sources.spark.task import ExportResults
 from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
-from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, own_rows
+from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, newest_instants, own_rows
 from tests.parts.spark import convert_identifiers, require_java, text_platform
 from tests.parts.variants import one_of
 
@@ -429,13 +428,13 @@ def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path, resources: Sequence
     source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     with source.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF, resources=resources)
-        newest = newest_rows(reading, "duckdb", AS_OF, [])
+        newest = newest_instants(reading, "duckdb", AS_OF)
         reading.models = own_models
         expected_own = own_rows(reading, "duckdb", AS_OF)
     sink = LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as spark:
         found = accounting(spark, "spark", AS_OF, sink, resources=resources)
-        assert newest_rows(spark, "spark", AS_OF, []) == newest
+        assert newest_instants(spark, "spark", AS_OF) == newest
         spark.models = own_models
         found_own = own_rows(spark, "spark", AS_OF)
     assert len(newest) == 5

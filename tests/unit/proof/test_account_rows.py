@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from daybreak.catalogue.written_sums import figure_names
-from daybreak.proof.account_rows import AccountRows
-from daybreak.proof.accounting import WrittenFigures
+from daybreak.proof.account_rows import account_sections
+from daybreak.proof.accounting import SourceFigures, WrittenFigures
 from daybreak.proof.rules import IDENTITIES
 
 ACCOUNT, OTHER = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
@@ -20,20 +20,18 @@ def test_account_has_its_own_rows_and_sums() -> None:
     sums = {client_id: [5 if name == "SEGMENT_COUNT" else 0 for name in figure_names("campaigns")]
             for client_id in (ACCOUNT, OTHER)}  # fmt: skip
     written.add("campaigns", [(ACCOUNT, 1), (OTHER, 1)], sums)
-    rows = AccountRows(written, [each for each in IDENTITIES if each.resource == "campaigns"])
-    list(
-        rows.watch(
-            [
-                ("campaigns", "campaigns", ACCOUNT, "", (1, 0, 0, 0)),
-                ("campaigns", "campaigns", OTHER, "", (2, 0, 0, 0)),
-                ("campaigns", "outbound_messages", ACCOUNT, "", (3, 0, 5, 0)),
-                ("campaigns", "outbound_messages", ACCOUNT, RULE, (4, 0, 9, 9)),
-                ("campaigns", "outbound_messages", OTHER, "", (9, 0, 5, 0)),
-                ("campaigns", "outbound_messages", None, "unknown_leader", (6, 0, 0, 0)),
-            ]
-        )
+    figures = SourceFigures([ACCOUNT, OTHER], [each for each in IDENTITIES if each.resource == "campaigns"])
+    figures.add(
+        [
+            ("campaigns", "campaigns", ACCOUNT, "", 1, 0, 0, 0),
+            ("campaigns", "campaigns", OTHER, "", 2, 0, 0, 0),
+            ("campaigns", "outbound_messages", ACCOUNT, "", 3, 0, 5, 0),
+            ("campaigns", "outbound_messages", ACCOUNT, RULE, 4, 0, 9, 9),
+            ("campaigns", "outbound_messages", OTHER, "", 9, 0, 5, 0),
+            ("campaigns", "outbound_messages", None, "unknown_leader", 6, 0, 0, 0),
+        ]
     )
-    section = rows.sections({"campaigns": "unexplained", "members": "unaccounted"})
+    section = account_sections(figures, written, {"campaigns": "unexplained", "members": "unaccounted"})
 
     def found(client_id: str) -> dict[str, Any]:
         value: dict[str, Any] = msgspec.json.decode(section(client_id))

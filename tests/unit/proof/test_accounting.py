@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC
 from pathlib import Path
 
 import duckdb
@@ -14,7 +15,7 @@ from daybreak.demo.platform import make_platform
 from daybreak.snapshots.report import accounting_warnings
 from daybreak.sources.duckdb import DuckdbSource
 from tests.parts.export_rows import AS_OF
-from tests.parts.row_faults import accounting, add_faults, excluded, table_sizes
+from tests.parts.row_faults import accounting, add_faults, excluded, newest_instants, table_sizes
 
 ROWS = 7
 
@@ -50,6 +51,36 @@ def test_faulty_rows_are_counted_under_their_rules(parquet: Path, tmp_path: Path
             engine.execute(f"CREATE TABLE {path.stem} AS FROM '{path}'")
     with source_on(database, tmp_path / "spill").open(AS_OF) as reading:
         assert accounting(reading, "duckdb", AS_OF) == after
+
+
+def test_newest_instants_are_those_up_to_the_snapshot(parquet: Path, tmp_path: Path) -> None:
+    add_faults(parquet, AS_OF, 1)
+    with source_on(parquet, tmp_path / "spill").open(AS_OF) as reading:
+        found = newest_instants(reading, "duckdb", AS_OF)
+    instants = {
+        "member_state_changes": "state_changed_at",
+        "campaigns": "sent_at",
+        "outbound_messages": "sent_at",
+        "inbound_messages": "received_at",
+        "link_hits": "hit_at",
+    }
+    with closing(duckdb.connect()) as engine:
+        newest = {
+            table: engine.execute(
+                f"SELECT max({at}) FROM '{parquet}/{table}.parquet' WHERE {at} <= $1", [AS_OF.replace(tzinfo=None)]
+            ).fetchall()[0][0]
+            for table, at in instants.items()
+        }
+    assert found == {table: at.replace(tzinfo=UTC) for table, at in newest.items()}
+
+
+def test_tables_without_rows_have_no_newest_instant(parquet: Path, tmp_path: Path) -> None:
+    with closing(duckdb.connect()) as engine:
+        path = f"'{parquet}/link_hits.parquet'"
+        engine.execute(f"CREATE TABLE none AS FROM {path} LIMIT 0")
+        engine.execute(f"COPY none TO {path}")
+    with source_on(parquet, tmp_path / "spill").open(AS_OF) as reading:
+        assert "link_hits" not in newest_instants(reading, "duckdb", AS_OF)
 
 
 def test_link_in_two_campaigns_is_unexplained(parquet: Path, tmp_path: Path) -> None:

@@ -4,26 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import cast
 
-from daybreak.catalogue.models import load_models
 from daybreak.domain.run_report import NewestRow, RunReport
 from daybreak.proof.newest import newest_rows, stale_tables
-from daybreak.sources.reading import Reading
 
 START = datetime(2026, 11, 1, 4, tzinfo=UTC)
-
-
-class FakeReading:
-    """A reading in which all tables have the same newest row."""
-
-    models = load_models()
-
-    def __init__(self, newest: object) -> None:
-        self.newest = newest
-
-    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
-        return [(self.newest,)]
 
 
 def warned_days(newest_of_day: Sequence[datetime]) -> list[int]:
@@ -32,8 +17,7 @@ def warned_days(newest_of_day: Sequence[datetime]) -> list[int]:
     warned = []
     for day, newest in enumerate(newest_of_day):
         as_of = START + timedelta(days=day)
-        text = f"{newest:%Y-%m-%d %H:%M:%S.%f}"
-        rows = newest_rows(cast("Reading", FakeReading(text)), "duckdb", as_of, reversed(reports))
+        rows = newest_rows({"outbound_messages": newest}, as_of, reversed(reports))
         report = RunReport(newest_rows=rows)
         reports.append((as_of, report))
         if list(stale_tables(report)):
@@ -55,10 +39,6 @@ def test_quiet_weekends_are_usual() -> None:
 def test_few_earlier_runs_are_no_measure() -> None:
     daily = [START + timedelta(days=day, hours=-2) for day in range(5)]
     assert warned_days([*daily, daily[0]]) == []
-
-
-def test_empty_tables_have_no_newest_row() -> None:
-    assert newest_rows(cast("Reading", FakeReading(None)), "duckdb", START, []) == {}
 
 
 def test_warning_names_table_age_and_what_to_do() -> None:
