@@ -13,7 +13,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.parts import network_guard
+from tests.parts import network_guard, shared_statements
 
 pytest_plugins = [
     "tests.parts.azure",
@@ -26,6 +26,7 @@ pytest_plugins = [
 ]
 
 network_guard.install()
+shared_statements.install()
 
 # If jsonschema finds this package, it compiles 38 grammars in four seconds. No schema of the tests has the format IRI.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
@@ -51,6 +52,9 @@ settings.register_profile(
     suppress_health_check=_SUPPRESSED_HEALTH_CHECKS,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# Without configuration, structlog prints the variables of every function of a traceback, which takes a second.
+structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback
 
 # Settings of the person who runs the tests must not affect the programs under test.
 for name in [name for name in os.environ if name.startswith(("DAYBREAK_", "PG", "AWS_", "AZURE_", "GOOGLE_"))]:
