@@ -18,6 +18,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from requests.adapters import HTTPAdapter
 
+from daybreak.cli.doctor_deep import check_acceleration
+from daybreak.domain.errors import OperatorError
+from daybreak.settings import load_settings
 from tests.acceptance.installation import MAYA, NORTH, PASSWORD, Installation
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.certificates import own_certificate
@@ -273,3 +276,14 @@ def test_service_logs_the_address_of_the_client(front: Front) -> None:
     found = front.request("GET", "/nowhere", headers={"X-Forwarded-For": "203.0.113.5", "X-Request-Id": "made-up-0123"})
     assert found.headers["X-Request-Id"] != "made-up-0123"
     assert front.log_line(found)["address"] == CLIENT
+
+
+def test_doctor_finds_the_location_of_files(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(front.client.verify))
+    settings = load_settings(front.service.installation.folder / "daybreak.toml", {})
+    found = check_acceleration(settings)
+    assert found == ("nginx has the location /daybreak-files/" if front.accelerated else "off")
+    if front.accelerated:
+        direct = settings.model_copy(update={"base_url": f"http://127.0.0.1:{front.service.port}"})
+        with pytest.raises(OperatorError, match="Add `location /daybreak-files/` to nginx"):
+            check_acceleration(direct)

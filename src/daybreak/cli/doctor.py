@@ -39,8 +39,8 @@ def doctor(
         bool,
         Parameter(
             negative="",
-            help="Also write and read a file of 20 MB, compare nodes, run own models for 1,000 rows, and resolve the "
-            "hosts of webhooks.",
+            help="Also write and read a file of 20 MB, compare nodes, run own models for 1,000 rows, resolve the hosts "
+            "of webhooks, and send requests to nginx and to the collector.",
         ),
     ] = False,
     config: Config = None,

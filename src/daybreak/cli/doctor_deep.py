@@ -1,5 +1,5 @@
-"""Checks of `daybreakd doctor` that take seconds: a large file, the other nodes, own models, hosts of webhooks, the S3
-endpoint.
+"""Checks of `daybreakd doctor` that take seconds, or send requests: a large file, the other nodes, own models, hosts of
+webhooks, the S3 endpoint, nginx, a collector.
 """
 
 import hashlib
@@ -19,9 +19,11 @@ from urllib.parse import urlsplit
 from daybreak import __version__
 from daybreak.cli.output import format_bytes, format_seconds
 from daybreak.domain.display import format_count
-from daybreak.domain.errors import OperatorError, SourceError
+from daybreak.domain.errors import OperatorError, SourceError, first_line
 
 if TYPE_CHECKING:
+    from http.client import HTTPMessage
+
     from daybreak.settings import Settings
     from daybreak.sources.reading import RowSource
 
@@ -35,8 +37,9 @@ _SAMPLE_ROWS = 1_000
 _MODEL_SECONDS = 60.0
 
 _TIMEOUT_SECONDS = 5
+_NOT_CHECKED = "not checked: {} does not answer. Run this check again while the service runs."
 # Not signed, so that the endpoint refuses it in its own form.
-_PATH = "/00000000-0000-4000-8000-000000000000/"
+_BUCKET_PATH = "/00000000-0000-4000-8000-000000000000/"
 
 
 def check_large_file(settings: "Settings") -> str:
@@ -158,35 +161,67 @@ def check_s3(settings: "Settings") -> str:
     if not settings.attach.s3:
         return "off"
     url = settings.attach_url
-    try:
-        body, date = _refusal(url)
-    except ConnectionRefusedError:
-        return f"not checked: {url} does not answer. Run this check again while the service runs."
-    except ssl.SSLError as error:
-        raise OperatorError(f"{url} has no valid certificate: {error}. Check the proxy.") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise OperatorError(f"{url} does not answer: {error}. Check the host name and the proxy.") from None
+    response = _response("GET", url + _BUCKET_PATH)
+    if response is None:
+        return _NOT_CHECKED.format(url)
+    body, headers = response
     if b"<Code>AccessDenied</Code>" not in body:
         raise OperatorError(f"{url} is not the S3 endpoint. Have the proxy pass its requests on, with path and Host.")
-    if date is not None and abs(date - now_utc()) > CLOCK_SKEW:
+    if "Date" in headers and abs(parsedate_to_datetime(headers["Date"]) - now_utc()) > CLOCK_SKEW:
         raise OperatorError(f"The clock of {url} differs by more than 15 minutes. S3 clients are refused then.")
     return url
 
 
-def _refusal(url: str) -> tuple[bytes, datetime | None]:
+def check_acceleration(settings: "Settings") -> str:
+    """Return whether nginx has the location of the files. Raises OperatorError with the fix."""
+    from daybreak.web.file_sender import ACCELERATED_LOCATION
+
+    if settings.files.accelerate == "off":
+        return "off"
+    url = settings.base_url.removesuffix(settings.base_path) + ACCELERATED_LOCATION
+    response = _response("GET", url)
+    if response is None:
+        return _NOT_CHECKED.format(url)
+    if "X-Request-Id" in response[1]:
+        raise OperatorError(
+            f"{url} is answered by the service, so large files end with 404. Add `location {ACCELERATED_LOCATION}` to "
+            "nginx, or set files.accelerate to off."
+        )
+    return f"nginx has the location {ACCELERATED_LOCATION}"
+
+
+def check_telemetry(settings: "Settings") -> str:
+    """Return whether a collector answers. Raises OperatorError with the fix."""
+    if not settings.telemetry.url:
+        return "off"
+    if _response("POST", f"{settings.telemetry.url}/v1/traces") is None:
+        raise OperatorError(f"telemetry.url: {settings.telemetry.url} does not answer. Check its host and port.")
+    return settings.telemetry.url
+
+
+def _response(method: str, url: str) -> tuple[bytes, "HTTPMessage"] | None:
+    """Return body and headers of a response, None if the connection is refused. Raises OperatorError with the fix."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=_TIMEOUT_SECONDS)
     try:
-        connection.request("GET", _PATH)
+        connection.request(method, parts.path)
         response = connection.getresponse()
-        date = response.getheader("Date")
-        return response.read(10_000), None if date is None else parsedate_to_datetime(date)
+        return response.read(10_000), response.headers
+    except ConnectionRefusedError:
+        return None
+    except ssl.SSLError as error:
+        raise OperatorError(f"{url} has no valid certificate: {first_line(error)}. Check the proxy.") from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = first_line(error)
+        raise OperatorError(f"{url} does not answer: {reason}. Check the host name and the proxy.") from None
     finally:
         connection.close()
 
 
 CHECKS: "tuple[tuple[str, Callable[[Settings], str]], ...]" = (
+    ("acceleration", check_acceleration),
+    ("telemetry", check_telemetry),
     ("large file", check_large_file),
     ("nodes", check_nodes),
     ("own models", check_own_models),

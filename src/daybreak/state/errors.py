@@ -30,8 +30,8 @@ _NOT_OPENED = (
 )
 _DISK_FULL = "The disk of the state database is full. Free some space; the service then continues without a restart."
 _DENIED = (
-    "The role in state.url lacks a permission. As the owner, run `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES "
-    "IN SCHEMA public TO` that role, and the REVOKE statements of the guide to the state database."
+    "The role in state.url lacks a permission. `daybreakd migrate` needs the owner of the state database. For another "
+    "role, the owner runs `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO` it."
 )
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from daybreak.cli import doctor
+from daybreak.cli.doctor_deep import check_telemetry
 from daybreak.cli.main import run
 from daybreak.domain.errors import OperatorError
+from tests.configured import configured
+from tests.parts.webhook_receiver import Receiver
 
 
 def failing(text: str) -> Callable[[object], str]:
@@ -52,3 +55,12 @@ def test_unavailable_component_is_reported_once(
         "FAULT mail: no server",
         "FAULT freshness: not checked, see file store",
     ]
+
+
+def test_collector_that_does_not_answer_is_a_fault() -> None:
+    with Receiver().running() as collector:
+        url = collector.url("").rstrip("/")
+        assert check_telemetry(configured(telemetry={"url": url})) == url
+    with pytest.raises(OperatorError, match=r"telemetry\.url: .* does not answer"):
+        check_telemetry(configured(telemetry={"url": url}))
+    assert check_telemetry(configured()) == "off"
