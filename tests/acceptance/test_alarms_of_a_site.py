@@ -246,7 +246,8 @@ def reject_logins(site: Site, service: Service) -> None:
         return service.log_in(f"nobody{number}@example.org", password="wrong").status_code
 
     statuses = [status for _ in range(15) for status in run_in_parallel(log_in, 60)]
-    assert set(statuses) == {401, 503}
+    # On a busy machine, the body of a login can be late.
+    assert set(statuses) - {408} == {401, 503}
     alarms = {"DaybreakLoginsRejected", "DaybreakBusy", "DaybreakErrors"}
     site.timeline.expect("many wrong logins", site.scrape(service), alarms, minutes=12)
     site.timeline.expect("no more wrong logins", site.scrape(service))

@@ -33,7 +33,7 @@ RECORDED_AT = datetime(2026, 11, 28, 6, tzinfo=UTC)
 BASE_URL = "http://127.0.0.1:8400"
 AUTH = "/download/v2/auth"
 OWNER, CAREFUL = "owner@demo.example", "careful@demo.example"
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 600
 _SIZES = ("--leaders", "7", "--members", "60", "--messages", "150")
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
