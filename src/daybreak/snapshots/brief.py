@@ -30,7 +30,10 @@ def publication_brief(chain: Chain | None, snapshot_id: str, files: int) -> tupl
     resources = entries[len(earlier)].resources
     usual = [_added(each.resources.get(_MEMBERS)) for each in earlier]
     usual_opt_outs = [_opt_outs(each.resources.get(_STATES)) for each in earlier]
-    changes = (_members(resources.get(_MEMBERS), usual), _opted_out(_opt_outs(resources.get(_STATES)), usual_opt_outs))
+    changes = (
+        _members(resources.get(_MEMBERS), usual),
+        _opted_out(_opt_outs(resources.get(_STATES)), usual_opt_outs),
+    )
     members = "; ".join(change for change in changes if change)
     sentences = (members and f"{members}.", _campaign(resources.get(_CAMPAIGNS)) or _others(resources))
     return tuple(sentence for sentence in (*sentences, _ready(resources, files)) if sentence)

@@ -66,9 +66,7 @@ async def excel_files(page: PageRequest, published: PublishedFiles, snapshot: Sn
 
 
 async def archive_pieces(
-    files: Sequence[ArchivedFile],
-    modified_at: datetime,
-    before_file: Callable[[ArchivedFile], Awaitable[None]],
+    files: Sequence[ArchivedFile], modified_at: datetime, before_file: Callable[[ArchivedFile], Awaitable[None]]
 ) -> AsyncIterator[bytes]:
     """Yield the archive in pieces. `before_file` is called before the first byte of each file, and may raise.
 

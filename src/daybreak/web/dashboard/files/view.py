@@ -107,11 +107,7 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
 
 
 def preview_context(
-    page: PageRequest,
-    resource: Resource,
-    published: PublishedFiles,
-    snapshot: Snapshot,
-    rows: list[list[str | None]],
+    page: PageRequest, resource: Resource, published: PublishedFiles, snapshot: Snapshot, rows: list[list[str | None]]
 ) -> dict[str, object]:
     """Return the variables of a preview: first rows, columns, downloads, digests and a curl command."""
     entry, is_published = published.entries_of(snapshot)[resource.name], published.is_published(snapshot)

@@ -18,13 +18,7 @@ from daybreak.web.dashboard.insight.blocks import Block, block_csv
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.queries import load_account_figures, load_period_figures, load_published_entries
 from daybreak.web.dashboard.insight.selection import Selection, select
-from daybreak.web.dashboard.insight.view import (
-    BLOCK_NAMES,
-    InsightView,
-    insight_view,
-    selection_context,
-    table_sort,
-)
+from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view, selection_context, table_sort
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest

@@ -65,11 +65,7 @@ def select(query: Mapping[str, str], as_of: datetime, first_days: FirstDays) -> 
     period = Period.of_range(name, as_of, min(first_days.messages, first_days.members))
     sort = query.get("sort", "")
     return Selection(
-        name,
-        period,
-        query.get("compare") != _WITHOUT_COMPARISON,
-        first_days,
-        sort if _SORT.fullmatch(sort) else "",
+        name, period, query.get("compare") != _WITHOUT_COMPARISON, first_days, sort if _SORT.fullmatch(sort) else ""
     )
 
 

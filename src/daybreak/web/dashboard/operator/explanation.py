@@ -86,10 +86,7 @@ async def show_waiting(page: PageRequest, outcome: PageOutcome) -> Response:
 
 
 def _page(
-    page: PageRequest,
-    losses: _Losses,
-    sections: Sequence[Mapping[str, object]] | None,
-    outcome: PageOutcome = SUCCESS,
+    page: PageRequest, losses: _Losses, sections: Sequence[Mapping[str, object]] | None, outcome: PageOutcome = SUCCESS
 ) -> Response:
     context: dict[str, object] = {
         "run": losses.run,

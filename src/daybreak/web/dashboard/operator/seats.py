@@ -209,10 +209,7 @@ def _enable(stores: Stores, seat: Seat, page: PageRequest) -> None:
     operators.set_disabled(stores, seat, page.now, disabled=False, actor=page.seat.email)
 
 
-HARMLESS_ACTIONS = (
-    SeatAction("invite", invite_seat, "seat-invited"),
-    SeatAction("enable", _enable, "seat-enabled"),
-)
+HARMLESS_ACTIONS = (SeatAction("invite", invite_seat, "seat-invited"), SeatAction("enable", _enable, "seat-enabled"))
 """Actions that end nothing, and need no confirmation."""
 
 CONFIRMED_ACTIONS = (

@@ -60,11 +60,7 @@ async def receive_response(dashboard: DashboardContext, request: Request) -> Res
         response = await _reauthenticate(dashboard, request, verified)
     else:
         result = await identity_login.sign_in(
-            services,
-            verified,
-            caller,
-            device_id=device_id(dashboard, request),
-            held_sid=session_id(dashboard, request),
+            services, verified, caller, device_id=device_id(dashboard, request), held_sid=session_id(dashboard, request)
         )
         response = await continue_sign_in(dashboard, result, verified.request.next_path)
     clear_cookie(response, _COOKIE, secure=dashboard.secure)

@@ -186,11 +186,7 @@ def recipes_of(settings: Settings, client_id: str) -> dict[str, Recipe]:
     request = FirstRequest(settings.base_url, client_id, resource_named("campaigns"), file_format)
     examples = {example.key: example.steps for example in request.examples()}
     _, name_service, sync, _ = examples["sync"]
-    values = {
-        "{ATTACH}": settings.attach.url or settings.base_url,
-        "{BASE}": settings.base_url,
-        "{ACCOUNT}": client_id,
-    }
+    values = {"{ATTACH}": settings.attach.url or settings.base_url, "{BASE}": settings.base_url, "{ACCOUNT}": client_id}
 
     def filled(step: Step) -> Step:
         step = {_NAME_SERVICE: replace(name_service, note=""), _SYNC: replace(sync, note=name_service.note)}.get(
