@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import email.policy
 import ssl
@@ -21,7 +22,9 @@ from tests.parts.waiting import wait_until
 
 @dataclass
 class MailServer:
-    """A running server. `reply` returns the reply to the nth mail, such as `550 no such user`; None accepts it."""
+    """A running server. `reply` returns the reply to the nth mail, such as `550 no such user`; None accepts it.
+    `closes` ends the connection after each mail.
+    """
 
     url: str
     mails: list[EmailMessage] = field(default_factory=list)
@@ -29,6 +32,7 @@ class MailServer:
     logins: list[tuple[str, str]] = field(default_factory=list)
     was_encrypted: list[bool] = field(default_factory=list)
     reply: Callable[[int], str | None] = lambda _number: None
+    closes: bool = False
     attempts: int = 0
 
     def wait_for(self, count: int) -> list[EmailMessage]:
@@ -36,8 +40,10 @@ class MailServer:
         wait_until(lambda: len(self.mails) >= count, 120)
         return list(self.mails)
 
-    async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd
         self.attempts += 1
+        if self.closes:
+            asyncio.get_running_loop().call_soon(cast("asyncio.Transport", server.transport).close)
         refusal = self.reply(self.attempts)
         if refusal is not None:
             return refusal
@@ -60,16 +66,19 @@ def mail_server(
     *,
     implicit_tls: bool = False,
     password_required: bool = False,
+    letters: bool = True,
     host: str = "127.0.0.1",
 ) -> Iterator[MailServer]:
-    """Start a server on this machine: plain without a certificate, else with STARTTLS or TLS."""
+    """Start a server on this machine: plain without a certificate, else with STARTTLS or TLS. `letters` outside of
+    ASCII are accepted in addresses.
+    """
     port = free_port()
     server = MailServer(f"{'smtps' if implicit_tls else 'smtp'}://{host}:{port}")
     context = None
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-    options: dict[str, Any] = {"enable_SMTPUTF8": True}
+    options: dict[str, Any] = {"enable_SMTPUTF8": letters}
     if password_required:
         options |= {
             "authenticator": server.authenticate,

@@ -6,6 +6,7 @@ is on this machine: mails contain links that set a password.
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
 import ssl
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from daybreak.settings import MailSettings
 from daybreak.settings.text_forms import LOOPBACK_HOSTS
 
 TIMEOUT_SECONDS = 15.0
+_OK, _CLOSING = 250, 421
 _DEFAULT_PORTS = {"smtp": 587, "smtps": 465}
 
 
@@ -38,20 +40,36 @@ class MailServer:
         self._connection: smtplib.SMTP | None = None
 
     def send(self, message: EmailMessage) -> MailOutcome:
-        """Send a mail. Problems of the server are results, not errors."""
+        """Send a mail. Problems of the server are results, not errors.
+
+        Only a refusal of the recipient or the content is permanent. Any other concerns the settings or the server.
+        """
+        is_reused = self._connection is not None
         try:
-            connection = self._connection or self._connect()
-            self._connection = connection
-            connection.send_message(message)
+            self._open().send_message(message)
         except smtplib.SMTPRecipientsRefused as error:
-            status, reply = next(iter(error.recipients.values()))
-            return self._refused(status, reply)
-        except smtplib.SMTPResponseException as error:
+            return self._refused(*next(iter(error.recipients.values())))
+        except smtplib.SMTPDataError as error:
             return self._refused(error.smtp_code, error.smtp_error)
         except (smtplib.SMTPException, OSError) as error:
+            # The address has letters that the server does not accept (RFC 6531).
+            is_permanent = isinstance(error, smtplib.SMTPNotSupportedError) and self._connection is not None
             self.disconnect()
-            return MailOutcome(None, f"The mail server cannot be used: {_reason(error)}.")
+            status = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else None
+            if is_reused and status == _CLOSING:
+                return self.send(message)
+            return MailOutcome(status, f"The mail server cannot be used: {_reason(error)}.", False, is_permanent)
         return MailOutcome(250, "Accepted.", is_success=True)
+
+    def _open(self) -> smtplib.SMTP:
+        """Return the open connection, or a new one if the server ended it, as some do after each mail."""
+        if self._connection is not None:
+            with contextlib.suppress(smtplib.SMTPException, OSError):
+                if self._connection.rset()[0] == _OK:
+                    return self._connection
+            self.disconnect()
+        self._connection = self._connect()
+        return self._connection
 
     def check(self) -> str:
         """Connect and sign in, and return a description. Raises OperatorError that names the setting."""
@@ -72,8 +90,7 @@ class MailServer:
 
     def _refused(self, status: int, reply: bytes | str) -> MailOutcome:
         self.disconnect()
-        text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
-        return MailOutcome(status, " ".join(text.split())[:200], is_permanent=500 <= status < 600)
+        return MailOutcome(status, _one_line(reply), is_permanent=500 <= status < 600)
 
     def _connect(self) -> smtplib.SMTP:
         parts = urlsplit(self._settings.url)
@@ -96,10 +113,14 @@ class MailServer:
         return connection
 
 
+def _one_line(reply: bytes | str) -> str:
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+    return " ".join(text.split())[:200]
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
-        reply = error.smtp_error
-        return f"{error.smtp_code} {reply.decode('utf-8', 'replace') if isinstance(reply, bytes) else reply}"
+        return f"{error.smtp_code} {_one_line(error.smtp_error)}"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         return "the port does not begin with TLS. Use smtp://, which requires STARTTLS"
     return first_line(error).rstrip(".")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from email.message import EmailMessage
+from email.policy import SMTPUTF8
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +372,30 @@ def test_mail_is_authenticated(events: Events, encrypted: Callable[..., MailServ
     with pytest.raises(OperatorError, match=r"mail\.url.*cannot be used: 535") as refused:
         MailClient(wrong).check()
     assert "a wrong one" not in refused.value.message
+    outcome = MailClient(wrong).send(message_to("ana@example.org"))
+    assert (outcome.status, outcome.is_permanent) == (535, False), "the mail is sent when the password is corrected"
+
+
+def message_to(address: str) -> EmailMessage:
+    message = EmailMessage(policy=SMTPUTF8)
+    message["From"], message["To"] = "exports@example.org", address
+    message.set_content("text")
+    return message
+
+
+def test_server_may_close_after_each_mail(server: MailServer) -> None:
+    client, server.closes = MailClient(MailSettings(url=server.url, sender="exports@example.org")), True
+    assert [client.send(message_to(f"{name}@example.org")).status for name in "abc"] == [250] * 3
+    client.disconnect()
+
+
+def test_address_that_the_server_cannot_accept_fails() -> None:
+    with mail_server(letters=False) as server:
+        outcome = MailClient(MailSettings(url=server.url, sender="exports@example.org")).send(
+            message_to("zoë@example.org")
+        )
+    assert outcome.is_permanent
+    assert "SMTPUTF8" in outcome.detail
 
 
 def test_refused_connection_is_reported_without_number(events: Events) -> None:
