@@ -294,7 +294,8 @@ def _validated(address: str, *, plain_http: bool) -> str:
     except (ValueError, httpx.InvalidURL):
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
-        raise WrongUse(f"{address!r} is not the URL of a service. Use one such as https://export.example.org.")
+        shown = "The address" if {"@", "?"}.intersection(address) else repr(address)
+        raise WrongUse(f"{shown} is not the URL of a service. Use one such as https://export.example.org.")
     if parts.scheme == "http" and not plain_http and not _is_local(parts.hostname):
         raise WrongUse(
             f"{address} would send passwords and tokens unencrypted over the network. Use https://, or allow it with "

@@ -219,9 +219,11 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 
     Raises FileNotFoundError, and WrongUse for a pipe or device, which could deliver nothing or never end.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise WrongUse(f"{path} is not a regular file. Remove it.")
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise WrongUse(f"{path} is not a regular file. Remove it.")
+    with os.fdopen(handle, "rb") as file:
         return file.read(max_bytes + 1)
 
 

@@ -12,6 +12,7 @@ from daybreak_client.lock_wait import NO_WAIT, LockWait
 
 _EXAMPLES = "Use one such as duckdb:///exports.duckdb or postgresql://user@host/database."
 _DUCKDB_PREFIX = "duckdb:///"
+_MAX_NAME_BYTES = 63
 _IN_MEMORY = ":memory:"
 _POSTGRESQL_PREFIXES = ("postgresql:", "postgres:")
 _USER_PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/]*@")
@@ -68,7 +69,18 @@ def _open_duckdb(path: Path, schema: str, *, read_only: bool, lock_wait: LockWai
 
 def _open_postgresql(target: str, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database:
     try:
+        from psycopg import ProgrammingError, conninfo
+
         from daybreak_client.database_sync.postgresql_database import PostgreSQLDatabase
     except ModuleNotFoundError:
         raise WrongUse("The driver psycopg is not installed. Run `pip install 'psycopg[binary]'`.") from None
+    try:
+        conninfo.conninfo_to_dict(target)
+    except ProgrammingError:
+        # The reason may quote the password.
+        raise WrongUse(
+            f"This is not the URL of a database. {_EXAMPLES} Percent-encode special characters in names and passwords."
+        ) from None
+    if len(schema.encode()) > _MAX_NAME_BYTES:
+        raise WrongUse(f"The name of the schema has more than {_MAX_NAME_BYTES} bytes. PostgreSQL would shorten it.")
     return PostgreSQLDatabase(target, schema, read_only=read_only, lock_wait=lock_wait)

@@ -123,6 +123,11 @@ def test_database_with_another_encoding_is_refused(postgresql_server: PostgreSQL
     postgresql_server.drop("latin")
 
 
+def test_name_that_postgresql_would_shorten_is_refused(postgresql_url: str, account: AccountFiles) -> None:
+    with pytest.raises(WrongUse, match="more than 63 bytes"):
+        sync(account, postgresql_url, schema="ü" * 32)
+
+
 def test_unreachable_database_is_an_error(account: AccountFiles) -> None:
     with pytest.raises(DatabaseFailed, match="PostgreSQL"):
         sync(account, "postgresql://ana@127.0.0.1:1/exports")

@@ -250,7 +250,8 @@ def test_https_is_not_downgraded(service: ScriptedService) -> None:
         "export.example.org",
         "ftp://export.example.org",
         "https://",
-        "https://a:b@example.org",
+        "https://a:hunter2@example.org",
+        "https://example.org/?token=hunter2",
         "https://e.org/?a=b",
         "https://example.org:x",
         "https://example.org:99999",
@@ -260,8 +261,9 @@ def test_https_is_not_downgraded(service: ScriptedService) -> None:
     ],
 )
 def test_invalid_url_is_refused(address: str) -> None:
-    with pytest.raises(WrongUse, match="is not the URL"):
+    with pytest.raises(WrongUse, match="is not the URL") as refused:
         Connection(address)
+    assert "hunter2" not in refused.value.message
 
 
 def test_plain_http_over_a_network_needs_permission() -> None:

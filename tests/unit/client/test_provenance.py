@@ -82,6 +82,12 @@ def test_files_of_another_account_are_deleted(tmp_path: Path) -> None:
     assert others[0].exists()
 
 
+def test_record_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).mkdir()
+    with pytest.raises(WrongUse, match="is not a regular file"):
+        Provenance(SERVICE, TODAY).check(tmp_path, force=False)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": 1}'])
 def test_damaged_record_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_text(text)
