@@ -32,6 +32,8 @@ import re
 from dataclasses import dataclass
 
 _ERROR_NUMBER = re.compile(r"\[(?:Errno -?\d+|SSL: \w+)\] | \(_ssl\.c:\d+\)")
+# A number, or from the first quote or bracket. Servers quote in their own language.
+_VALUE = re.compile(r"""(?:\bvalue +[\d-]|["'«„“(]).*""")
 
 
 class DaybreakError(Exception):
@@ -222,6 +224,11 @@ def first_line(error: BaseException) -> str:
     """
     line = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return _ERROR_NUMBER.sub("", line)
+
+
+def without_value(error: BaseException) -> str:
+    """Return the first line of an error about a value, up to the value. No message may contain a cell of a row."""
+    return _VALUE.sub("…", first_line(error))
 
 
 def root_cause(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.domain.errors import OperatorError, RunError, SourceError, first_line
+from daybreak.domain.errors import OperatorError, RunError, SourceError, first_line, without_value
 from daybreak.export.duckdb_internals import is_temp_space_exhausted
 from daybreak.export.sql import literal
 
@@ -30,6 +31,9 @@ _PRIVATE_FOLDER = 0o700
 # Python and libraries, which take as much with a small limit as with a large one.
 _ENGINE_MEMORY_SHARE = 0.37
 _LIBRARY_BYTES = 180_000_000
+_SOURCE_COLUMN = re.compile(r" when casting from source column (\w+)$")
+# A value in an error that may also quote the path of a file.
+_QUOTED_VALUE = re.compile(r"\b(string|value|Input:) \".*")
 
 
 def engine_memory_bytes(limit_bytes: int) -> int:
@@ -94,13 +98,22 @@ def temp_folder(connection: duckdb.DuckDBPyConnection) -> Path:
     return Path(connection.execute("SELECT current_setting('temp_directory')").fetchall()[0][0])
 
 
+def _reason(error: duckdb.Error) -> str:
+    """Return the message of an error without values of rows, and the column that a value was cast from."""
+    line = first_line(error)
+    if not isinstance(error, duckdb.DataError):
+        return _QUOTED_VALUE.sub(r"\1 …", line) if isinstance(error, duckdb.InvalidInputException) else line
+    column = _SOURCE_COLUMN.search(line)
+    return without_value(error) + (f" (column {column[1]})" if column else "")
+
+
 @contextmanager
 def engine_faults(subject: str) -> Iterator[None]:
     """Convert the engine's errors to SourceError and RunError. `subject` begins the message."""
     try:
         yield
     except duckdb.Error as error:
-        reason = first_line(error)
+        reason = _reason(error)
         if is_temp_space_exhausted(error):
             raise RunError(
                 f"{subject}: no space left for temporary files. Free some, or set snapshot.temp_dir to a larger disk. "

@@ -140,6 +140,8 @@ def test_data_error_mid_stream_is_not_transient(
     cause = caught.value.__cause__
     assert isinstance(cause, StreamFailed)
     assert cause.sqlstate == sqlstate
+    assert caught.value.message.endswith(f"(SQLSTATE {sqlstate})")
+    assert "not a number" not in caught.value.message, "a value of a row"
 
 
 @pytest.mark.release

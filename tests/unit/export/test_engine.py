@@ -34,6 +34,27 @@ def test_other_errors_are_source_errors(tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("CAST(x AS INTEGER)", r"Could not convert string … \(column x\)"),
+        ("CAST(x || chr(10) || chr(39) AS BOOLEAN)", "Could not convert string …"),
+        ("CAST(x AS DATE)", r"invalid date field format: … \(column x\)"),
+        ("CAST(x AS JSON)", "Malformed JSON"),
+        ("CAST(number AS TINYINT)", r"Type INT32 with … \(column number\)"),
+        ("CAST(number AS SMALLINT) + 32000::SMALLINT", "Overflow in addition of INT16 …"),
+        ("strptime(x, '%Y')", "Could not parse string …"),
+    ],
+)
+def test_values_of_rows_are_not_in_messages(tmp_path: Path, expression: str, kept: str) -> None:
+    engine = open_engine(memory_bytes=20_000_000, threads=1, temp_dir=tmp_path)
+    with pytest.raises(SourceError, match=f"^Table a cannot be read: .*{kept}") as caught, engine_faults("Table a"):
+        engine.execute(f"SELECT {expression} FROM (VALUES ('{{hunter2', 7771)) AS t (x, number)")
+    assert "hunter2" not in caught.value.message
+    assert "7771" not in caught.value.message
+    engine.close()
+
+
 def test_unusable_temp_dir_names_the_setting(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OperatorError, match=r"snapshot\.temp_dir"):

@@ -24,7 +24,7 @@ import psycopg
 from adbc_driver_manager import AdbcConnection, AdbcStatement
 from psycopg import conninfo
 
-from daybreak.domain.errors import CONNECTION_ADVICE, SourceError, SourceUnavailable, first_line
+from daybreak.domain.errors import CONNECTION_ADVICE, SourceError, SourceUnavailable, first_line, without_value
 from daybreak.export.sql import literal
 from daybreak.sources.staging import ArrowStream, StreamFailed
 
@@ -58,6 +58,7 @@ _BATCH_BYTES = 1 << 20
 # SQLSTATE classes of errors that may not repeat: connection (08), conflict and recovery (40), resources (53), operator
 # intervention (57), lock timeout (55P03), and the end of an idle transaction (25P03).
 _TRANSIENT = ("08", "40", "53", "57", "55P03", "25P03")
+_DATA_EXCEPTION = "22"
 _QUERY_CANCELED = "57014"
 # SQLSTATEs of SET TRANSACTION SNAPSHOT after the end of the transaction that exported it, by the server's version.
 _NO_SNAPSHOT = ("42704", "22023")
@@ -273,8 +274,10 @@ def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "")
     try:
         yield
     except (psycopg.Error, adbc_driver_manager.Error, StreamFailed) as error:
-        message = f"{subject} (PostgreSQL): {first_line(error)}{advice}"
         sqlstate = error.sqlstate
+        is_value = (sqlstate or "").startswith(_DATA_EXCEPTION)
+        reason = f"{without_value(error)} (SQLSTATE {sqlstate})" if is_value else first_line(error)
+        message = f"{subject} (PostgreSQL): {reason}{advice}"
         if sqlstate == _QUERY_CANCELED and 0 < timeout_seconds <= monotonic() - began:
             raise SourceError(f"{message} Raise source.statement_timeout, or add an index on the server.") from error
         # Without SQLSTATE, the connection failed, or the driver cannot convert a value.

@@ -10,9 +10,11 @@ from itertools import takewhile
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.errors import SourceError, SourceUnavailable, without_value
 
 _AFTER_TRACEBACK = re.compile(r"\s*(SQLSTATE|JVM stacktrace|Driver stacktrace|at [\w.$]+\()")
+# The class of errors about a value.
+_DATA_EXCEPTION = "SQLSTATE: 22"
 _RAISED_IN_TASK = f"{SourceError.__module__}.{SourceError.__qualname__}: "
 
 
@@ -39,6 +41,6 @@ def error_message(error: Exception) -> str:
     lines = text.strip().splitlines()
     tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     if not tracebacks:
-        return lines[0] if lines else type(error).__name__
+        return without_value(error) if _DATA_EXCEPTION in text else lines[0] if lines else type(error).__name__
     traceback = takewhile(lambda line: not _AFTER_TRACEBACK.match(line), lines[tracebacks[0] + 1 :])
     return next((line for line in reversed([*traceback]) if line[:1].strip()), lines[0])
