@@ -9,8 +9,9 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 
 SortKey = tuple[tuple[object, ...], ...]
-_CELL_PATTERN = rb'("[^"]*(?:""[^"]*)*"|[^,"\n]*)'
-_CELL = re.compile(rb"(?:\A|,)" + _CELL_PATTERN)
+CELL = rb'("[^"]*(?:""[^"]*)*"|[^,"\n]*)'
+"""A regular expression for a cell, its only group."""
+_CELL = re.compile(rb"(?:\A|,)" + CELL)
 _BEFORE_CHRIST = b" (BC)"
 _INFINITE = {b"infinity": (1, 0, b""), b"-infinity": (-1, 0, b"")}
 
@@ -53,7 +54,7 @@ class KeyOrder:
         self._is_time = tuple(
             resource.column(name).type in {ColumnType.DATE, ColumnType.TIMESTAMP} for name in resource.key
         )
-        self._first_cells = re.compile(b",".join([_CELL_PATTERN] * (max(self.places) + 1)))
+        self._first_cells = re.compile(b",".join([CELL] * (max(self.places) + 1)))
 
     def key(self, row: bytes, start: int = 0) -> SortKey:
         """Return the key of the row that begins at `start`, in a form that sorts like the rows of a file.

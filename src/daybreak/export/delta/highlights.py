@@ -5,6 +5,7 @@ They are added and removed Members, opt-outs, and the new campaign with most rec
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import NewCampaign, ResourceDelta
-from daybreak.export.delta.csv_rows import csv_rows, split_cells, unquoted
+from daybreak.export.delta.csv_rows import CELL, unquoted
 
 _MAXIMUM_LINES = 200_000
 _MAXIMUM_NAME_LENGTH = 80
@@ -26,34 +27,45 @@ def with_highlights(resource: Resource, delta: ResourceDelta, lines: int, conten
     compute = _COMPUTE.get(resource.name)
     if compute is None or not 0 < lines <= _MAXIMUM_LINES:
         return delta
-    rows = csv_rows(content)
-    next(rows)  # the header
-    return compute(resource, delta, (split_cells(row[:-1]) for row in rows))
+    return compute(resource, delta, content)
 
 
-def _members(resource: Resource, delta: ResourceDelta, rows: Iterator[list[bytes]]) -> ResourceDelta:
+def _rows(resource: Resource, content: Iterator[bytes], *names: str) -> Iterator[tuple[bytes, ...]]:
+    """Yield the operation and these cells of each row. `names` are in the order of the columns."""
+    first_columns = resource.column_names[: resource.column_names.index(names[-1]) + 1]
+    cells = [CELL if name in names else CELL.replace(b"(", b"(?:", 1) for name in first_columns]
+    # An operation after LF begins a row: quotes within a cell are doubled.
+    row = re.compile(b",".join([b'\n("[ID]")', *cells]))
+    kept = b""
+    for piece in content:
+        kept += piece
+        end = max(kept.rfind(b'\n"I",'), kept.rfind(b'\n"D",'), 0)
+        yield from row.findall(kept, 0, end)
+        kept = kept[end:]
+    yield from row.findall(kept)
+
+
+def _members(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:
     # A changed Member has a row of each sign. Rows are in the order of the key.
-    key = itemgetter(*(resource.column_names.index(name) + 1 for name in resource.key))
-    found = Counter(sum(_SIGNS[row[0]] for row in group) for _, group in groupby(rows, key))
+    groups = groupby(_rows(resource, content, "MEMBER_ID"), itemgetter(1))
+    found = Counter(sum(_SIGNS[row[0]] for row in group) for _, group in groups)
     return replace(delta, added=found[1], removed=found[-1])
 
 
-def _opt_outs(resource: Resource, delta: ResourceDelta, rows: Iterator[list[bytes]]) -> ResourceDelta:
+def _opt_outs(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:
     # The state is part of the key, so that deleted rows have it.
-    place = resource.column_names.index("SUBSCRIPTION_STATE") + 1
-    return replace(delta, opt_outs=sum(_SIGNS[row[0]] for row in rows if row[place] == b'"opted_out"'))
+    rows = _rows(resource, content, "SUBSCRIPTION_STATE")
+    return replace(delta, opt_outs=sum(_SIGNS[sign] for sign, state in rows if state == b'"opted_out"'))
 
 
-def _new_campaign(resource: Resource, delta: ResourceDelta, rows: Iterator[list[bytes]]) -> ResourceDelta:
-    names = ("CAMPAIGN_ID", "CAMPAIGN_NAME", "TEST_CAMPAIGN", "SENT_AT", "RECIPIENT_COUNT", "REPLIED_COUNT")
+def _new_campaign(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:
+    names = ("CAMPAIGN_ID", "SENT_AT", "TEST_CAMPAIGN", "RECIPIENT_COUNT", "REPLIED_COUNT", "CAMPAIGN_NAME")
     if not set(names) <= set(resource.column_names):
         return delta
-    places = [resource.column_names.index(name) + 1 for name in names]
     deleted = b""
     largest: NewCampaign | None = None
-    for row in rows:
-        key, name, is_test, sent_at, recipients, replied = (row[place] for place in places)
-        if row[0] == b'"D"':
+    for sign, key, sent_at, is_test, recipients, replied, name in _rows(resource, content, *names):
+        if sign == b'"D"':
             deleted = key
         elif key != deleted and name and sent_at and is_test != b"true":
             text = " ".join(unquoted(name).decode().split())[:_MAXIMUM_NAME_LENGTH]

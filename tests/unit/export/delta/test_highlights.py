@@ -4,25 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.delta import NewCampaign, ResourceDelta
 from daybreak.export.delta.delta_lines import DeltaLines, delta_header
 from daybreak.export.delta.highlights import with_highlights
 
 
-def _highlights(resource: Resource, changes: Sequence[tuple[str, Mapping[str, str]]], lines: int = 9) -> ResourceDelta:
+def _highlights(
+    resource: Resource, changes: Sequence[tuple[str, Mapping[str, str]]], lines: int = 9, piece_bytes: int = 1 << 20
+) -> ResourceDelta:
     made = DeltaLines(resource)
     content = delta_header(resource)
     for operation, values in changes:
         cells = [values.get(name, "").encode() for name in resource.column_names]
         content += (made.insert(cells) if operation == "I" else made.delete(cells))[0]
-    return with_highlights(resource, ResourceDelta(5, 6), lines, iter([content]))
+    pieces = (content[start : start + piece_bytes] for start in range(0, len(content), piece_bytes))
+    return with_highlights(resource, ResourceDelta(5, 6), lines, pieces)
 
 
 def test_changed_members_are_neither_added_nor_removed() -> None:
     members = [("I", "1"), ("D", "2"), ("I", "2"), ("D", "3"), ("I", "4"), ("D", "5"), ("I", "6")]
     changes = [(operation, {"MEMBER_ID": f'"{number}"'}) for operation, number in members]
     assert _highlights(resource_named("members"), changes) == ResourceDelta(5, 6, added=3, removed=2)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 50, 1000])
+def test_rows_within_a_cell_are_not_counted(piece_bytes: int) -> None:
+    text = '"A ""name""\n""I"",""9""\n"'
+    changes = [("I", {"MEMBER_ID": f'"{number}"', "FIRST_NAME": text, "LAST_NAME": text}) for number in "123"]
+    found = _highlights(resource_named("members"), [*changes, ("D", {"MEMBER_ID": '"4"'})], piece_bytes=piece_bytes)
+    assert found == ResourceDelta(5, 6, added=3, removed=1)
 
 
 def test_opt_outs_are_the_added_changes() -> None:
