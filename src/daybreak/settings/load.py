@@ -19,12 +19,14 @@ from daybreak.settings.tree import ENVIRONMENT_PREFIX, SECTIONS, Settings
 
 # Variables of the client, which may run in the same environment, and of this program.
 _OTHER_VARIABLES = frozenset({"CONFIG", "SERVICE", "TOKEN", "TOKEN_FILE", "ACCOUNT", "PROFILE", "PLAIN_HTTP"})
-# Kubernetes adds these to every container when a service is named daybreak or daybreak-...
 _SECRET_NAMES = ("password", "client_secret")
 # Names that Spark and its connectors use, such as fs.s3a.secret.key.
 _SECRET_SPARK_NAME = re.compile(
     r"password|secret|token|credential|(access|account|private|api)[._-]?key", re.IGNORECASE
 )
+# A URL with a user or a query.
+_URL_WITH_MORE = re.compile(r"://.*[@?]")
+# Kubernetes adds these to every container when a service is named daybreak or daybreak-...
 _KUBERNETES = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
 
 
@@ -148,8 +150,9 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
     origin = f" (from {_variable(key)})" if _variable(key) in variables else ""
     if error["input"] == "":
         return Fault(key, f"is empty{origin}. {advice}")
-    # Settings of Spark may contain a secret where none is allowed.
-    value = "the value" if field.annotation in {SecretStr, Mapping[str, str]} else as_toml(error["input"], field)
+    # Settings of Spark, and URLs, may contain a secret where none is allowed.
+    is_secret = field.annotation in {SecretStr, Mapping[str, str]} or _URL_WITH_MORE.search(str(error["input"]))
+    value = "the value" if is_secret else as_toml(error["input"], field)
     return Fault(key, f"{value}{origin} is invalid. {advice}")
 
 

@@ -63,5 +63,7 @@ class SourceSettings(Section):
             return location
         if text.startswith(("postgresql://", "postgres://")):
             raise InvalidValue('This is a PostgreSQL URL. Set source.engine to "postgresql".')
+        if engine == "duckdb" and "://" in text:
+            raise InvalidValue("Use a DuckDB file or a folder of Parquet files on this machine.")
         path = (current_origin().folder / Path(text).expanduser()).resolve()
         return SecretStr(str(path)) if engine == "duckdb" or path.exists() else location

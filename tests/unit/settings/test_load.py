@@ -261,6 +261,22 @@ def test_secrets_are_not_in_faults_and_repr(tmp_path: Path) -> None:
     assert "hunter2" not in repr(settings)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("DAYBREAK_MAIL__URL", "smtp://u:hunter2@mail.example.org"),
+        ("DAYBREAK_BASE_URL", "https://example.org/?token=hunter2"),
+        ("DAYBREAK_OIDC__ISSUER", "https://u:hunter2@id.example.org"),
+        ("DAYBREAK_FILES__URL", "https://u:hunter2@example.org"),
+        ("DAYBREAK_SOURCE__LOCATION", "mysql://u:hunter2@db/platform"),
+    ],
+)
+def test_invalid_url_is_reported_without_its_secrets(key: str, value: str) -> None:
+    with pytest.raises(SettingsFault) as caught:
+        load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", key: value})
+    assert "hunter2" not in str(caught.value)
+
+
 def test_missing_or_invalid_file_is_reported(tmp_path: Path) -> None:
     for path, words in ((tmp_path / "none.toml", "daybreakd init"), (written(tmp_path, "base_url = "), "is not TOML")):
         with pytest.raises(OperatorError, match=words) as caught:
