@@ -20,7 +20,7 @@ from daybreak.sharing import SHARING_PATH
 from daybreak.web.api.audit import audit_routes
 from daybreak.web.api.auth import auth_routes
 from daybreak.web.api.deltas import delta_routes
-from daybreak.web.api.description import description_routes
+from daybreak.web.api.description import DescriptionEndpoints
 from daybreak.web.api.erasures import erasure_routes
 from daybreak.web.api.files import file_routes
 from daybreak.web.api.health import ReadinessProbe, health_routes
@@ -96,7 +96,7 @@ def create_app(services: Services, background: Background, tracing: Tracing | No
             *sharing_routes(services),
             *iceberg_routes(services),
             *s3_routes(services, sender),
-            *description_routes(services.settings, assets, api),
+            *DescriptionEndpoints(services.settings, assets, api).routes,
             *dashboard_routes(dashboard),
         ],
         middleware=middleware(services.settings, tracing),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated
 
 import msgspec
@@ -20,7 +19,7 @@ from daybreak.catalogue.table_schema import DataPackage, data_package
 from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
 from daybreak.settings import Settings
 from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, PAGES, render_docs_pages
-from daybreak.web.api.openapi import openapi_document
+from daybreak.web.api.openapi import JsonObject, openapi_document
 from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, Parameter, ResponseType
 from daybreak.web.http.negotiation import accepts_gzip
 from daybreak.web.theme.assets import Assets
@@ -99,13 +98,12 @@ GET_DOCS_PAGE = Operation(
 )
 
 
-def description_routes(settings: Settings, assets: Assets, routes: Sequence[ApiRoute]) -> list[ApiRoute]:
-    """Return the routes that describe the given routes and themselves."""
-    return _DescriptionEndpoints(settings, assets, routes).routes
+class DescriptionEndpoints:
+    """Routes that describe the given routes and themselves.
 
-
-class _DescriptionEndpoints:
-    """Endpoints of the descriptions, which are generated once because they depend only on the settings."""
+    A description depends only on the settings. It is generated once, at the first request, because generating all of
+    them takes longer than the rest of the start of a worker.
+    """
 
     def __init__(self, settings: Settings, assets: Assets, routes: Sequence[ApiRoute]) -> None:
         self.routes = [
@@ -114,44 +112,53 @@ class _DescriptionEndpoints:
             ApiRoute(_DOCS, self.docs, GET_DOCS),
             ApiRoute(f"{_DOCS}/{{page}}", self.docs, GET_DOCS_PAGE),
         ]
-        document = openapi_document(settings, [*routes, *self.routes])
-        self._schema = _Text.of(msgspec.json.encode(data_package(settings.snapshot.formats)), "application/json")
-        self._openapi = _Text.of(msgspec.json.encode(document), "application/json")
-        pages = render_docs_pages(settings, assets, document)
-        self._docs = {path: _Text.of(content, "text/html") for path, content in pages.items()}
+        self._settings, self._assets, self._described = settings, assets, [*routes, *self.routes]
+
+    @cached_property
+    def _document(self) -> JsonObject:
+        return openapi_document(self._settings, self._described)
+
+    @cached_property
+    def _schema(self) -> _Text:
+        return _Text(msgspec.json.encode(data_package(self._settings.snapshot.formats)), "application/json")
+
+    @cached_property
+    def _openapi(self) -> _Text:
+        return _Text(msgspec.json.encode(self._document), "application/json")
+
+    @cached_property
+    def _docs(self) -> Mapping[str, _Text]:
+        pages = render_docs_pages(self._settings, self._assets, self._document)
+        return {path: _Text(content, "text/html") for path, content in pages.items()}
 
     async def schema(self, request: Request) -> Response:
         dialect = DIALECT.read(request)
         if dialect is None:
-            return self._schema.response(request)
+            return (await run_in_threadpool(lambda: self._schema)).response(request)
         if dialect not in DIALECTS:
             remedy = f"Use one of {', '.join(DIALECTS)}."
             raise InvalidRequest(f"Unknown dialect. {remedy}", faults=(FieldFault("?dialect", remedy),))
         return (await run_in_threadpool(_statements, dialect)).response(request)
 
     async def openapi(self, request: Request) -> Response:
-        return self._openapi.response(request)
+        return (await run_in_threadpool(lambda: self._openapi)).response(request)
 
     async def docs(self, request: Request) -> Response:
         name = request.path_params.get("page")
-        page = self._docs.get(_DOCS if name is None else f"{_DOCS}/{name}")
+        pages = await run_in_threadpool(lambda: self._docs)
+        page = pages.get(_DOCS if name is None else f"{_DOCS}/{name}")
         if page is None:
             raise NotFound(f"Unknown page. Use one of {', '.join(_FURTHER_PAGES)}.")
         headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "public, max-age=300"}
         return page.response(request, headers)
 
 
-@dataclass(frozen=True, slots=True)
 class _Text:
     """Text, uncompressed and compressed with gzip."""
 
-    content: bytes
-    compressed: bytes
-    media_type: str
-
-    @classmethod
-    def of(cls, content: bytes, media_type: str) -> _Text:
-        return cls(content, gzip.compress(content, 6, mtime=0), media_type)
+    def __init__(self, content: bytes, media_type: str) -> None:
+        self.content, self.media_type = content, media_type
+        self.compressed = gzip.compress(content, 6, mtime=0)
 
     def response(self, request: Request, headers: Mapping[str, str] | None = None) -> Response:
         sent = {"Vary": "Accept-Encoding", **(headers or {})}
@@ -163,4 +170,4 @@ class _Text:
 
 @cache
 def _statements(dialect: str) -> _Text:
-    return _Text.of(create_tables(dialect).encode(), _TEXT)
+    return _Text(create_tables(dialect).encode(), _TEXT)

@@ -11,9 +11,11 @@ from html import unescape
 from uuid import UUID
 
 import pytest
+from starlette.routing import Route
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.web.api import description
 from daybreak.web.api.docs.page import (
     CONTENT_SECURITY_POLICY,
     PAGES,
@@ -25,8 +27,17 @@ from daybreak.web.api.docs.page import (
 from daybreak.web.http.problems import PROBLEMS
 from tests.unit.web.api.conftest import DescribedApp
 from tests.unit.web.asgi import call, http_scope
+from tools.api_description import new_app
 
 PATHS = tuple(page.path for page in PAGES)
+
+
+def test_descriptions_are_not_generated_before_they_are_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("openapi_document", "data_package", "render_docs_pages"):
+        monkeypatch.setattr(description, name, None)
+    with new_app() as (_, app):
+        paths = {route.path for route in app.routes if isinstance(route, Route)}
+    assert {"/openapi.json", "/docs", "/docs/{page}"} <= paths
 
 
 @pytest.fixture(scope="session")
