@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.parts import network_guard, shared_statements
 
@@ -51,7 +52,11 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=_SUPPRESSED_HEALTH_CHECKS,
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
+settings.load_profile(_PROFILE)
+if _PROFILE == "fixed":
+    # Constants of all loaded modules would make examples depend on the other tests of a process, and take a second.
+    providers._get_local_constants = lambda: providers._local_constants
 
 # Without configuration, structlog prints the variables of every function of a traceback, which takes a second.
 structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback

@@ -36,10 +36,10 @@ from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.signing import sign_for_publication
 from daybreak.state.database import open_state, sqlite_path
-from daybreak.state.migrate import migrate
 from daybreak.state.schema import sessions
 from daybreak.state.stores import State, Stores
 from tests.configured import configured
+from tests.parts.migrated import create_migrated
 
 PASSWORD = "nine green bicycles uphill"
 SEED = b"twenty octets of it!"
@@ -130,7 +130,7 @@ class Installation:
         self.folder.mkdir(parents=True, exist_ok=True)
         now = datetime.now(UTC)
         ring = keyring.create(self.keyring_file, now, os.urandom)
-        migrate(self.state_url)
+        create_migrated(self.state_url)
         state = self.state()
         try:
             self._add_directory(state, ring, now)
@@ -230,7 +230,7 @@ class Installation:
         return snapshot_id
 
     def _add_directory(self, state: State, ring: keyring.Keyring, now: datetime) -> None:
-        hashed = passwords.hash_password(PASSWORD)
+        hashed = _password_hash()
 
         def work(stores: Stores) -> None:
             for account in ACCOUNTS.values():
@@ -245,6 +245,11 @@ class Installation:
                 _enrol(stores, email, ring, now)
 
         state.write(work)
+
+
+@functools.cache
+def _password_hash() -> str:
+    return passwords.hash_password(PASSWORD)
 
 
 def _enrol(stores: Stores, email: str, ring: keyring.Keyring, now: datetime) -> None:

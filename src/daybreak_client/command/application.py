@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
@@ -52,6 +53,7 @@ VARIABLES = {
 }
 
 
+@cache
 def make_app() -> App:
     """Build the command with all its verbs."""
     app = App(

@@ -16,8 +16,8 @@ from daybreak.domain.events import EventType
 from daybreak.domain.identity import Seat
 from daybreak.settings import DirectorySettings
 from daybreak.state.database import open_state
-from daybreak.state.migrate import migrate
 from daybreak.state.stores import State
+from tests.parts.migrated import create_migrated
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
 SETTINGS = DirectorySettings(accounts="accounts", seats="seats", access="access")
@@ -59,7 +59,7 @@ class Platform:
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[State]:
     sqlite = f"sqlite:///{tmp_path}/state.db"
     url = sqlite if request.param == "sqlite" else request.getfixturevalue("postgresql_url")
-    migrate(url)
+    create_migrated(url)
     found = open_state(url)
     yield found
     found.close()

@@ -1,13 +1,13 @@
 """Deltas of simulated days: each day and random pairs of days, compared with plain dictionaries.
 
-`DELTA_DAYS=365` sets the number of days (10), and `DELTA_PAIRS=10000` that of pairs (300).
+`DELTA_DAYS=365` sets the number of days (6), and `DELTA_PAIRS=10000` that of pairs (100).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -27,10 +27,15 @@ PAIRS = int(os.environ.get("DELTA_PAIRS", "100"))
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> Iterator[DailyRuns]:
     """Return the runs of all days."""
-    folder = tmp_path_factory.mktemp("days")
+    with runs_of(DAYS, tmp_path_factory.mktemp("days"), empty_state) as found:
+        yield found
+
+
+@contextmanager
+def runs_of(count: int, folder: Path, empty_state: Path) -> Iterator[DailyRuns]:
     (folder / "state.db").write_bytes(empty_state.read_bytes())
     with closing(DailyRuns(folder, ChangingPlatform(3, members=240))) as found:
-        for day in range(DAYS):
+        for day in range(count):
             if day:
                 found.platform.next_day()
             found.run()
@@ -45,19 +50,19 @@ def test_deltas_of_each_day_are_those_of_the_reference(days: DailyRuns) -> None:
     assert set(days.states) <= {"changed", "larger_than_full"}
 
 
-def test_chain_is_proven_again_until_a_delta_is_damaged(days: DailyRuns) -> None:
-    state, store = days.context.state, days.context.store
-    proven = verify_deltas(state, store)
-    assert proven.faults == ()
-    assert (proven.versions, proven.deltas) == (DAYS - 1, len(days.deltas))
-    assert proven.compared == len(days.contents)
-    key, delta = next((key, delta) for key, delta in days.deltas.items() if delta.lines)
-    files, stored = days.folder / "files", delta.formats["csv"].key
-    content = read_stored(files, stored)
-    overwrite_stored(files, stored, content[:-8] + bytes(8))
-    (fault,) = verify_deltas(state, store).faults
-    assert (fault.version, fault.client_id, fault.resource) == key
-    overwrite_stored(files, stored, content)
+def test_chain_is_proven_again_until_a_delta_is_damaged(tmp_path: Path, empty_state: Path) -> None:
+    with runs_of(3, tmp_path, empty_state) as runs:
+        state, store = runs.context.state, runs.context.store
+        proven = verify_deltas(state, store)
+        assert proven.faults == ()
+        assert (proven.versions, proven.deltas) == (2, len(runs.deltas))
+        assert proven.compared == len(runs.contents)
+        key, delta = next((key, delta) for key, delta in runs.deltas.items() if delta.lines)
+        files, stored = runs.folder / "files", delta.formats["csv"].key
+        content = read_stored(files, stored)
+        overwrite_stored(files, stored, content[:-8] + bytes(8))
+        (fault,) = verify_deltas(state, store).faults
+        assert (fault.version, fault.client_id, fault.resource) == key
 
 
 @pytest.mark.release
