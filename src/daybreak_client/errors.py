@@ -119,5 +119,5 @@ class DatabaseFailed(ClientError):
 
 
 def reason_of(error: Exception) -> str:
-    """Return the message of another library's error, without the numbers of system errors."""
-    return _ERROR_NUMBER.sub("", str(error).strip()).rstrip(".") or type(error).__name__
+    """Return the message of another library's error in one line, without the numbers of system errors."""
+    return _ERROR_NUMBER.sub("", " ".join(str(error).split())).rstrip(".") or type(error).__name__
