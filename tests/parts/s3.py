@@ -8,7 +8,6 @@ import contextlib
 import getpass
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -100,7 +99,7 @@ class S3Server:
     """Running S3 server with one user."""
 
     endpoint: str
-    programs: tuple[Running, ...]
+    program: Running
     _serial: "count[int]"
 
     access_key: str = ACCESS_KEY
@@ -181,35 +180,25 @@ def s3_server() -> Iterator[S3Server]:
         (folder / "disk").mkdir()
         (folder / "swift.conf").write_text(SWIFT_CONF, encoding="utf-8")
         ports = {kind: free_port() for kind in ("account", "container", "object", "proxy")}
-        rings: list[str | Path] = [sys.executable, Path(__file__).with_name("make_swift_rings.py"), folder]
-        completed = subprocess.run(
-            [*rings, *(str(ports[kind]) for kind in ("account", "container", "object"))],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert completed.returncode == 0, completed.stderr
-        programs = []
         for kind, port in ports.items():
             text = PROXY_CONF if kind == "proxy" else STORAGE_CONF
             file = folder / f"{kind}.conf"
             file.write_text(text.format(port=port, folder=folder, user=getpass.getuser(), kind=kind), encoding="utf-8")
-            script = Path(sys.executable).with_name(f"swift-{kind}-server")
-            programs.append(
-                stack.enter_context(
-                    running(
-                        [sys.executable, script, file, "--verbose"],
-                        log_file=folder / f"{kind}.log",
-                        environment={"PYTHONPATH": str(Path(__file__).parents[2])},
-                    )
-                )
+        command: list[str | Path] = [sys.executable, Path(__file__).with_name("swift_servers.py"), folder]
+        program = stack.enter_context(
+            running(
+                [*command, *(str(ports[kind]) for kind in ("account", "container", "object"))],
+                log_file=folder / "swift.log",
+                environment={"PYTHONPATH": str(Path(__file__).parents[2])},
             )
-        for program, port in zip(programs, ports.values(), strict=True):
+        )
 
-            def up(program: Running = program, port: int = port) -> bool:
-                assert program.alive(), f"a Swift server ended:\n{program.log()}"
-                return listens(port)
+        def up() -> bool:
+            assert program.alive(), f"a Swift server ended:\n{program.log()}"
+            return all(listens(port) for port in ports.values())
 
-            wait_until(up, 120, what=f"Swift on port {port}")
-        yield S3Server(f"http://127.0.0.1:{ports['proxy']}", tuple(programs), count(1))
+        wait_until(up, 120, what=f"Swift on ports {ports}")
+        yield S3Server(f"http://127.0.0.1:{ports['proxy']}", program, count(1))
 
 
 @pytest.fixture
