@@ -29,15 +29,22 @@ class SigningKey:
         self._key = key
         self.public = public_text(key)
         encoded_key = base64.b64decode(self.public.split()[1])
-        self._head = _MAGIC + struct.pack(">I", 1) + _string(identity or encoded_key)
+        head = _MAGIC + struct.pack(">I", 1) + _string(identity or encoded_key)
+        # All signatures begin with the lines of the certificate. Three bytes are four characters.
+        encoded, self._head = base64.b64encode(head[: len(head) // 3 * 3]), head[len(head) // 3 * 3 :]
+        *lines, self._line = _lines(encoded)
+        self._begin = b"\n".join([b"-----BEGIN SSH SIGNATURE-----", *lines, b""])
 
     def sign(self, message: bytes, namespace: str) -> bytes:
         """Return the signature of a message, as `ssh-keygen -Y sign` writes it."""
+        return self.sign_digest(hashlib.sha256(message).digest(), namespace)
+
+    def sign_digest(self, digest: bytes, namespace: str) -> bytes:
+        """Return the signature of the message with this SHA-256."""
         name = _string(namespace.encode()) + _RESERVED_AND_HASH
-        signature = self._key.sign(_MAGIC + name + _DIGEST_HEAD + hashlib.sha256(message).digest())
-        text = base64.b64encode(b"".join([self._head, name, _VALUE_HEAD, signature]))
-        lines = [text[start : start + _ARMOR_COLUMNS] for start in range(0, len(text), _ARMOR_COLUMNS)]
-        return b"\n".join([b"-----BEGIN SSH SIGNATURE-----", *lines, b"-----END SSH SIGNATURE-----", b""])
+        signature = self._key.sign(_MAGIC + name + _DIGEST_HEAD + digest)
+        text = self._line + base64.b64encode(b"".join([self._head, name, _VALUE_HEAD, signature]))
+        return self._begin + b"\n".join([*_lines(text), b"-----END SSH SIGNATURE-----", b""])
 
 
 class CertificateAuthority:
@@ -67,6 +74,10 @@ class CertificateAuthority:
 def public_text(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> str:
     """Return the public key of a private key as in a file of OpenSSH, without a comment."""
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return [text[start : start + _ARMOR_COLUMNS] for start in range(0, len(text), _ARMOR_COLUMNS)]
 
 
 def _string(content: bytes) -> bytes:

@@ -20,11 +20,11 @@ from daybreak.catalogue.formats import STATEMENTS
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.erasure import Erasure
 from daybreak.domain.errors import Conflict, FileStoreError
-from daybreak.domain.signing import Edition, Revision, SignedSnapshot, StatementPack, account_namespace
+from daybreak.domain.signing import Edition, Revision, SignedSnapshot, StatementPack
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_store import FileRevision
 from daybreak.proof.statement import ERASURE_TYPE, AccountFacts, Facts, in_toto, listed, reconciled, statement
-from daybreak.proof.statement_pack import SignedStatement, encode_pack
+from daybreak.proof.statement_pack import SignedStatement, encode_pack, sign_statement
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signed_statements import completeness, read_stored, statement_key
 from daybreak.snapshots.signing import Authority, authority_of
@@ -91,9 +91,9 @@ class ErasureStatements:
         )
         key = self._authority.key(found.edition.version, now, expires_at)
         content = statement(facts, account)
-        signed = SignedStatement(content, key.sign(content, account_namespace(client_id)))
+        signed = sign_statement(content, key, client_id)
         stored = revision.write(client_id, STATEMENT, STATEMENTS.name, [encode_pack([(client_id, signed)])])
-        edition = Edition(found.edition.version, number, signed.sha256)
+        edition = Edition(found.edition.version, number, signed.digest.hex())
         pack = StatementPack(client_id, stored.key, stored.bytes, stored.sha256)
         return Revision(client_id, edition, pack, self._erasure.erasure_id, key.public)
 
@@ -129,7 +129,7 @@ class ErasureStatements:
             ]
             content = in_toto(ERASURE_TYPE, subjects, predicate)
             key = self._authority.key(0, now, now + _MIN_VALIDITY)
-            receipts.append((client_id, SignedStatement(content, key.sign(content, account_namespace(client_id)))))
+            receipts.append((client_id, sign_statement(content, key, client_id)))
         return receipts
 
     def _accounts(self) -> list[str]:

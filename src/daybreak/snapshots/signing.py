@@ -24,11 +24,11 @@ from daybreak.credentials.signing_folder import RECOVERY_FILE, load_ca, load_rec
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
-from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, StatementPack, Trust, account_namespace
+from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, StatementPack, Trust
 from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, ListedFiles, listed, reconciled, statement
-from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK, SignedStatement, encode_pack
+from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK, encode_pack, sign_statement
 from daybreak.settings import Settings
 from daybreak.snapshots.schedule import next_publication, publication_of
 from daybreak.snapshots.signed_statements import StoredStatements
@@ -241,8 +241,7 @@ class _Signing:
                         {} if broken else deltas.get(client_id, {}),
                     )
                     content = statement(facts, facts_of_account)
-                    signature = key.sign(content, account_namespace(client_id))
-                    statements.append((client_id, SignedStatement(content, signature)))
+                    statements.append((client_id, sign_statement(content, key, client_id)))
                 name_of_pack = f"statements_{len(packs):06}"
                 written = revision.write("", name_of_pack, STATEMENTS.name, [encode_pack(statements)])
                 packs.append(StatementPack(batch[0], written.key, written.bytes, written.sha256))

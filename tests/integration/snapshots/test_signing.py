@@ -370,7 +370,7 @@ def test_erasure_signs_every_kept_version_again(
     receipts = context.state.read(lambda stores: stores.erasures.receipts(erasure.erasure_id))
     assert list(receipts) == [person.client_id]
     text, signature = receipts[person.client_id]
-    receipt = SignedStatement(text.encode(), signature.encode())
+    receipt = SignedStatement(text.encode(), signature.encode(), b"")
     assert ssh_keygen_accepts(context, tmp_path, receipt, person.client_id, context.clock())
     files = predicate(receipt)["files"]
     assert {each["version"] for each in files} == {1, 2, 3}

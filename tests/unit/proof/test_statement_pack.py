@@ -5,18 +5,21 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from daybreak.credentials.ssh_signature import SigningKey
 from daybreak.domain.errors import FileDamaged
 from daybreak.proof.statement_pack import (
     ACCOUNTS_PER_PACK,
-    SignedStatement,
     encode_pack,
     read_digests,
     read_statement,
+    sign_statement,
 )
 
 ACCOUNTS = sorted(str(uuid.UUID(int=number)) for number in range(ACCOUNTS_PER_PACK))
-SIGNED = {each: SignedStatement(f"statement of {each}".encode() * 30, each.encode()) for each in ACCOUNTS}
+KEY = SigningKey(Ed25519PrivateKey.generate())
+SIGNED = {each: sign_statement(f"statement of {each}".encode() * 30, KEY, each) for each in ACCOUNTS}
 PACK = encode_pack(list(SIGNED.items()))
 
 
