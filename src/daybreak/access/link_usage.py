@@ -140,6 +140,7 @@ class AuditBuffer:
         self._state = state
         self._pending: list[AuditEvent] = []
         self._flush_task: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._closing = False
 
     async def record(self, event: AuditEvent) -> None:
@@ -154,11 +155,20 @@ class AuditBuffer:
             self._flush_task = asyncio.get_running_loop().create_task(self._flush_periodically())
 
     async def flush(self) -> None:
-        """Write the buffered events. Raises Unavailable and keeps them."""
+        """Write the buffered events, and wait for those that are being written. Raises Unavailable and keeps them.
+
+        A request that is cancelled does not end the write, which has the events of other requests.
+        """
+        if self._writing is not None and not self._writing.done():
+            await asyncio.shield(self._writing)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+        await asyncio.shield(self._writing)
+
+    async def _write(self) -> None:
         events, self._pending = self._pending, []
         if not events:
             return
-
         try:
             await self._state.awrite(lambda stores: stores.audit.append_all(events))
         except Unavailable:

@@ -65,3 +65,35 @@ def test_full_buffer_refuses_events_during_an_outage(instance: Instance, monkeyp
 
     instance.run(scenario())
     assert len(instance.audit()) == 4
+
+
+def test_flush_waits_for_events_that_are_being_written(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = instance.state.awrite
+    may_write = asyncio.Event()
+
+    async def slow(work: Any) -> Any:
+        await may_write.wait()
+        return await real(work)
+
+    monkeypatch.setattr(instance.state, "awrite", slow)
+    monkeypatch.setattr(link_usage, "_MAX_PENDING", 1)
+    origin = EventOrigin(instance.now[0], CALLER)
+
+    async def scenario() -> None:
+        buffer = AuditBuffer(instance.state)
+        await buffer.record(origin.event("link.issued", "ok"))
+        # The buffer is full, so that this request writes the event of the other one. Its client leaves.
+        request = asyncio.create_task(buffer.record(origin.event("link.issued", "ok")))
+        await asyncio.sleep(0)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        flush = asyncio.create_task(buffer.flush())
+        await asyncio.sleep(0.01)
+        assert not flush.done()
+        may_write.set()
+        await flush
+        assert len(instance.audit()) == 1
+        await buffer.aclose()
+
+    instance.run(scenario())
