@@ -86,6 +86,8 @@ def faults(as_of: datetime) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
 
 
 _VALID = {
+    "campaigns": "sent_at < TIMESTAMP '2026-11-01'",
+    "member_state_changes": "state_changed_at < TIMESTAMP '2026-11-01'",
     "outbound_messages": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
     "inbound_messages": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
     "campaign_links": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",

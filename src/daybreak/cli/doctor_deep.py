@@ -109,13 +109,18 @@ def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = 
     with source.open(as_of) as reading:
         own = [model for model in reading.models.values() if not model.shipped]
         for model in own:
-            timer = threading.Timer(limit_seconds, reading.cancel)
+            expired = threading.Event()
+
+            def stop(expired: threading.Event = expired) -> None:
+                expired.set()
+                reading.cancel()
+
+            timer = threading.Timer(limit_seconds, stop)
             timer.start()
-            began = time.monotonic()
             try:
                 reading.source_rows(f"The model {model.origin}", sample_query(model, as_of, _SAMPLE_ROWS))
             except SourceError as fault:
-                if time.monotonic() - began >= limit_seconds:
+                if expired.is_set():
                     stopped.append(model.origin)
                 else:
                     faults.append(fault.message)
