@@ -58,7 +58,7 @@ class Platform:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[State]:
     sqlite = f"sqlite:///{tmp_path}/state.db"
-    url = sqlite if request.param == "sqlite" else request.getfixturevalue("postgresql_url")
+    url = sqlite if request.param == "sqlite" else request.getfixturevalue("migrated_postgresql_url")
     create_migrated(url)
     found = open_state(url)
     yield found

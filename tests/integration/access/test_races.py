@@ -46,7 +46,7 @@ WORKERS = 3
 def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Instance]:
     url: str | None = None
     if request.param == "postgresql":
-        url = request.getfixturevalue("postgresql_url")
+        url = request.getfixturevalue("migrated_postgresql_url")
     with open_instance(tmp_path, url) as opened:
         yield opened
 
