@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     _set_up_streams()
     codes: list[int] = []
-    # The first exit function is called last, after those of libraries.
+    # Exit functions run in reverse order, so this one runs after those of libraries.
     atexit.register(_leave, codes)
     codes.append(run(sys.argv[1:] if arguments is None else arguments))
     sys.exit(codes[0])

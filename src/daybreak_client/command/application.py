@@ -111,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Shell to complete in.")]) -> None:
     """Print a shell script that completes commands and options.
 
-    bash reads ~/.local/share/bash-completion/completions/daybreak.
+    Save that of bash as ~/.local/share/bash-completion/completions/daybreak.
     """
     sys.stdout.write(make_app().generate_completion(shell=shell) + "\n")
 

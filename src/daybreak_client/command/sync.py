@@ -53,14 +53,14 @@ def sync(
 ) -> int:
     """Bring the nine tables of a database to the published version, and print what changed.
 
-    The first run loads the tables; later runs transfer only rows that changed. All
-    tables change in one transaction: an error leaves them unchanged. Run it as
-    often as you like: without a new version it costs one request.
+    The first run loads the tables; later runs transfer only changed and deleted
+    rows. All tables change in one transaction: an error leaves them unchanged. Run
+    it as often as you like: without a new version it costs one request.
 
-    Several accounts share the tables; LEADER_ID separates them. _daybreak_sync
-    contains the version of each. If the trust file of the service is known, files
-    and changes must match their statements. Needs the extra daybreak[duckdb], or
-    daybreak[postgresql] with a password from PGPASSWORD or ~/.pgpass.
+    Several accounts share the tables; LEADER_ID separates them. The version of
+    each is in _daybreak_sync. If the trust file of the service is known, files and
+    changes must match their signed statements. PostgreSQL takes a password from
+    PGPASSWORD or ~/.pgpass. Needs daybreak[duckdb] or daybreak[postgresql].
     """
     _warn_about_password(target)
     silent = mode.quiet or mode.as_json
