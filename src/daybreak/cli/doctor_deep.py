@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from http.client import HTTPMessage
 
     from daybreak.settings import Settings
-    from daybreak.sources.reading import RowSource
+    from daybreak.sources.reading import Reading, RowSource
 
 _SIZE_BYTES = 20_000_000
 _PIECE_BYTES = 1 << 20
@@ -110,12 +110,7 @@ def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = 
         own = [model for model in reading.models.values() if not model.shipped]
         for model in own:
             expired = threading.Event()
-
-            def stop(expired: threading.Event = expired) -> None:
-                expired.set()
-                reading.cancel()
-
-            timer = threading.Timer(limit_seconds, stop)
+            timer = threading.Timer(limit_seconds, _stop, (reading, expired))
             timer.start()
             try:
                 reading.source_rows(f"The model {model.origin}", sample_query(model, as_of, _SAMPLE_ROWS))
@@ -132,6 +127,11 @@ def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = 
         raise OperatorError("\n".join([*faults, slow] if stopped else faults))
     done = f"{format_count(len(own), 'model')} run for up to {_SAMPLE_ROWS:,} rows" if own else "none"
     return f"{done}. {slow}" if stopped else done
+
+
+def _stop(reading: "Reading", expired: threading.Event) -> None:
+    expired.set()
+    reading.cancel()
 
 
 def check_webhook_hosts(settings: "Settings") -> str:

@@ -58,7 +58,7 @@ class MailServer:
             status = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else None
             if is_reused and status == _CLOSING:
                 return self.send(message)
-            return MailOutcome(status, f"The mail server cannot be used: {_reason(error)}.", False, is_permanent)
+            return MailOutcome(status, f"The mail server cannot be used: {_reason(error)}.", is_permanent=is_permanent)
         return MailOutcome(250, "Accepted.", is_success=True)
 
     def _open(self) -> smtplib.SMTP:

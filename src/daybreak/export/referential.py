@@ -30,19 +30,25 @@ def referential_faults(
     """Check the relations as `Reading.referential_faults` does."""
     faults: list[ReferentialFault] = []
     with engine_faults("The referential checks"), open_known_rows(rows) as known:
-        for check in (one for one in check_queries(known.of, resources) if one.code not in skipped):
+        for check in check_queries(known.of, resources, skipped):
             count, example = known.connection.execute(check.query).fetchall()[0]
             if count:
                 faults.append(ReferentialFault(check.text, count, example, check.code))
     return faults
 
 
-def check_queries(known_rows: Callable[[str], str], resources: Collection[str]) -> Iterator[Check]:
-    """Yield each check.
+def check_queries(
+    known_rows: Callable[[str], str], resources: Collection[str], skipped: Collection[str] = ()
+) -> Iterator[Check]:
+    """Yield each check, except those whose code is `skipped`.
 
     `known_rows` returns a FROM item for a resource's rows of known Leaders. `resources` are the resources with such
     rows. The SQL runs in every engine.
     """
+    yield from (check for check in _all_checks(known_rows, resources) if check.code not in skipped)
+
+
+def _all_checks(known_rows: Callable[[str], str], resources: Collection[str]) -> Iterator[Check]:
     checked = [resource for resource in RESOURCES if resource.name in resources]
     for resource in checked:
         if resource.key_is_unique:

@@ -212,7 +212,7 @@ class SparkReading:
 
         faults = []
         with spark_faults("The referential checks"):
-            for check in (one for one in check_queries(known_rows, resources) if one.code not in skipped):
+            for check in check_queries(known_rows, resources, skipped):
                 row = self._session.sql(spark_sql(check.query)).first()
                 if row is not None and row[0]:
                     faults.append(ReferentialFault(check.text, row[0], str(row[1]), check.code))
