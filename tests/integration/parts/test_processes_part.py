@@ -53,7 +53,10 @@ def test_program_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
     script.write_text(
         "import sys, time\n"
         "from tests.parts.processes import running\n"
-        "with running([sys.executable, '-c', 'import time; time.sleep(600)']) as program:\n"
+        "command = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(600)']\n"
+        "with running(command) as program:\n"
+        # The kernel kills the program only after setpriv has asked it to, so the program has to be running.
+        "    program.wait_for_log('1')\n"
         "    print('started', program.pid, flush=True)\n"
         "    time.sleep(600)\n",
         encoding="utf-8",
