@@ -368,7 +368,7 @@ def mac_of(key: bytes, *fields: str) -> str:
 
     Each field has a prefix with its length, so two different lists of fields have different messages.
     """
-    message = b"".join(len(field).to_bytes(4, "big") + field for field in map(str.encode, fields))
+    message = b"".join([len(field).to_bytes(4, "big") + field for field in map(str.encode, fields)])
     return hmac.digest(key, message, "sha256").hex()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -59,10 +59,13 @@ class PreparedRead:
 
     def first(self, connection: sa.Connection, **values: str) -> Sequence[Any] | None:
         """Return the first row, or None."""
-        return next(iter(self.all(connection, **values)), None)
+        return next(self._rows(connection, values), None)
 
-    def all(self, connection: sa.Connection, **values: str) -> Iterable[Sequence[Any]]:
+    def all(self, connection: sa.Connection, **values: str) -> list[Sequence[Any]]:
         """Return all rows."""
+        return list(self._rows(connection, values))
+
+    def _rows(self, connection: sa.Connection, values: Mapping[str, str]) -> Iterator[Sequence[Any]]:
         dialect = connection.dialect
         text = self._texts.get(dialect.name)
         if text is None:
@@ -70,8 +73,8 @@ class PreparedRead:
         sql, names = text
         if dialect.name == "sqlite":
             driver: Any = connection.connection.dbapi_connection
-            rows: list[Sequence[Any]] = driver.execute(sql, [values[name] for name in names]).fetchall()
-            return rows
+            cursor: Iterator[Sequence[Any]] = driver.execute(sql, [values[name] for name in names])
+            return cursor
         return map(json_of, connection.exec_driver_sql(sql, values).scalars())
 
     def _compile(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import Scope
+from starlette.types import Message, Scope, Send
 
 from daybreak.credentials.redaction import redact
 from daybreak.domain.identity import Caller
@@ -30,6 +30,21 @@ class Client(msgspec.Struct, frozen=True):
     proxied: bool
 
 
+class ResponseHead:
+    """Notes the status and the Content-Length of a response while it is sent. Both are 0 if unknown."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = self.length = 0
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.length = next((int(value) for name, value in message["headers"] if name == b"content-length"), 0)
+        await self._send(message)
+
+
 def state_of(scope: Scope) -> dict[str, Any]:
     """Return the state of a request, creating it for servers that provide none."""
     state: dict[str, Any] = scope.setdefault("state", {})
@@ -42,6 +57,12 @@ def client_of(scope: Scope) -> Client:
     return client
 
 
+def response_head_of(scope: Scope) -> ResponseHead:
+    """Return the head of the response, which `AccessLogMiddleware` notes."""
+    head: ResponseHead = scope["state"]["response_head"]
+    return head
+
+
 def request_id_of(scope: Scope) -> str:
     """Return the id assigned by `RequestIdMiddleware`."""
     request_id: str = scope["state"]["request_id"]
@@ -50,8 +71,12 @@ def request_id_of(scope: Scope) -> str:
 
 def user_agent_of(scope: Scope) -> str:
     """Return the start of the User-Agent header without secrets, "" without one."""
-    agent = next((value for name, value in scope["headers"] if name == b"user-agent"), b"")
-    return redact(str(agent[:_USER_AGENT_CHARACTERS], "latin-1"))
+    state = state_of(scope)
+    agent: str | None = state.get("user_agent")
+    if agent is None:
+        sent = next((value for name, value in scope["headers"] if name == b"user-agent"), b"")
+        agent = state["user_agent"] = redact(str(sent[:_USER_AGENT_CHARACTERS], "latin-1"))
+    return agent
 
 
 def caller_of(request: Request) -> Caller:

@@ -14,7 +14,8 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from daybreak.access import api_tokens, sessions
 from daybreak.access.api_tokens import PREFIX
@@ -238,15 +239,21 @@ class ApiRoute(Route):
         """
         super().__init__(path, endpoint, methods=methods, name=name)
         self.operation = operation
+        self._start, self._end = path.partition("{")[0], path.rpartition("}")[2]
         described = {parameter.name for parameter in operation.parameters if parameter.location == "path"}
         if described != self.param_convertors.keys():
             raise ValueError(f"Operation {operation.operation_id} does not describe the path parameters of {path}.")
 
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return what `Route` returns. Its regular expression is not tried on a path that begins or ends otherwise."""
+        path: str = scope["path"]
+        return super().matches(scope) if path.startswith(self._start) and path.endswith(self._end) else (Match.NONE, {})
+
 
 def view_of(kind: type[View], source: object, **other: Any) -> View:
     """Return a body with the attributes of a value that have the names of its fields, and `other` fields."""
-    copied = (name for name in kind.__struct_fields__ if name not in other)
-    return kind(**{name: getattr(source, name) for name in copied}, **other)
+    copied = {name: getattr(source, name) for name in kind.__struct_fields__ if name not in other}
+    return kind(**copied, **other)
 
 
 def bearer(request: Request) -> str:

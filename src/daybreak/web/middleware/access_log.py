@@ -6,10 +6,10 @@ import re
 import time
 
 import structlog
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.credentials.redaction import redact
-from daybreak.web.request_state import client_of, request_id_of, state_of, user_agent_of
+from daybreak.web.request_state import ResponseHead, client_of, request_id_of, state_of, user_agent_of
 
 # The server decodes a path once. A client may have encoded the question mark several times.
 _QUERY = re.compile(r"\?|%(?:25)*3f", re.IGNORECASE)
@@ -33,7 +33,7 @@ class AccessLogMiddleware:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        head = ResponseHead(send)
+        head = state_of(scope)["response_head"] = ResponseHead(send)
         try:
             await self._app(scope, receive, head.send)
         finally:
@@ -53,21 +53,6 @@ class AccessLogMiddleware:
                 # Why the request was refused, such as `not_your_account`, `invalid_token` or `cross_site`.
                 code=state.get("code", ""),
             )
-
-
-class ResponseHead:
-    """Notes the status and the Content-Length of a response while it is sent. Both are 0 if unknown."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = self.length = 0
-
-    async def send(self, message: Message) -> None:
-        """Pass a message on."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.length = next((int(value) for name, value in message["headers"] if name == b"content-length"), 0)
-        await self._send(message)
 
 
 def logged_path(scope: Scope) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
+from prometheus_client import Counter, Histogram
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.web.metrics import OPEN_REQUESTS, REFUSALS, REQUEST_SECONDS, REQUESTS, RESPONSE_BYTES
-from daybreak.web.middleware.access_log import ResponseHead
-from daybreak.web.request_state import state_of
+from daybreak.web.request_state import response_head_of, state_of
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 # What clients use, by the start of the route's path, and the name of what is left.
@@ -36,18 +36,16 @@ class MetricsMiddleware:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        head = ResponseHead(send)
         OPEN_REQUESTS.inc()
         try:
-            await self._app(scope, receive, head.send)
+            await self._app(scope, receive, send)
         finally:
             OPEN_REQUESTS.dec()
-            route = path_pattern(scope)
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            door = _door(route)
-            REQUESTS.labels(door, route, method, str(head.status)).inc()
-            REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
-            RESPONSE_BYTES.labels(door, route).inc(head.length)
+            method, head = scope["method"] if scope["method"] in METHODS else "other", response_head_of(scope)
+            requests, seconds, response_bytes = _metrics_of(path_pattern(scope), method, head.status)
+            requests.inc()
+            seconds.observe(time.perf_counter() - started)
+            response_bytes.inc(head.length)
             code = state_of(scope).get("code")
             if code:
                 REFUSALS.labels(code).inc()
@@ -60,5 +58,8 @@ def path_pattern(scope: Scope) -> str:
 
 
 @lru_cache
-def _door(route: str) -> str:
-    return next((door for start, door in _DOORS.items() if route.startswith(start)), _OTHER_DOOR)
+def _metrics_of(route: str, method: str, status: int) -> tuple[Counter, Histogram, Counter]:
+    """Return the metrics with their labels, which take longer to find than to change."""
+    door = next((door for start, door in _DOORS.items() if route.startswith(start)), _OTHER_DOOR)
+    requests = REQUESTS.labels(door, route, method, str(status))
+    return requests, REQUEST_SECONDS.labels(route), RESPONSE_BYTES.labels(door, route)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.telemetry import Tracing
-from daybreak.web.middleware.access_log import ResponseHead
 from daybreak.web.middleware.metrics import METHODS, path_pattern
-from daybreak.web.request_state import client_of, request_id_of
+from daybreak.web.request_state import client_of, request_id_of, response_head_of
 
 
 class TracingMiddleware:
@@ -23,8 +22,8 @@ class TracingMiddleware:
         sent = [value for name, value in scope["headers"] if name == b"traceparent"]
         traceparent = sent[0].decode("latin-1") if len(sent) == 1 and client_of(scope).proxied else None
         method = scope["method"] if scope["method"] in METHODS else "other"
-        span, head = self._tracing.begin_request(method, request_id_of(scope), traceparent), ResponseHead(send)
+        span = self._tracing.begin_request(method, request_id_of(scope), traceparent)
         try:
-            await self._app(scope, receive, head.send)
+            await self._app(scope, receive, send)
         finally:
-            self._tracing.end_request(span, method, path_pattern(scope), head.status)
+            self._tracing.end_request(span, method, path_pattern(scope), response_head_of(scope).status)

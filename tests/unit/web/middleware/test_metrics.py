@@ -8,7 +8,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak.web.metrics import OPEN_REQUESTS
+from daybreak.web.middleware.access_log import AccessLogMiddleware
+from daybreak.web.middleware.client_address import ClientAddressMiddleware
 from daybreak.web.middleware.metrics import MetricsMiddleware
+from daybreak.web.middleware.request_id import RequestIdMiddleware
 from daybreak.web.request_state import record_refusal
 from tests.unit.web.asgi import call, http_scope
 
@@ -25,7 +28,12 @@ async def refuse(request: Request) -> Response:
 
 APP = Starlette(
     routes=[Route("/metrics-test/{name}", endpoint), Route("/sharing/v1/test", refuse)],
-    middleware=[Middleware(MetricsMiddleware)],
+    middleware=[
+        Middleware(ClientAddressMiddleware, trusted_proxies=()),
+        Middleware(RequestIdMiddleware),
+        Middleware(AccessLogMiddleware),
+        Middleware(MetricsMiddleware),
+    ],
 )
 
 
