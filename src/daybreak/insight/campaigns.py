@@ -6,13 +6,12 @@ Each function reads the files of campaigns and campaign links.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from daybreak.domain.snapshot import ManifestEntry
 from daybreak.insight.figures import Campaign, CampaignDay, CampaignDetails, CampaignFigures, Link, LinkFigures
 from daybreak.insight.periods import Period
-from daybreak.insight.published_tables import PublishedTables, check_rows
+from daybreak.insight.published_tables import PublishedTables
 
 MAXIMUM_LINKS = 500
 _MAXIMUM_NAME_LENGTH = 200
@@ -114,14 +113,12 @@ _LINKS_OF_CAMPAIGN = f"""
 """
 
 
-def campaign_figures(
-    tables: PublishedTables, campaigns: ManifestEntry, campaign_links: ManifestEntry
-) -> CampaignFigures:
+def campaign_figures(tables: PublishedTables) -> CampaignFigures:
     """Return the sums by day of sending. Raises FileStoreError."""
     ((campaign_rows, link_rows),) = tables.rows(_COUNTS)
-    check_rows(campaigns, campaign_rows)
-    check_rows(campaign_links, link_rows)
-    return CampaignFigures({row[0]: CampaignDay(*map(int, row[1:])) for row in tables.rows(_BY_DAY)})
+    tables.check_rows("campaigns", campaign_rows)
+    tables.check_rows("campaign_links", link_rows)
+    return {row[0]: CampaignDay(*map(int, row[1:])) for row in tables.rows(_BY_DAY)}
 
 
 def largest_campaigns(tables: PublishedTables, period: Period, *, limit: int) -> tuple[Campaign, ...]:
@@ -159,8 +156,8 @@ class CampaignPage:
     """Some of the matching campaigns. `first` counts from 0."""
 
     total: int
-    first: int = 0
-    campaigns: tuple[Campaign, ...] = field(default=())
+    first: int
+    campaigns: tuple[Campaign, ...]
 
 
 def campaign_page(tables: PublishedTables, query: CampaignQuery, *, number: int) -> CampaignPage:

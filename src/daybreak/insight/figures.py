@@ -8,13 +8,6 @@ from datetime import date, datetime
 
 
 @dataclass(frozen=True, slots=True)
-class UsageFigures:
-    """Messages, segments and units by day, channel and type of message."""
-
-    counts: Mapping[tuple[date, str, str], tuple[int, int, int]]
-
-
-@dataclass(frozen=True, slots=True)
 class MemberFigures:
     """Current Members by subscription state, and those who are not deleted by home state.
 
@@ -57,13 +50,6 @@ class GrowthDay:
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthFigures:
-    """Changes of subscription states by day. Changes without a valid time are left out."""
-
-    by_day: Mapping[date, GrowthDay]
-
-
-@dataclass(frozen=True, slots=True)
 class Community:
     """Name and number of Members of one community."""
 
@@ -93,13 +79,6 @@ class CampaignDay:
     units: int = 0
     linked_recipients: int = 0
     clicks: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CampaignFigures:
-    """Sums of campaigns by day of sending."""
-
-    by_day: Mapping[date, CampaignDay]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +131,11 @@ class CampaignDetails:
     is_scheduled: bool
     is_filtered: bool
     links: tuple[Link, ...]
+
+
+UsageFigures = Mapping[tuple[date, str, str], tuple[int, int, int]]
+"""Messages, segments and units by day, channel and type of message."""
+GrowthFigures = Mapping[date, GrowthDay]
+"""Changes of subscription states by day. Changes without a valid time are left out."""
+CampaignFigures = Mapping[date, CampaignDay]
+"""Sums of campaigns by day of sending."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from daybreak.catalogue.resources import SUBSCRIPTION_STATES
-from daybreak.domain.snapshot import ManifestEntry
 from daybreak.insight.figures import Community, CommunityFigures, GrowthDay, GrowthFigures, MemberFigures, UsageFigures
-from daybreak.insight.published_tables import PublishedTables, check_rows
+from daybreak.insight.published_tables import PublishedTables
 
 MAXIMUM_HOMES = 500
 MAXIMUM_COMMUNITIES = 500
@@ -66,39 +65,35 @@ _USAGE = """
 """
 
 
-def member_figures(tables: PublishedTables, entry: ManifestEntry) -> MemberFigures:
+def member_figures(tables: PublishedTables) -> MemberFigures:
     """Count the Members by subscription state and by home state. Raises FileStoreError."""
     rows = tables.rows(_MEMBERS)
     by_subscription = {state: count for state, _, count, is_home in rows if not is_home}
     total = sum(by_subscription.values())
-    check_rows(entry, total)
+    tables.check_rows("members", total)
     by_home = tuple((home, count) for _, home, count, is_home in rows if is_home)
     other = total - by_subscription.get("deleted", 0) - sum(count for _, count in by_home)
     return MemberFigures(by_subscription, by_home, other)
 
 
-def growth_figures(tables: PublishedTables, entry: ManifestEntry) -> GrowthFigures:
+def growth_figures(tables: PublishedTables) -> GrowthFigures:
     """Count the changes of subscription states by day. Raises FileStoreError."""
     rows = tables.rows(_GROWTH)
-    check_rows(entry, sum(row[-1] for row in rows))
-    return GrowthFigures({row[0]: GrowthDay(*row[1:-1]) for row in rows if row[0] is not None})
+    tables.check_rows("member_state_changes", sum(row[-1] for row in rows))
+    return {row[0]: GrowthDay(*row[1:-1]) for row in rows if row[0] is not None}
 
 
-def community_figures(tables: PublishedTables, entry: ManifestEntry) -> CommunityFigures:
+def community_figures(tables: PublishedTables) -> CommunityFigures:
     """Return the largest communities, and sums of the rest. Raises FileStoreError."""
     largest = tuple(Community(name, members) for name, members in tables.rows(_COMMUNITIES))
     ((communities, members),) = tables.rows(_COMMUNITY_TOTALS)
-    check_rows(entry, communities)
+    tables.check_rows("communities", communities)
     other_members = int(members) - sum(community.members for community in largest)
     return CommunityFigures(largest, communities - len(largest), other_members)
 
 
-def usage_figures(tables: PublishedTables, entry: ManifestEntry) -> UsageFigures:
+def usage_figures(tables: PublishedTables) -> UsageFigures:
     """Return the sums of the message segment usage file. Raises FileStoreError."""
     rows = tables.rows(_USAGE)
-    check_rows(entry, sum(row[-1] for row in rows))
-    return UsageFigures({(row[0], row[1], row[2]): _integers(*row[3:6]) for row in rows if row[0] is not None})
-
-
-def _integers(messages: int, segments: int, units: int) -> tuple[int, int, int]:
-    return int(messages), int(segments), int(units)
+    tables.check_rows("outbound_message_type_usage", sum(row[-1] for row in rows))
+    return {(row[0], row[1], row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in rows if row[0] is not None}

@@ -82,9 +82,12 @@ class PublishedTables:
     thread.
     """
 
-    def __init__(self, engine: duckdb.DuckDBPyConnection, interruption: Interruption) -> None:
+    def __init__(
+        self, engine: duckdb.DuckDBPyConnection, interruption: Interruption, entries: Sequence[ManifestEntry]
+    ) -> None:
         self._engine = engine
         self._interruption = interruption
+        self._rows = {entry.resource: entry.rows for entry in entries}
 
     @classmethod
     @contextmanager
@@ -117,7 +120,7 @@ class PublishedTables:
                 _create_view(engine, table, resource_named(entry.resource), name, path)
                 paths.append(path)
             lock_engine(engine, paths)
-            yield cls(engine, interruption)
+            yield cls(engine, interruption, entries)
 
     def rows(self, query: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises FileStoreError if a file cannot be read, or after an interruption."""
@@ -127,11 +130,10 @@ class PublishedTables:
         except duckdb.Error as error:
             raise FileStoreError(f"Published files cannot be read: {first_line(error)}") from error
 
-
-def check_rows(entry: ManifestEntry, rows: int) -> None:
-    """Raise FileDamaged unless the file has as many rows as its manifest entry says."""
-    if rows != entry.rows:
-        raise FileDamaged(f"The file of {entry.resource} has {rows} rows instead of {entry.rows}.")
+    def check_rows(self, resource: str, rows: int) -> None:
+        """Raise FileDamaged unless the file of a resource has as many rows as its manifest entry says."""
+        if rows != self._rows[resource]:
+            raise FileDamaged(f"The file of {resource} has {rows} rows instead of {self._rows[resource]}.")
 
 
 def _create_view(

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from daybreak.insight.campaigns import CampaignPage
-from daybreak.insight.figures import (
-    Campaign,
-    CampaignDetails,
-    CampaignFigures,
-    CommunityFigures,
-    GrowthFigures,
-    LinkFigures,
-    MemberFigures,
-    UsageFigures,
-)
-from daybreak.insight.missing_rows import MissingRows
 from daybreak.insight.published_tables import Interruption
 from daybreak.web.fair_queue import FairQueue
 
@@ -77,41 +64,33 @@ class ValueCache(Generic[T]):
             del self._tasks[key]
 
 
-@dataclass(frozen=True, slots=True)
 class FigureCache:
     """One cache per kind of figure, one instance per worker. Files are read one after another."""
 
-    usage: ValueCache[UsageFigures] = field(default_factory=ValueCache)
-    members: ValueCache[MemberFigures] = field(default_factory=ValueCache)
-    growth: ValueCache[GrowthFigures] = field(default_factory=ValueCache)
-    communities: ValueCache[CommunityFigures] = field(default_factory=ValueCache)
-    campaigns: ValueCache[CampaignFigures] = field(default_factory=ValueCache)
-    largest_campaigns: ValueCache[tuple[Campaign, ...]] = field(default_factory=ValueCache)
-    links: ValueCache[LinkFigures] = field(default_factory=ValueCache)
-    pages: ValueCache[CampaignPage] = field(default_factory=ValueCache)
-    details: ValueCache[CampaignDetails | None] = field(default_factory=ValueCache)
-    missing: ValueCache[MissingRows] = field(default_factory=ValueCache)
-    queue: FairQueue = field(
-        default_factory=lambda: FairQueue(
-            "insight", 1, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT
-        )
-    )
-    computing: Counter[str] = field(default_factory=Counter)
+    def __init__(self) -> None:
+        self._values: defaultdict[str, ValueCache[Any]] = defaultdict(ValueCache)
+        self._queue = FairQueue("insight", 1, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT)
+        self._computing: Counter[str] = Counter()
+
+    async def get(self, kind: str, key: Hashable, account: str, task: Callable[[Interruption], T]) -> T:
+        """Return a cached value, or the result of a task: see `run`."""
+        found: T = await self._values[kind].get(key, lambda: self.run(account, task))
+        return found
 
     def is_computing_for(self, account: str) -> bool:
         """Whether figures of an account are being computed, or wait for their turn."""
-        return self.computing[account] > 0
+        return self._computing[account] > 0
 
     async def run(self, account: str, task: Callable[[Interruption], T]) -> T:
         """Run a task that reads files in a thread, after others. End it when canceled. Raises Unavailable(busy)."""
-        self.computing[account] += 1
+        self._computing[account] += 1
         try:
-            async with self.queue.slot(account):
+            async with self._queue.slot(account):
                 return await _interruptible(task)
         finally:
-            self.computing[account] -= 1
-            if not self.computing[account]:
-                del self.computing[account]
+            self._computing[account] -= 1
+            if not self._computing[account]:
+                del self._computing[account]
 
 
 async def _interruptible(task: Callable[[Interruption], T]) -> T:

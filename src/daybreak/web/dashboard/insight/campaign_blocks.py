@@ -22,7 +22,7 @@ from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 def campaign_total(figures: CampaignFigures, period: Period) -> CampaignDay:
     """Return the sums of the campaigns sent in a period."""
-    return _sum([sums for day, sums in figures.by_day.items() if day in period])
+    return _sum([sums for day, sums in figures.items() if day in period])
 
 
 def rate_figures(sums: Campaign | CampaignDay, before: CampaignDay | None) -> list[Figure]:
@@ -39,7 +39,7 @@ def rates_block(figures: CampaignFigures, selection: Selection) -> Block:
     """Return reply and stop rates by bucket of sending."""
     finder = BucketFinder.of(selection.period)
     days: list[list[CampaignDay]] = [[] for _ in finder.buckets]
-    for day, sums in figures.by_day.items():
+    for day, sums in figures.items():
         at = finder.find(day)
         if at is not None:
             days[at].append(sums)

@@ -9,8 +9,15 @@ from starlette.responses import Response
 
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import is_id
-from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.insight.campaigns import ASCENDING, ORDERS, PAGE_LENGTH, CampaignQuery
+from daybreak.insight.campaigns import (
+    ASCENDING,
+    ORDERS,
+    PAGE_LENGTH,
+    CampaignQuery,
+    campaign_details,
+    campaign_figures,
+    campaign_page,
+)
 from daybreak.insight.figures import CampaignDay, CampaignDetails, CampaignFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.file_names import download_name
@@ -31,12 +38,7 @@ from daybreak.web.dashboard.insight.blocks import (
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.campaign_blocks import campaign_total, campaigns_block, rate_figures
 from daybreak.web.dashboard.insight.handlers import block_response
-from daybreak.web.dashboard.insight.queries import (
-    load_campaign,
-    load_campaign_figures,
-    load_campaign_page,
-    load_published_entries,
-)
+from daybreak.web.dashboard.insight.queries import CAMPAIGN_FILES, PublishedFigures, load_published_figures
 from daybreak.web.dashboard.insight.selection import FirstDays, Selection, select
 from daybreak.web.dashboard.insight.view import period_text, selection_context, table_sort
 from daybreak.web.dashboard.page_layout import render_page
@@ -59,8 +61,7 @@ ORDER_LABELS: Mapping[str, str] = {
 class _Requested:
     """The published files of a request, the sums of its campaigns, and its selection."""
 
-    snapshot: Snapshot
-    entries: Mapping[str, ManifestEntry]
+    files: PublishedFigures
     sums: CampaignFigures
     selection: Selection
 
@@ -73,7 +74,7 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
     order = parameters.get("order", "sent") if parameters.get("order") in ORDERS else "sent"
     number = parse_integer(parameters.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
     wanted = CampaignQuery(found.selection.period, text, order)
-    shown = await load_campaign_page(cache, page, found.entries, wanted, number)
+    shown = await found.files.get(campaign_page, CAMPAIGN_FILES, wanted, number=number)
 
     def campaign_url(campaign_id: str) -> str:
         return page.url(f"insight/campaigns/{campaign_id}", **found.selection.query)
@@ -107,12 +108,12 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
 async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
     """Show one campaign: its figures compared with the average of a range, message, usage and links."""
     found = await _load(cache, page)
-    details = await _load_details(cache, page, found)
+    details = await _load_details(page, found)
     path = f"insight/campaigns/{details.campaign.campaign_id}"
     context: dict[str, object] = {
         "details": details,
         "title": campaign_label(details.campaign.name),
-        "figures": campaign_figures(details, campaign_total(found.sums, found.selection.period)),
+        "figures": compared_figures(details, campaign_total(found.sums, found.selection.period)),
         "facts": campaign_facts(details),
         "usage": campaign_usage_block(details),
         "links": campaign_links_block(details),
@@ -120,7 +121,7 @@ async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
         "sort": table_sort(page, found.selection, path),
         "block_url": lambda name: page.url(f"{path}/{name}.csv"),
         "back_url": page.url("insight/campaigns", **found.selection.query),
-        "as_of": found.snapshot.as_of,
+        "as_of": found.files.snapshot.as_of,
         "status": await load_status(page),
     }
     return render_page(page, "insight/campaign.html", context)
@@ -129,30 +130,30 @@ async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
 async def download_campaign_block(cache: FigureCache, page: PageRequest) -> Response:
     """Download usage or links of one campaign as CSV, and record it in the audit trail."""
     found = await _load(cache, page)
-    details = await _load_details(cache, page, found)
+    details = await _load_details(page, found)
     blocks = {block.name: block for block in (campaign_usage_block(details), campaign_links_block(details))}
     name = page.request.path_params["block"]
     if name not in blocks:
         raise NotFound("No such table.", code="unknown_file")
-    file_name = download_name(page, f"campaign-{details.campaign.campaign_id}-{name}", found.snapshot.as_of, ".csv")
-    return await block_response(page, blocks[name], file_name, {"snapshot_id": found.snapshot.snapshot_id})
+    snapshot = found.files.snapshot
+    file_name = download_name(page, f"campaign-{details.campaign.campaign_id}-{name}", snapshot.as_of, ".csv")
+    return await block_response(page, blocks[name], file_name, {"snapshot_id": snapshot.snapshot_id})
 
 
 async def _load(cache: FigureCache, page: PageRequest) -> _Requested:
     """Read the published files. Raises Forbidden or NotFound."""
-    snapshot, entries = await load_published_entries(page)
-    if snapshot is None or not entries:
+    files = await load_published_figures(cache, page)
+    if files is None:
         raise no_files()
-    sums = await load_campaign_figures(cache, page, entries)
-    first_day = min(sums.by_day, default=snapshot.as_of.date())
-    selection = select(page.request.query_params, snapshot.as_of, FirstDays(first_day, first_day))
-    return _Requested(snapshot, entries, sums, selection)
+    sums, as_of = await files.get(campaign_figures, CAMPAIGN_FILES), files.snapshot.as_of
+    first_day = min(sums, default=as_of.date())
+    return _Requested(files, sums, select(page.request.query_params, as_of, FirstDays(first_day, first_day)))
 
 
-async def _load_details(cache: FigureCache, page: PageRequest, found: _Requested) -> CampaignDetails:
+async def _load_details(page: PageRequest, found: _Requested) -> CampaignDetails:
     """Read the campaign in the path. Raises NotFound."""
     campaign_id = page.request.path_params["campaign_id"]
-    details = await load_campaign(cache, page, found.entries, campaign_id) if is_id(campaign_id) else None
+    details = await found.files.get(campaign_details, CAMPAIGN_FILES, campaign_id) if is_id(campaign_id) else None
     if details is None:
         raise NotFound("No such campaign in the published files.", code="not_found")
     return details
@@ -163,7 +164,7 @@ def _ascending_label(order: str) -> str:
     return "Oldest" if name == "sent" else f"{ORDER_LABELS[name]}, lowest first"
 
 
-def campaign_figures(details: CampaignDetails, average: CampaignDay) -> list[Figure]:
+def compared_figures(details: CampaignDetails, average: CampaignDay) -> list[Figure]:
     """Return the figures of a campaign. Their `previous` is the average campaign, from sums of several."""
     campaign, others = details.campaign, average.campaigns
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 
 from starlette.responses import Response
 
 from daybreak.domain.errors import NotFound
+from daybreak.insight.campaigns import largest_campaigns, link_figures
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.view import load_status
 from daybreak.web.dashboard.insight.blocks import Block, block_csv
 from daybreak.web.dashboard.insight.cache import FigureCache
-from daybreak.web.dashboard.insight.queries import load_account_figures, load_period_figures, load_published_entries
+from daybreak.web.dashboard.insight.queries import (
+    CAMPAIGN_FILES,
+    MAXIMUM_CAMPAIGNS,
+    PublishedFigures,
+    load_published_figures,
+)
 from daybreak.web.dashboard.insight.selection import Selection, select
 from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view, selection_context, table_sort
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
@@ -67,31 +71,22 @@ async def block_response(page: PageRequest, block: Block, file_name: str, detail
     return Response(content, headers=download_headers(file_name), media_type=CSV_MEDIA_TYPE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Insight:
-    """The figures of a request, the snapshot that they are from, and its instant."""
-
-    view: InsightView
-    selection: Selection
-    snapshot_id: str
-    as_of: datetime
-
-
 async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     """Show the figures of the published snapshot for the range that the query names."""
     if page.refusal is not None:
         return await show_empty_page(page, error_state(page.refusal))
-    found = await _load(cache, page, complete=False)
-    if found is None:
+    files = await load_published_figures(cache, page)
+    if files is None:
         return await show_empty_page(page, _NOT_PUBLISHED)
+    selection, view = await _load(files, complete=False)
     context: dict[str, object] = {
-        **selection_context(page, found.selection, "insight"),
-        "sort": table_sort(page, found.selection, "insight"),
-        "view": found.view,
-        "campaigns_url": page.url("insight/campaigns", **found.selection.query),
+        **selection_context(page, selection, "insight"),
+        "sort": table_sort(page, selection, "insight"),
+        "view": view,
+        "campaigns_url": page.url("insight/campaigns", **selection.query),
         "status": await load_status(page),
         "empty_state": None,
-        "as_of": found.as_of,
+        "as_of": files.snapshot.as_of,
     }
     return render_page(page, "insight/page.html", context)
 
@@ -101,26 +96,24 @@ async def download_block(cache: FigureCache, page: PageRequest) -> Response:
     name = page.request.path_params["block"]
     if name not in BLOCK_NAMES:
         raise NotFound("No such table.", code="unknown_file")
-    found = await _load(cache, page, complete=True)
-    if found is None:
+    files = await load_published_figures(cache, page)
+    if files is None:
         raise no_files()
-    file_name = download_name(page, f"insight-{name}", found.selection.period.last, ".csv")
-    details = {"snapshot_id": found.snapshot_id, "range": found.selection.range_name}
-    return await block_response(page, found.view.blocks[name], file_name, details)
+    selection, view = await _load(files, complete=True)
+    file_name = download_name(page, f"insight-{name}", selection.period.last, ".csv")
+    details = {"snapshot_id": files.snapshot.snapshot_id, "range": selection.range_name}
+    return await block_response(page, view.blocks[name], file_name, details)
 
 
-async def _load(cache: FigureCache, page: PageRequest, *, complete: bool) -> _Insight | None:
-    """Return the figures, None without published files."""
-    snapshot, entries = await load_published_entries(page)
-    if snapshot is None or not entries:
-        return None
-    account = await load_account_figures(cache, page, entries)
-    first_days = account.first_days(snapshot.as_of.date())
-    selection = select(page.request.query_params, snapshot.as_of, first_days)
-    period = await load_period_figures(cache, page, entries, selection.period)
+async def _load(files: PublishedFigures, *, complete: bool) -> tuple[Selection, InsightView]:
+    """Return the selection of a request, and its figures. Raises FileStoreError, Unavailable."""
+    page, as_of = files.page, files.snapshot.as_of
+    account = await files.of_account()
+    selection = select(page.request.query_params, as_of, account.first_days(as_of.date()))
+    campaigns = await files.get(largest_campaigns, CAMPAIGN_FILES, selection.period, limit=MAXIMUM_CAMPAIGNS)
+    links = await files.get(link_figures, CAMPAIGN_FILES, selection.period)
 
     def campaign_url(campaign_id: str) -> str:
         return page.url(f"insight/campaigns/{campaign_id}", **selection.query)
 
-    view = insight_view(account, period, selection, campaign_url, complete=complete)
-    return _Insight(view, selection, snapshot.snapshot_id, snapshot.as_of)
+    return selection, insight_view(account, campaigns, links, selection, campaign_url, complete=complete)

@@ -21,7 +21,7 @@ def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selec
     finder = BucketFinder.of(selection.period)
     sums = [dict.fromkeys((*_GAINS, *_LOSSES), 0) for _ in finder.buckets]
     live = 0
-    for day, change in growth.by_day.items():
+    for day, change in growth.items():
         at = finder.find(day)
         if at is not None:
             for name in sums[at]:
@@ -47,7 +47,7 @@ def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selec
             Column("Net"),
             Column("Live at end"),
         ),
-        rows=tuple(rows) if growth.by_day else (),
+        rows=tuple(rows) if growth else (),
         total=(*totals, sum(GrowthDay(**counts).net for counts in sums), live),
         series=tuple(range(len(names))),
         below=frozenset(range(len(_GAINS), len(names))),
@@ -71,12 +71,12 @@ def live_block(growth: Block) -> Block:
 
 def growth_since(growth: GrowthFigures, first: date) -> int:
     """Return the change of the number of live Members since the start of a day."""
-    return sum(change.net for day, change in growth.by_day.items() if day >= first)
+    return sum(change.net for day, change in growth.items() if day >= first)
 
 
 def joined_in(growth: GrowthFigures, period: Period) -> int:
     """Return the number of Members who became live for the first time in a period."""
-    return sum(change.joined for day, change in growth.by_day.items() if day in period)
+    return sum(change.joined for day, change in growth.items() if day in period)
 
 
 def subscriptions_block(members: MemberFigures) -> Block:
@@ -115,7 +115,7 @@ def communities_block(communities: CommunityFigures, members: MemberFigures, *, 
 
 
 def _growth_note(growth: GrowthFigures, members: MemberFigures) -> str:
-    recorded = sum(change.net for change in growth.by_day.values())
+    recorded = sum(change.net for change in growth.values())
     if recorded == members.live:
         return "From the history of subscription states"
     known, listed = format_number(recorded), format_number(members.live)

@@ -27,7 +27,7 @@ def usage_totals(usage: UsageFigures, selection: Selection) -> tuple[tuple[int, 
     """Return messages and segments of the period, and of the period before if it is compared."""
     previous = selection.messages_before
     sums, sums_before = [0, 0], [0, 0]
-    for (day, _, _), counts in usage.counts.items():
+    for (day, _, _), counts in usage.items():
         target = sums if day in selection.period else sums_before if previous and day in previous else None
         if target is not None:
             target[0] += counts[_MESSAGES]
@@ -40,7 +40,7 @@ def _by_channel(name: str, title: str, index: int, usage: UsageFigures, selectio
     cells: Counter[tuple[int, str]] = Counter()
     totals: Counter[str] = Counter()
     previous = [0] * len(finder.buckets)
-    for (day, channel, _), counts in usage.counts.items():
+    for (day, channel, _), counts in usage.items():
         at, at_before = finder.find(day), finder.find_previous(day)
         if at is not None:
             cells[at, channel] += counts[index]
@@ -73,7 +73,7 @@ def _by_type(usage: UsageFigures, selection: Selection) -> Block:
     previous = selection.messages_before
     sums: dict[str, list[int]] = {}
     before: Counter[str] = Counter()
-    for (day, _, kind), counts in usage.counts.items():
+    for (day, _, kind), counts in usage.items():
         if day in selection.period:
             totals = sums.setdefault(kind, [0, 0, 0])
             for at, count in enumerate(counts):

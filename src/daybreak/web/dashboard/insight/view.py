@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from daybreak.insight.figures import Campaign, LinkFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.formatting import format_date
 from daybreak.web.dashboard.insight.blocks import Block, Column, Figure, Row, TableSort
@@ -26,7 +27,7 @@ from daybreak.web.dashboard.insight.member_blocks import (
     subscriptions_block,
 )
 from daybreak.web.dashboard.insight.message_blocks import message_blocks, usage_totals
-from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS, AccountFigures, PeriodFigures
+from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS, AccountFigures
 from daybreak.web.dashboard.insight.selection import Selection
 from daybreak.web.dashboard.page_request import PageRequest
 
@@ -54,7 +55,8 @@ class InsightView:
 
 def insight_view(
     account: AccountFigures,
-    period: PeriodFigures,
+    campaigns: Sequence[Campaign],
+    links: LinkFigures,
     selection: Selection,
     campaign_url: Callable[[str], str],
     *,
@@ -71,8 +73,8 @@ def insight_view(
         growth,
         live_block(growth),
         rates_block(account.campaigns, selection),
-        campaigns_block(period.campaigns, sent.campaigns, campaign_url, limit=limit),
-        links_block(period.links, limit=limit),
+        campaigns_block(campaigns, sent.campaigns, campaign_url, limit=limit),
+        links_block(links, limit=limit),
         subscriptions_block(account.members),
         homes_block(account.members, limit=limit),
         communities_block(account.communities, account.members, limit=limit),

@@ -12,14 +12,13 @@ from starlette.responses import Response
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.domain.audit import EventOrigin
-from daybreak.domain.errors import FileStoreError, NotFound
+from daybreak.domain.errors import NotFound
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.downloads import record_download
 from daybreak.filestore.file_store import FileStore
 from daybreak.insight.missing_rows import MissingRows, Trait, missing_rows
 from daybreak.insight.published_tables import Interruption, PublishedTables
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.files.queries import files_unavailable
 from daybreak.web.dashboard.formatting import format_percentage
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.operator.comparison import findings_of
@@ -67,12 +66,9 @@ async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
     for loss in losses.largest:
         if loss.entries is None:
             continue
-        compute = partial(_compare, page.dashboard.services.files, loss.entries)
+        compute = partial(_compare, page.services.files, loss.entries)
         key = (losses.run.snapshot_id, losses.resource.name, loss.client_id)
-        try:
-            found = await cache.missing.get(key, partial(cache.run, page.queue_account, compute))
-        except FileStoreError:
-            raise files_unavailable() from None
+        found = await cache.get("missing_rows", key, page.queue_account, compute)
         may_see = _may_see(page, loss.client_id)
         if may_see and found.sample and page.request.method == "GET":
             await _record(page, losses, loss.client_id, len(found.sample))
@@ -124,7 +120,7 @@ async def _load(page: PageRequest) -> _Losses:
         return _Losses(run, previous, resource, shown, len(lost), sum(each.rows for each in lost), names)
 
     # Run in a thread: 100,000 accounts may have lost rows.
-    return await page.run_task(lambda: page.dashboard.services.state.read(read))
+    return await page.read_long(read)
 
 
 def _requested_resource(page: PageRequest, run: Snapshot) -> Resource:
@@ -154,7 +150,7 @@ def _may_see(page: PageRequest, client_id: str) -> bool:
 async def _record(page: PageRequest, losses: _Losses, client_id: str, rows: int) -> None:
     details = {"file": losses.resource.name, "snapshot_id": losses.previous.snapshot_id, "rows": rows}
     origin = EventOrigin(page.now, page.caller, page.seat, client_id, page.active_session.subject)
-    await record_download(page.dashboard.services, origin, "file.previewed", "ok", details)
+    await record_download(page.services, origin, "file.previewed", "ok", details)
 
 
 def _section(losses: _Losses, loss: _Loss, found: MissingRows, *, may_see: bool) -> dict[str, object]:

@@ -11,15 +11,12 @@ import pytest
 from daybreak.insight.figures import (
     Campaign,
     CampaignDay,
-    CampaignFigures,
     Community,
     CommunityFigures,
     GrowthDay,
-    GrowthFigures,
     Link,
     LinkFigures,
     MemberFigures,
-    UsageFigures,
 )
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.formatting import EN_DASH
@@ -27,7 +24,7 @@ from daybreak.web.dashboard.insight.blocks import Figure, TableSort, block_csv
 from daybreak.web.dashboard.insight.campaign_blocks import links_block
 from daybreak.web.dashboard.insight.charts import draw_chart
 from daybreak.web.dashboard.insight.member_blocks import homes_block
-from daybreak.web.dashboard.insight.queries import AccountFigures, PeriodFigures
+from daybreak.web.dashboard.insight.queries import AccountFigures
 from daybreak.web.dashboard.insight.selection import select
 from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view
 
@@ -37,7 +34,7 @@ DAYS = [TODAY - timedelta(days=back) for back in range(400)]
 CHANNELS = ("sms", "mms", "whatsapp", "rcs", "fax", "mail")
 
 ACCOUNT = AccountFigures(
-    usage=UsageFigures(
+    usage=(
         {
             (day, channel, kind): (10 + number, 20, 30)
             for day in DAYS
@@ -46,9 +43,9 @@ ACCOUNT = AccountFigures(
         }
     ),
     members=MemberFigures({"live": 400, "opted_out": 60, "deleted": 40}, (("Ohio", 300), ("", 100), ("=x", 50)), 10),
-    growth=GrowthFigures({day: GrowthDay(joined=3, opted_out=1, deleted=1) for day in DAYS}),
+    growth={day: GrowthDay(joined=3, opted_out=1, deleted=1) for day in DAYS},
     communities=CommunityFigures((Community("A", 90), Community("B", 80)), 3, 30),
-    campaigns=CampaignFigures(
+    campaigns=(
         {
             day: CampaignDay(campaigns=1, recipients=100, replied=10, stopped=1, linked_recipients=100, clicks=30)
             for day in DAYS[::3]
@@ -64,7 +61,7 @@ LINKS = LinkFigures(tuple(Link(f"https://{n}.example", "link", 1, 100, 30) for n
 
 def _view(*, complete: bool = False, **query: str) -> InsightView:
     selection = select(query, AS_OF, ACCOUNT.first_days(TODAY))
-    return insight_view(ACCOUNT, PeriodFigures(CAMPAIGNS, LINKS), selection, lambda _: "", complete=complete)
+    return insight_view(ACCOUNT, CAMPAIGNS, LINKS, selection, lambda _: "", complete=complete)
 
 
 def _rows(view: InsightView, name: str) -> list[dict[str, str]]:
@@ -170,7 +167,7 @@ def test_history_that_differs_from_the_member_list_is_labeled() -> None:
     members = MemberFigures({"live": 500}, (), 0)
     account = AccountFigures(ACCOUNT.usage, members, ACCOUNT.growth, ACCOUNT.communities, ACCOUNT.campaigns)
     selection = select({}, AS_OF, account.first_days(TODAY))
-    view = insight_view(account, PeriodFigures((), LINKS), selection, lambda _: "", complete=False)
+    view = insight_view(account, (), LINKS, selection, lambda _: "", complete=False)
     assert view.blocks["growth"].note == "The history ends with 400 live Members, the member list has 500"
 
 
@@ -245,10 +242,10 @@ def test_lines_have_gaps_and_losses_no_color_of_gains() -> None:
 
 def test_empty_account_has_no_charts() -> None:
     empty = AccountFigures(
-        UsageFigures({}), MemberFigures({}, (), 0), GrowthFigures({}), CommunityFigures((), 0, 0), CampaignFigures({})
+        usage={}, members=MemberFigures({}, (), 0), growth={}, communities=CommunityFigures((), 0, 0), campaigns={}
     )
     for range_name in RANGES:
         selection = select({"range": range_name}, AS_OF, empty.first_days(date(2026, 11, 24)))
-        view = insight_view(empty, PeriodFigures((), LinkFigures((), 0, 0)), selection, lambda _: "", complete=False)
+        view = insight_view(empty, (), LinkFigures((), 0, 0), selection, lambda _: "", complete=False)
         assert [figure.text for figure in view.figures] == ["0", "0", "0", EN_DASH, EN_DASH, "0", "0", "0"]
         assert all(view.chart(name) is None for name in ("messages", "segments", "growth", "live-members", "rates"))
