@@ -331,10 +331,7 @@ def add(stores: Stores, token: ApiToken, now: datetime) -> None:
     # The lock serializes parallel requests, so that each counts the tokens of the others.
     stores.seats.get_for_update(token.seat_id)
     tokens = stores.api_tokens.list_for(client_id=token.client_id, seat_id=token.seat_id)
-    live = [
-        other for other in tokens if other.revoked_at is None and (other.expires_at is None or other.expires_at > now)
-    ]
-    if len(live) >= MAX_LIVE_TOKENS:
+    if sum(other.state_at(now) == "live" for other in tokens) >= MAX_LIVE_TOKENS:
         raise Conflict(
             f"You have {MAX_LIVE_TOKENS} live tokens on this account. Revoke one first.", code="too_many_tokens"
         )

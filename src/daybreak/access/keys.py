@@ -84,11 +84,7 @@ def kids_of_s3_keys(stores: Stores, keyring: Keyring, now: datetime, tolerance: 
     A secret is derived when its token is created, with the key that signs. Another node may have signed with an earlier
     key for the `tolerance` after a rotation.
     """
-    created = [
-        token.created_at
-        for token in stores.api_tokens.list_for()
-        if token.revoked_at is None and (token.expires_at is None or token.expires_at > now)
-    ]
+    created = [token.created_at for token in stores.api_tokens.list_for() if token.state_at(now) == "live"]
     found, since = set(), datetime.min.replace(tzinfo=UTC)
     for key in keyring.keys:
         if key.retired_at is not None:

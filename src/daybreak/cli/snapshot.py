@@ -382,13 +382,13 @@ def _print_failure(runs: "Sequence[Snapshot]", now: "datetime") -> None:
 
 
 def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
-    took = (each.finished_at - each.started_at).total_seconds() if each.finished_at else None
+    took = each.duration.total_seconds() if each.duration is not None else None
     report = each.report
     figures: tuple[object, ...] = ("", "", "")
     if report.rows is not None:
         figures = (f"{report.rows:,}", f"{report.files or 0:,}", format_bytes(report.bytes or 0))
     duration = "" if took is None else format_seconds(took)
-    state = "lapsed" if each.lapsed(now) else each.state
+    state = each.state_at(now)
     version = "" if each.version is None else each.version
     times = format_instant(each.as_of), format_instant(each.published_at)
     return each.snapshot_id, state, version, *times, duration, *figures

@@ -210,21 +210,15 @@ def _expiring(tokens: "list[ApiToken]", now: "datetime", until: "datetime") -> "
     dated = [
         (token.expires_at, token) for token in tokens if token.expires_at is not None and token.expires_at <= until
     ]
-    live = [(at, token) for at, token in dated if _state_of(token, now) == "live"]
+    live = [(at, token) for at, token in dated if token.state_at(now) == "live"]
     return [token for _, token in sorted(live, key=lambda each: each[0])]
-
-
-def _state_of(token: "ApiToken", now: "datetime") -> str:
-    if token.revoked_at is not None:
-        return "revoked"
-    return "expired" if token.expires_at is not None and token.expires_at <= now else "live"
 
 
 def _as_json(token: "ApiToken", now: "datetime") -> dict[str, object]:
     return {
         "token_id": token.token_id,
         "name": token.name,
-        "state": _state_of(token, now),
+        "state": token.state_at(now),
         "created_by": token.created_by_email,
         "client_id": token.client_id,
         "last_four": token.last_four,
@@ -242,7 +236,7 @@ def _row(token: "ApiToken", now: "datetime") -> tuple[object, ...]:
     return (
         token.token_id,
         token.name,
-        _state_of(token, now),
+        token.state_at(now),
         token.created_by_email,
         token.client_id,
         token.last_four,

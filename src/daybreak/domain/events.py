@@ -111,6 +111,12 @@ class Webhook(msgspec.Struct, frozen=True):
     failing_since: datetime | None = None
     event_types: str | None = None
 
+    @property
+    def state(self) -> Literal["enabled", "failing", "disabled"]:
+        if self.disabled_at is not None:
+            return "disabled"
+        return "failing" if self.failing_since is not None else "enabled"
+
     def receives(self, type_: EventType) -> bool:
         """Return whether the endpoint receives events of this type."""
         return self.event_types is None or type_.value in self.event_types.split()

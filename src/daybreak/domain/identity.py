@@ -270,6 +270,12 @@ class ApiToken(msgspec.Struct, frozen=True):
         """The token in links and audit events."""
         return f"token:{self.token_id}"
 
+    def state_at(self, now: datetime) -> Literal["live", "expired", "revoked"]:
+        """Return the state at an instant. A live token may still be refused, for example with its account."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "live"
+
 
 class ResolvedToken(msgspec.Struct, frozen=True):
     """An API token with its seat, account and grant (None when removed), read by one statement."""

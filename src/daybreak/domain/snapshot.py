@@ -74,6 +74,14 @@ class Snapshot:
         """Whether its builder stopped renewing the lease before the run ended."""
         return self.state is SnapshotState.BUILDING and self.lease_until is not None and self.lease_until <= now
 
+    def state_at(self, now: datetime) -> str:
+        """Return the state at an instant, `lapsed` for a run that its builder left."""
+        return "lapsed" if self.lapsed(now) else self.state.value
+
+    @property
+    def duration(self) -> timedelta | None:
+        return self.finished_at - self.started_at if self.finished_at is not None else None
+
 
 class FileStatistics(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Number of rows in a file, and of NULLs in each column, in the order of the catalogue."""

@@ -30,13 +30,7 @@ from daybreak.web.http.files import FileAnswer, FileEntity, file_answer, in_stor
 from daybreak.web.http.ranges import parse_ranges
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of, request_id_of
-from daybreak.web.transfers import (
-    FileTransfer,
-    file_pieces,
-    read_segments,
-    store_pieces,
-    with_first_piece,
-)
+from daybreak.web.transfers import FileTransfer, file_pieces, read_segments, store_pieces, with_first_piece
 
 STORE_URL_SECONDS = 60
 """Lifetime of the URL of an object store that a link redirects to."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import time
 from pathlib import Path
-from typing import TypeVar
 
 from jinja2 import Environment
 
 from daybreak.access.services import Services
 from daybreak.domain.identity import SecondFactorPolicy
 from daybreak.web.dashboard import formatting
-from daybreak.web.fair_queue import FairQueue, in_thread
+from daybreak.web.fair_queue import FairQueue
 from daybreak.web.streams import Streams
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in
-
-T = TypeVar("T")
 
 _TASKS = 2
 _MAX_WAITING = 100
@@ -58,14 +54,6 @@ class DashboardContext:
     def publish_at(self) -> time:
         """UTC time of day of the publication."""
         return self.services.settings.snapshot.publish_at
-
-    async def run_task(self, account: str, task: Callable[[], T]) -> T:
-        """Run a task that takes long in a thread. At most two run at the same time per worker.
-
-        `account` is an account, or a seat for pages of no account. Raises Unavailable(busy).
-        """
-        async with self.tasks.slot(account):
-            return await in_thread(task)
 
 
 def create_dashboard_context(services: Services, assets: Assets, streams: Streams) -> DashboardContext:

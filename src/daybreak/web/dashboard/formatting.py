@@ -175,6 +175,7 @@ def format_user_agent(user_agent: str) -> str:
 
 TEMPLATE_FILTERS: Mapping[str, Callable[..., str]] = {
     "number": format_number,
+    "changes": format_changes,
     "size": format_size,
     "datetime": format_datetime,
     "time": format_time,

@@ -42,9 +42,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "token-changed": Flash("good", "Token changed."),
     "token-gone": Flash("warn", "This token was already revoked."),
     "webhook-exists": Flash(
-        "warn",
-        "This form was already sent.",
-        "The secret of its webhook was shown once. If you missed it, rotate it.",
+        "warn", "This form was already sent.", "The secret of its webhook was shown once. If you missed it, rotate it."
     ),
     "secret-exists": Flash(
         "warn", "This form was already sent.", "The new secret was shown once. If you missed it, rotate it again."
@@ -84,11 +82,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "grant-removed": Flash("good", "Access removed.", "Its API tokens on this account are revoked."),
     "factor-reset": Flash("good", "Second factor reset.", "All sessions have ended, and the seat is not an operator."),
     "seat-signed-out": Flash("good", "All sessions ended.", "API tokens stay valid."),
-    "seat-exists": Flash(
-        "warn",
-        "This form was already sent.",
-        "If you missed the password of the seat, reset it.",
-    ),
+    "seat-exists": Flash("warn", "This form was already sent.", "If you missed the password of the seat, reset it."),
     "seat-invited": Flash("good", "Invitation sent.", "Its link sets a password. It works once, for 7 days."),
     "seat-disabled": Flash("good", "Seat disabled."),
     "seat-enabled": Flash("good", "Seat enabled."),

@@ -15,7 +15,7 @@ from daybreak.access.authorization import require
 from daybreak.access.session_activity import is_recorded, record_activity
 from daybreak.access.sessions import require_recent_password
 from daybreak.domain.display import display_for
-from daybreak.domain.errors import DaybreakError, Forbidden, RequestError
+from daybreak.domain.errors import DaybreakError, FileStoreError, Forbidden, RequestError, Unavailable
 from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
@@ -120,10 +120,16 @@ async def _respond(dashboard: DashboardContext, request: Request, handle: PageHa
         return _redirect_to_sign_in(dashboard, request, required, policy, form)
     except SecondFactorRequired:
         return redirect(dashboard, "/dashboard/second-factor", request)
+    except FileStoreError:
+        return error_page(dashboard, request, _files_unavailable(), page)
     except DaybreakError as error:
         if error.code == "reauthentication_required" and page is not None:
             return _redirect_to_password_prompt(page)
         return error_page(dashboard, request, error, page)
+
+
+def _files_unavailable() -> Unavailable:
+    return Unavailable("The files cannot be read now. Try again.", code="files_unavailable")
 
 
 def _authorized(page: PageRequest) -> PageRequest:
@@ -158,11 +164,7 @@ async def _posted_form(dashboard: DashboardContext, request: Request) -> Mapping
 
 
 def _redirect_to_sign_in(
-    dashboard: DashboardContext,
-    request: Request,
-    required: SignInRequired,
-    policy: Policy,
-    form: Mapping[str, str],
+    dashboard: DashboardContext, request: Request, required: SignInRequired, policy: Policy, form: Mapping[str, str]
 ) -> Response:
     if request.method in ("GET", "HEAD"):
         query = {"next": _requested_path(dashboard, request)}
@@ -200,7 +202,7 @@ async def process_once(page: PageRequest, process: Callable[[PageRequest], Await
     that the form can be sent again.
     """
     rule = ThrottleRule(f"form:{page.session.sid}:{csrf.salt_of(page.form[csrf.FIELD])}", 1, _LIFETIME_SECONDS)
-    state = page.dashboard.services.state
+    state = page.services.state
     if await state.awrite(lambda stores: stores.throttle.count([rule], page.now)) is not None:
         path, _, done = page.policy.once.format(**page.request.path_params).partition("?done=")
         return page.redirect(path, done=done)

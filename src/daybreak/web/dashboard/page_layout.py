@@ -32,10 +32,7 @@ _SECTION_PATHS = {
 
 
 def render_page(
-    page: PageRequest,
-    template: str,
-    context: Mapping[str, object],
-    outcome: PageOutcome = SUCCESS,
+    page: PageRequest, template: str, context: Mapping[str, object], outcome: PageOutcome = SUCCESS
 ) -> Response:
     """Render a page inside the layout.
 

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.display import set_display
@@ -33,11 +34,13 @@ from daybreak.domain.identity import (
     is_id,
 )
 from daybreak.downloads import record_download
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import read_verified_form
 from daybreak.web.dashboard.policy import Policy
 from daybreak.web.dashboard.rendering import local_path, redirect
+from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import caller_of, record_subject
 
 T = TypeVar("T")
@@ -66,6 +69,10 @@ class PageRequest:
     refusal: Forbidden | None = None
 
     @property
+    def services(self) -> Services:
+        return self.dashboard.services
+
+    @property
     def session(self) -> Session:
         return self.resolved.session
 
@@ -88,14 +95,23 @@ class PageRequest:
         """Name of the fair share of this request: the account, or on operator pages the seat."""
         return self.client_id or self.seat.seat_id
 
+    async def read(self, work: Callable[[Stores], T]) -> T:
+        """Read the state database."""
+        return await self.services.state.aread(work)
+
+    async def read_long(self, work: Callable[[Stores], T]) -> T:
+        """Read much from the state database in a thread, in a fair queue. Raises Unavailable(busy)."""
+        return await self.run_task(lambda: self.services.state.read(work))
+
     async def run_task(self, task: Callable[[], T]) -> T:
         """Run a task that takes long in a thread, in a fair queue. Raises Unavailable(busy)."""
-        return await self.dashboard.run_task(self.queue_account, task)
+        async with self.dashboard.tasks.slot(self.queue_account):
+            return await in_thread(task)
 
     async def record(self, action: str, details: Mapping[str, object], *, sent_bytes: int = 0) -> None:
         """Record that data of the account is sent. It counts as a download, and its bytes. Raises RateLimited."""
         origin = EventOrigin.of(self.principal, self.now, self.caller)
-        await record_download(self.dashboard.services, origin, action, "ok", details, sent=sent_bytes)
+        await record_download(self.services, origin, action, "ok", details, sent=sent_bytes)
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -194,7 +210,7 @@ async def read_page_form(page: PageRequest) -> dict[str, str]:
     """Read the posted form of a page, and count it. Raises Forbidden(cross_site), InvalidRequest or RateLimited."""
     form = await read_verified_form(page.dashboard, page.request, page.session.sid)
     rules = throttle.change_rules(seat_id=page.seat.seat_id)
-    await throttle.count_attempt(page.dashboard.services.state, rules, page.now)
+    await throttle.count_attempt(page.services.state, rules, page.now)
     return form
 
 
@@ -211,7 +227,7 @@ def require_operator(page: PageRequest) -> None:
         raise Forbidden(
             "Operator pages require a second factor. Sign in again with yours.", code="second_factor_required"
         )
-    if page.dashboard.services.settings.access.operator_second_factor:
+    if page.services.settings.access.operator_second_factor:
         raise Forbidden(
             "Operator pages require a second factor. Set one up, then sign in again with it.",
             code="second_factor_not_enrolled",

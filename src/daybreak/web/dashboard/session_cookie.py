@@ -63,13 +63,7 @@ def set_cookie(response: Response, kind: str, payload: str, *, secure: bool, key
 def set_cookie_value(response: Response, kind: str, value: str, *, secure: bool, seconds: int) -> None:
     """Set the cookie: HttpOnly, SameSite=Lax, for the whole host."""
     response.set_cookie(
-        cookie_name(kind, secure=secure),
-        value,
-        max_age=seconds,
-        path="/",
-        secure=secure,
-        httponly=True,
-        samesite="lax",
+        cookie_name(kind, secure=secure), value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax"
     )
 
 

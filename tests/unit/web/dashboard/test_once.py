@@ -23,7 +23,8 @@ __all__ = ["instance"]
 
 def page_of(instance: Instance, salt: str = "a") -> PageRequest:
     page = SimpleNamespace(
-        dashboard=SimpleNamespace(services=SimpleNamespace(state=instance.state)),
+        services=SimpleNamespace(state=instance.state),
+        dashboard=None,
         session=SimpleNamespace(sid="sid"),
         seat=SimpleNamespace(seat_id=ROSA),
         policy=Policy(once="settings/tokens/{token_id}?done=token-exists"),

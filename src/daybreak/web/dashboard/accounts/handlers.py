@@ -21,7 +21,6 @@ from daybreak.web.dashboard.page_layout import (
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import slice_of
 from daybreak.web.dashboard.rendering import is_partial, render_template
-from daybreak.web.dashboard.tokens.view import token_state
 
 _MAXIMUM_QUERY_LENGTH = 100
 _PAGE_LENGTH = 60
@@ -84,12 +83,12 @@ async def _actions(page: PageRequest, item: Callable[[str, str, str, str], dict[
     if page.seat.operator:
         actions.append(item("Action", "Run now", "Operator", page.operator_url("runs")))
     try:
-        tokens = await api_tokens.list_of_account(page.dashboard.services, page.principal)
+        tokens = await api_tokens.list_of_account(page.services, page.principal)
     except Forbidden:
         return actions
     actions.append(item("Action", "Create API token", "", page.url("settings/tokens/new")))
     for token in tokens:
-        if token_state(token, page.now) == "active":
+        if token.state_at(page.now) == "live":
             url = page.url(f"settings/tokens/{token.token_id}/revoke")
             detail = f"API token \N{HORIZONTAL ELLIPSIS}{token.last_four}"
             actions.append(item("Action", f"Revoke {format_name(token.name)}", detail, url))

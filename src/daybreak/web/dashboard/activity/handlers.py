@@ -56,7 +56,7 @@ async def show_activity(page: PageRequest) -> Response:
     parameters = page.request.query_params
     number = parse_integer(parameters.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
     newest = parse_integer(parameters.get("newest"), minimum=1, maximum=_MAXIMUM_EVENT_ID, default=0)
-    link_lifetime = page.dashboard.services.settings.access.link_lifetime
+    link_lifetime = page.services.settings.access.link_lifetime
 
     query = activity.events_of(page.client_id)
 
@@ -64,7 +64,7 @@ async def show_activity(page: PageRequest) -> Response:
         return _read_page(stores, query, number, newest, link_lifetime)
 
     # In a thread: counting the events of a large account takes up to a second.
-    state = page.dashboard.services.state
+    state = page.services.state
     found = await page.run_task(lambda: state.read(read))
     files_query = f"?{urlencode(activity.query)}" if activity.query else ""
     context: dict[str, object] = {
@@ -165,7 +165,7 @@ def _batches(page: PageRequest, query: AuditQuery) -> Iterator[list[AuditEvent]]
     before_id: int | None = None
     for _ in range(MAXIMUM_BATCHES):
         batch = replace(query, after_id=before_id, limit=BATCH_EVENTS)
-        events = page.dashboard.services.state.read(partial(_read, batch))
+        events = page.services.state.read(partial(_read, batch))
         yield events
         if len(events) < BATCH_EVENTS:
             return

@@ -32,7 +32,5 @@ async def save_display(page: PageRequest) -> Response | PageOutcome:
     if number_format not in NUMBER_FORMATS:
         return invalid_field("number_format", "Choose a number format from the list.")
     seat_id = page.seat.seat_id
-    await page.dashboard.services.state.awrite(
-        lambda stores: stores.seats.set_display(seat_id, time_zone, number_format)
-    )
+    await page.services.state.awrite(lambda stores: stores.seats.set_display(seat_id, time_zone, number_format))
     return page.redirect(_PATH, done="display-saved")

@@ -40,7 +40,7 @@ def stored_files(
     page: PageRequest, published: PublishedFiles, snapshot: Snapshot, format_name: str
 ) -> list[ArchivedFile]:
     """Return the files of a snapshot in one format."""
-    entries, read = published.entries_of(snapshot), page.dashboard.services.files.read
+    entries, read = published.entries_of(snapshot), page.services.files.read
     stored = [
         (resource.file_name(format_named(format_name)), entries[resource.name].formats[format_name])
         for resource in RESOURCES
@@ -51,8 +51,8 @@ def stored_files(
 
 async def excel_files(page: PageRequest, published: PublishedFiles, snapshot: Snapshot) -> list[ArchivedFile]:
     """Return the files of a snapshot as workbooks, the large ones as spreadsheet-safe CSV."""
-    entries, files = published.entries_of(snapshot), page.dashboard.services.files
-    columns = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.columns(snapshot.snapshot_id))
+    entries, files = published.entries_of(snapshot), page.services.files
+    columns = await page.read(lambda stores: stores.snapshots.columns(snapshot.snapshot_id))
     archived = []
     for name in (each.name for each in RESOURCES if each.name in entries):
         entry, resource = entries[name], resource_at(name, columns)

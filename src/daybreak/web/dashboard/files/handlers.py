@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from itertools import islice
 
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from daybreak import downloads
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import resource_named
-from daybreak.domain.errors import FileStoreError, InvalidRequest, NotFound
+from daybreak.domain.errors import InvalidRequest, NotFound
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
@@ -20,7 +19,6 @@ from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pi
 from daybreak.web.dashboard.files.changed_rows import ChangedRow, changed_rows, changes_csv
 from daybreak.web.dashboard.files.queries import (
     RequestedEntry,
-    files_unavailable,
     load_published_files,
     load_requested_delta,
     load_requested_entry,
@@ -30,11 +28,12 @@ from daybreak.web.dashboard.files.queries import (
 from daybreak.web.dashboard.files.readers import PREVIEW_BYTES, PREVIEW_ROWS, first_rows, spreadsheet_safe_csv
 from daybreak.web.dashboard.files.source_rows import load_source_rows
 from daybreak.web.dashboard.files.view import (
+    FORMAT_LABELS,
     archive_options,
     changes_context,
     preview_context,
     resource_rows,
-    snapshot_options,
+    snapshot_query,
 )
 from daybreak.web.dashboard.files.workbooks import XLSX_MEDIA_TYPE, fits_in_a_workbook, workbook
 from daybreak.web.dashboard.freshness.view import freshness_view, load_freshness
@@ -58,7 +57,7 @@ async def show_files(page: PageRequest) -> Response:
         fresh = await load_freshness(page)
         context: dict[str, object] = {
             "fresh": freshness_view(fresh, page.now),
-            "snapshots": (),
+            "published": None,
             "resources": (),
             "brief": (),
         }
@@ -71,9 +70,12 @@ async def show_files(page: PageRequest) -> Response:
     context = {
         "fresh": freshness_view(published.freshness, page.now, selected=snapshot),
         "brief": published.brief(snapshot),
-        "snapshots": snapshot_options(published, snapshot),
+        "published": published,
+        "selected": snapshot,
+        "query": snapshot_query(published, snapshot),
+        "formats": page.services.settings.snapshot.formats,
+        "format_labels": FORMAT_LABELS,
         "resources": resource_rows(page, published, snapshot) if snapshot is not None else [],
-        "accepted_reason": snapshot.accepted_reason if snapshot is not None else None,
         "archives": archive_options(page, published, snapshot) if snapshot is not None else [],
         "empty_state": empty_state,
     }
@@ -82,7 +84,7 @@ async def show_files(page: PageRequest) -> Response:
 
 async def download_file(page: PageRequest) -> Response:
     """Redirect to a signed link to the file."""
-    parameters, services = page.request.path_params, page.dashboard.services
+    parameters, services = page.request.path_params, page.services
     try:
         file_name = resource_named(parameters["resource"]).file_name(format_named(parameters["format"]))
     except KeyError:
@@ -104,7 +106,7 @@ async def download_all(page: PageRequest) -> Response:
     Each file is recorded in the audit trail. The bytes of all count before the first one is sent: a refusal later would
     cut the archive off.
     """
-    services = page.dashboard.services
+    services = page.services
     kind = page.request.query_params.get("format", services.settings.snapshot.formats[0])
     if kind not in (*services.settings.snapshot.formats, EXCEL):
         raise unknown_file()
@@ -130,56 +132,55 @@ async def download_all(page: PageRequest) -> Response:
 
 async def preview_file(page: PageRequest) -> Response:
     """Show the first 50 rows and the columns, as a page or in a drawer, and record it in the audit trail."""
-    found, files = await load_requested_entry(page), page.dashboard.services.files
-    try:
-        rows = await page.run_task(lambda: first_rows(files, found.resource, found.entry))
-    except FileStoreError:
-        raise files_unavailable() from None
-    if page.request.method == "GET":
-        details = {"file": found.resource.name, "snapshot_id": found.snapshot.snapshot_id, "rows": len(rows)}
-        await page.record("file.previewed", details)
+    found, files = await load_requested_entry(page), page.services.files
+    rows = await page.run_task(lambda: first_rows(files, found.resource, found.entry))
+    await _record_preview(page, found, found.resource.name, len(rows))
     source = await load_source_rows(page, found.resource, found.snapshot)
-    context = {**preview_context(page, found.resource, found.published, found.snapshot, rows), "source": source}
-    return _page_or_drawer(page, "files/preview.html", context)
+    return _page_or_drawer(page, "files/preview.html", {**preview_context(page, found, rows), "source": source})
 
 
 async def preview_changes(page: PageRequest) -> Response:
     """Show the first 50 changes of a delta, as a page or in a drawer, and record it in the audit trail."""
-    found, files = await load_requested_delta(page), page.dashboard.services.files
+    (found, delta), files = await load_requested_delta(page), page.services.files
 
     def read() -> list[ChangedRow]:
-        changes = changed_rows(files, found.resource, found.delta, maximum_bytes=PREVIEW_BYTES)
+        changes = changed_rows(files, found.resource, delta, maximum_bytes=PREVIEW_BYTES)
         return list(islice(changes, PREVIEW_ROWS + 1))
 
-    try:
-        rows = await page.run_task(read)
-    except FileStoreError:
-        raise files_unavailable() from None
+    rows = await page.run_task(read)
+    await _record_preview(page, found, f"{found.resource.name}.delta", min(len(rows), PREVIEW_ROWS))
+    return _page_or_drawer(page, "files/changes.html", changes_context(page, found, delta, rows))
+
+
+async def _record_preview(page: PageRequest, found: RequestedEntry, file: str, rows: int) -> None:
     if page.request.method == "GET":
-        details = {"file": f"{found.resource.name}.delta", "snapshot_id": found.snapshot.snapshot_id}
-        await page.record("file.previewed", {**details, "rows": min(len(rows), PREVIEW_ROWS)})
-    return _page_or_drawer(page, "files/changes.html", changes_context(page, found, rows))
+        await page.record("file.previewed", {"file": file, "snapshot_id": found.snapshot.snapshot_id, "rows": rows})
 
 
 async def download_changes(page: PageRequest) -> Response:
     """Stream all changes of a delta as a CSV file for spreadsheets, and record it in the audit trail."""
-    found = await load_requested_delta(page)
-    pieces = thread_pieces(changes_csv(page.dashboard.services.files, found.resource, found.delta))
-    name = f"{found.resource.name}-changes"
-    details = {"file": f"{found.resource.name}.delta", "snapshot_id": found.snapshot.snapshot_id}
-    sent_bytes = found.delta.formats["json"].content_bytes
-    record = partial(page.record, "file.fetched", details, sent_bytes=sent_bytes)
-    return await _respond(page, pieces, download_name(page, name, found.snapshot.as_of, ".csv"), CSV_MEDIA_TYPE, record)
+    found, delta = await load_requested_delta(page)
+    pieces, size = changes_csv(page.services.files, found.resource, delta), delta.formats["json"].content_bytes
+    return await _send_csv(
+        page, found, pieces, (f"{found.resource.name}-changes", f"{found.resource.name}.delta"), size
+    )
 
 
 async def download_spreadsheet_safe(page: PageRequest) -> Response:
     """Stream the spreadsheet-safe copy of a CSV file and record the download in the audit trail."""
     found, stored = await _requested_csv(page)
-    pieces = thread_pieces(spreadsheet_safe_csv(page.dashboard.services.files, found.resource, stored.key))
-    details = {"file": f"{found.resource.name}.csv", "snapshot_id": found.snapshot.snapshot_id}
-    record = partial(page.record, "file.fetched", details, sent_bytes=stored.content_bytes)
-    name = download_name(page, found.resource.name, found.snapshot.as_of, ".csv")
-    return await _respond(page, pieces, name, CSV_MEDIA_TYPE, record)
+    pieces, name = spreadsheet_safe_csv(page.services.files, found.resource, stored.key), found.resource.name
+    return await _send_csv(page, found, pieces, (name, f"{name}.csv"), stored.content_bytes)
+
+
+async def _send_csv(
+    page: PageRequest, found: RequestedEntry, pieces: Iterator[bytes], names: tuple[str, str], sent_bytes: int
+) -> Response:
+    """Return a response with a CSV file. `names` are the start of its name, and the name in the audit trail."""
+    details = {"file": names[1], "snapshot_id": found.snapshot.snapshot_id}
+    record = partial(page.record, "file.fetched", details, sent_bytes=sent_bytes)
+    name = download_name(page, names[0], found.snapshot.as_of, ".csv")
+    return await _respond(page, thread_pieces(pieces), name, CSV_MEDIA_TYPE, record)
 
 
 async def download_workbook(page: PageRequest) -> Response:
@@ -187,11 +188,8 @@ async def download_workbook(page: PageRequest) -> Response:
     found, stored = await _requested_csv(page)
     if not fits_in_a_workbook(found.resource, found.entry.rows):
         raise InvalidRequest("This file is too large for a workbook. Download the spreadsheet-safe CSV.")
-    pieces = thread_pieces(workbook(page.dashboard.services.files, found.resource, stored.key))
-    try:
-        content = await page.dashboard.streams.collect(page.client_id, pieces)
-    except (FileStoreError, csv.Error):
-        raise files_unavailable() from None
+    pieces = thread_pieces(workbook(page.services.files, found.resource, stored.key))
+    content = await page.dashboard.streams.collect(page.client_id, pieces)
     name = download_name(page, found.resource.name, found.snapshot.as_of, ".xlsx")
     if page.request.method == "GET":
         details = {"file": f"{found.resource.name}.xlsx", "snapshot_id": found.snapshot.snapshot_id}
@@ -215,10 +213,7 @@ async def _respond(
 ) -> Response:
     """Return a response with pieces, whose first one may still be replaced by an error page."""
     headers = {**download_headers(name), "Content-Type": media_type}
-    try:
-        return await page.dashboard.streams.respond(page.request, page.client_id, pieces, headers, record=record)
-    except (FileStoreError, csv.Error):
-        raise files_unavailable() from None
+    return await page.dashboard.streams.respond(page.request, page.client_id, pieces, headers, record=record)
 
 
 async def _requested_csv(page: PageRequest) -> tuple[RequestedEntry, StoredFormat]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import Chain, ResourceDelta
-from daybreak.domain.errors import NotFound, Unavailable
+from daybreak.domain.errors import NotFound
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
 from daybreak.snapshots.brief import publication_brief
 from daybreak.snapshots.freshness import freshness
@@ -81,7 +81,7 @@ async def load_published_files(page: PageRequest) -> PublishedFiles:
         entries = stores.snapshots.manifests(ids, page.client_id, [resource.name for resource in RESOURCES])
         return PublishedFiles(fresh, snapshots, entries, stores.deltas.chain(page.client_id))
 
-    return await page.dashboard.services.state.aread(read)
+    return await page.read(read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ async def load_requested_entry(page: PageRequest) -> RequestedEntry:
     if name not in RESOURCE_NAMES:
         raise unknown_file()
     published, snapshot = await load_requested_snapshot(page)
-    columns = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.columns(snapshot.snapshot_id))
+    columns = await page.read(lambda stores: stores.snapshots.columns(snapshot.snapshot_id))
     resource = resource_at(name, columns)
     entry = published.entries_of(snapshot).get(resource.name)
     if entry is None:
@@ -108,26 +108,13 @@ async def load_requested_entry(page: PageRequest) -> RequestedEntry:
     return RequestedEntry(published, resource, snapshot, entry)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedDelta:
-    """The change of the resource in the path, in the snapshot that the query names."""
-
-    published: PublishedFiles
-    resource: Resource
-    snapshot: Snapshot
-    delta: ResourceDelta
-
-
-async def load_requested_delta(page: PageRequest) -> RequestedDelta:
-    """Read the change of the resource in the path, in the snapshot that the query names.
-
-    Raises Forbidden or NotFound.
-    """
+async def load_requested_delta(page: PageRequest) -> tuple[RequestedEntry, ResourceDelta]:
+    """Read the entry that a request names, and its change since the snapshot before. Raises Forbidden or NotFound."""
     found = await load_requested_entry(page)
     delta = found.published.delta_of(found.snapshot, found.resource.name)
     if delta is None or not delta.formats:
         raise NotFound("The changed rows of this file are not available.", code="no_delta")
-    return RequestedDelta(found.published, found.resource, found.snapshot, delta)
+    return found, delta
 
 
 async def load_requested_snapshot(page: PageRequest) -> tuple[PublishedFiles, Snapshot]:
@@ -147,8 +134,3 @@ def no_files() -> NotFound:
 def unknown_file() -> NotFound:
     """Return the error for a resource or format that does not exist."""
     return NotFound("No such file.", code="unknown_file")
-
-
-def files_unavailable() -> Unavailable:
-    """Return the error for files that cannot be read from the file store."""
-    return Unavailable("The files cannot be read now. Try again.", code="files_unavailable")

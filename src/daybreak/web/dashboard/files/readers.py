@@ -10,8 +10,8 @@ import codecs
 import csv
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
@@ -68,12 +68,18 @@ def split_lines(content: Iterable[bytes]) -> Iterator[str]:
 
 
 def csv_rows(store: FileStore, key: str, *, maximum_bytes: int | None = None) -> Iterator[list[str]]:
-    """Yield the rows of a stored CSV file without its header. NULL and the empty string are both ``."""
+    """Yield the rows of a stored CSV file without its header. NULL and the empty string are both ``.
+
+    Raises FileStoreError.
+    """
     # The limit of the process. No other module of the service reads CSV.
     csv.field_size_limit(_MAXIMUM_CELL_CHARACTERS)
     reader = csv.reader(split_lines(decompress(store.read(key), maximum_bytes=maximum_bytes)))
-    next(reader, None)
-    yield from reader
+    try:
+        next(reader, None)
+        yield from reader
+    except csv.Error as fault:
+        raise FileDamaged(f"A stored file is not valid CSV: {fault}.") from fault
 
 
 def json_records(store: FileStore, key: str, *, maximum_bytes: int | None) -> Iterator[dict[str, object]]:
@@ -95,11 +101,15 @@ def first_rows(store: FileStore, resource: Resource, entry: ManifestEntry) -> li
 
     Reads the JSON file if there is one, because CSV does not distinguish NULL from the empty string.
     """
+    rows: Iterator[list[str | None]] = iter(())
     if "json" in entry.formats:
-        return _first_json_rows(store, resource.column_names, entry.formats["json"].key)
-    if "csv" in entry.formats:
-        return _first_csv_rows(store, resource, entry.formats["csv"].key)
-    return []
+        records = json_records(store, entry.formats["json"].key, maximum_bytes=PREVIEW_BYTES)
+        rows = ([cell_text(record.get(name)) for name in resource.column_names] for record in records)
+    elif "csv" in entry.formats:
+        found = csv_rows(store, entry.formats["csv"].key, maximum_bytes=PREVIEW_BYTES)
+        # The limit may be within the last row.
+        rows = ([cell or None for cell in row] for row in found if len(row) == len(resource.columns))
+    return list(islice(rows, PREVIEW_ROWS))
 
 
 def spreadsheet_safe_csv(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
@@ -113,25 +123,3 @@ def cell_text(value: object) -> str | None:
     if value is None:
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _first_json_rows(store: FileStore, names: Sequence[str], key: str) -> list[list[str | None]]:
-    rows: list[list[str | None]] = []
-    for record in json_records(store, key, maximum_bytes=PREVIEW_BYTES):
-        rows.append([cell_text(record.get(name)) for name in names])
-        if len(rows) == PREVIEW_ROWS:
-            break
-    return rows
-
-
-def _first_csv_rows(store: FileStore, resource: Resource, key: str) -> list[list[str | None]]:
-    rows: list[list[str | None]] = []
-    try:
-        for row in csv_rows(store, key, maximum_bytes=PREVIEW_BYTES):
-            if len(row) == len(resource.column_names):
-                rows.append([cell or None for cell in row])
-            if len(rows) == PREVIEW_ROWS:
-                break
-    except csv.Error:
-        return rows
-    return rows

@@ -36,7 +36,7 @@ async def load_source_rows(page: PageRequest, resource: Resource, snapshot: Snap
 
     Raises Unavailable.
     """
-    services = page.dashboard.services
+    services = page.services
     try:
         statement = await stored_statement(services, page.client_id, snapshot.version)
     except FileStoreError:

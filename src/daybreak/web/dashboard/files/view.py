@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from daybreak.catalogue.columns import Column
-from daybreak.catalogue.formats import Format, format_named
+from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.display import format_count
@@ -14,37 +14,21 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.web.api.examples import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.archive import EXCEL
 from daybreak.web.dashboard.files.changed_rows import ADDED, CHANGED, REMOVED, ChangedRow
-from daybreak.web.dashboard.files.queries import PublishedFiles, RequestedDelta
+from daybreak.web.dashboard.files.queries import PublishedFiles, RequestedEntry
 from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
 from daybreak.web.dashboard.files.source_rows import verify_command
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.files.workbooks import MAXIMUM_SHEET_ROWS, fits_in_a_sheet, fits_in_a_workbook
-from daybreak.web.dashboard.formatting import format_changes, format_datetime, format_number, make_visible
+from daybreak.web.dashboard.formatting import format_datetime, format_number, make_visible
 from daybreak.web.dashboard.page_request import PageRequest
 
 _DELTA_DESCRIPTION = "Rows that changed since the snapshot before, with their values now. Removed rows have only a key."
-_OLDEST = "oldest kept"
-_FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
+FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
 _MAXIMUM_CELL_LENGTH = 300
 # Fewer rows have equal values by chance.
 _MINIMUM_FOLDED_ROWS = 3
 _HEADINGS = {ADDED: "Added", REMOVED: "Removed", CHANGED: "Changed"}
 Row = Sequence[str | None]
-
-
-def snapshot_options(published: PublishedFiles, selected: Snapshot | None) -> list[dict[str, object]]:
-    """Return the options of the snapshot menu, newest first."""
-    oldest = published.snapshots[-1].snapshot_id if len(published.snapshots) > 1 else ""
-    return [
-        {
-            "snapshot_id": snapshot.snapshot_id,
-            "as_of": snapshot.as_of,
-            "published": published.is_published(snapshot),
-            "note": "newest" if published.is_published(snapshot) else _OLDEST if snapshot.snapshot_id == oldest else "",
-            "selected": selected is not None and snapshot.snapshot_id == selected.snapshot_id,
-        }
-        for snapshot in published.snapshots
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +57,11 @@ def archive_options(page: PageRequest, published: PublishedFiles, snapshot: Snap
     query = "" if published.is_published(snapshot) else f"&snapshot={snapshot.snapshot_id}"
     options: list[dict[str, object]] = [
         {
-            "label": _FORMAT_LABELS[name],
+            "label": FORMAT_LABELS[name],
             "url": f"{page.url('files/all.zip')}?format={name}{query}",
             "bytes": sum(entry.formats[name].bytes for entry in entries if name in entry.formats),
         }
-        for name in page.dashboard.services.settings.snapshot.formats
+        for name in page.services.settings.snapshot.formats
         if any(name in entry.formats for entry in entries)
     ]
     if any("csv" in entry.formats for entry in entries):
@@ -89,15 +73,17 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
     """Return one list item per resource of the snapshot, in catalogue order."""
     entries = published.entries_of(snapshot)
     previous = published.entries_of(published.previous(snapshot))
-    query = _snapshot_query(published, snapshot)
+    query = snapshot_query(published, snapshot)
     incomplete = snapshot.report.incomplete_resources
     return [
         {
-            **_resource_item(page, resource, entries[resource.name], query),
+            "resource": resource,
+            "entry": entries[resource.name],
+            "excel": excel_download(page, resource, entries[resource.name], query),
             "change": row_change(
                 entries[resource.name].rows, previous[resource.name].rows if resource.name in previous else None
             ),
-            "changes": _changes(page, resource, published.delta_of(snapshot, resource.name), query),
+            "delta": published.delta_of(snapshot, resource.name),
             "sparkline": sparkline(published.row_history(resource.name)),
             "incomplete": resource.name in incomplete,
         }
@@ -106,102 +92,54 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
     ]
 
 
-def preview_context(
-    page: PageRequest, resource: Resource, published: PublishedFiles, snapshot: Snapshot, rows: list[list[str | None]]
-) -> dict[str, object]:
+def preview_context(page: PageRequest, found: RequestedEntry, rows: list[list[str | None]]) -> dict[str, object]:
     """Return the variables of a preview: first rows, columns, downloads, digests and a curl command."""
-    entry, is_published = published.entries_of(snapshot)[resource.name], published.is_published(snapshot)
-    query = _snapshot_query(published, snapshot)
-    formats = _formats(page, entry)
+    resource, entry, is_published = found.resource, found.entry, found.published.is_published(found.snapshot)
+    query, formats = snapshot_query(found.published, found.snapshot), page.services.settings.snapshot.formats
+    caption = f"First {len(rows)} of {format_number(entry.rows)} rows, as of {format_datetime(found.snapshot.as_of)}"
+    label = f"First rows of {resource.title}"
     preview = {
-        "name": resource.name,
-        "table": preview_table(
-            resource.name, f"First rows of {resource.title}", _caption(entry, snapshot, rows), resource.columns, rows
-        ),
+        "resource": resource,
+        "entry": entry,
+        "table": preview_table(resource.name, label, caption if rows else "No rows", resource.columns, rows),
         "title": resource.title,
         "description": resource.description,
-        "columns": resource.columns,
-        "downloads": _downloads(page, resource, entry, query),
         "excel": excel_download(page, resource, entry, query),
-        "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv")),
+        "curl": curl_command(page, resource, next((name for name in formats if name in entry.formats), "csv")),
         "curl_note": "" if is_published else "The API serves the newest files. Use the buttons for this snapshot.",
         "verify": verify_command(resource) if is_published else "",
         "header_file": HEADER_FILE,
         "back_url": page.url("files") + query,
     }
-    return {"preview": preview}
+    return {"preview": preview, "query": query, "formats": formats, "format_labels": FORMAT_LABELS}
 
 
-def changes_context(page: PageRequest, found: RequestedDelta, rows: list[ChangedRow]) -> dict[str, object]:
+def changes_context(
+    page: PageRequest, found: RequestedEntry, delta: ResourceDelta, rows: list[ChangedRow]
+) -> dict[str, object]:
     """Return the variables of tables of changed rows."""
-    query = _snapshot_query(found.published, found.snapshot)
-    path = f"files/{found.resource.name}/changes.csv"
+    query = snapshot_query(found.published, found.snapshot)
     preview = {
         "title": f"Changes of {found.resource.title}",
         "description": _DELTA_DESCRIPTION,
         "parts": changed_parts(found.resource, rows[:PREVIEW_ROWS]),
-        "summary": changes_summary(found.delta, rows[:PREVIEW_ROWS], may_be_all=len(rows) <= PREVIEW_ROWS),
-        "download_url": page.url(path) + query,
+        "summary": changes_summary(delta, rows[:PREVIEW_ROWS], may_be_all=len(rows) <= PREVIEW_ROWS),
+        "download_url": page.url(f"files/{found.resource.name}/changes.csv") + query,
         "back_url": page.url("files") + query,
     }
     return {"preview": preview}
 
 
-def _caption(entry: ManifestEntry, snapshot: Snapshot, rows: list[list[str | None]]) -> str:
-    if not rows:
-        return "No rows"
-    return f"First {len(rows)} of {format_number(entry.rows)} rows, as of {format_datetime(snapshot.as_of)}"
-
-
-def curl_command(page: PageRequest, resource: Resource, file_format: Format) -> str:
+def curl_command(page: PageRequest, resource: Resource, format_name: str) -> str:
     """Return a shell command that downloads the newest file of a resource."""
-    url = file_url(page.dashboard.services.settings.base_url, page.client_id, resource, file_format)
+    file_format = format_named(format_name)
+    url = file_url(page.services.settings.base_url, page.client_id, resource, file_format)
     return download_command(url, resource.file_name(file_format))
 
 
-def _resource_item(page: PageRequest, resource: Resource, entry: ManifestEntry, query: str) -> dict[str, object]:
-    formats = _formats(page, entry)
-    return {
-        "name": resource.name,
-        "title": resource.title,
-        "description": resource.description,
-        "rows": entry.rows,
-        "bytes": entry.formats[formats[0]].bytes if formats else None,
-        "bytes_label": _FORMAT_LABELS[formats[0]] if formats else "",
-        "downloads": _downloads(page, resource, entry, query),
-        "excel": excel_download(page, resource, entry, query),
-        "preview_url": page.url(f"files/{resource.name}/preview") + query,
-    }
-
-
-def _changes(
-    page: PageRequest, resource: Resource, delta: ResourceDelta | None, query: str
-) -> dict[str, object] | None:
-    """Return the changed rows of a resource, with a link to them if they are stored."""
-    if delta is None or not (delta.inserted or delta.deleted):
-        return None
-    url = page.url(f"files/{resource.name}/changes") + query if delta.formats else None
-    return {"text": format_changes(delta.inserted, delta.deleted), "url": url}
-
-
-def _downloads(page: PageRequest, resource: Resource, entry: ManifestEntry, query: str) -> list[dict[str, object]]:
-    return [
-        {
-            "label": _FORMAT_LABELS[name],
-            "url": page.url(f"files/{resource.name}/{name}") + query,
-            "bytes": entry.formats[name].bytes,
-            "sha256": entry.formats[name].sha256,
-        }
-        for name in _formats(page, entry)
-    ]
-
-
-def _formats(page: PageRequest, entry: ManifestEntry) -> list[str]:
-    return [name for name in page.dashboard.services.settings.snapshot.formats if name in entry.formats]
-
-
-def _snapshot_query(published: PublishedFiles, snapshot: Snapshot) -> str:
-    return "" if published.is_published(snapshot) else f"?snapshot={snapshot.snapshot_id}"
+def snapshot_query(published: PublishedFiles, snapshot: Snapshot | None) -> str:
+    """Return the query of links to files of a snapshot, "" for the published one."""
+    return "" if snapshot is None or published.is_published(snapshot) else f"?snapshot={snapshot.snapshot_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +167,9 @@ def preview_table(name: str, label: str, caption: str, columns: Sequence[Column]
     """Return a table without the columns that have one value. The first column stays."""
     shown = [[_cell(cell) for cell in row] for row in rows]
     single = [
-        index for index in range(1, len(columns)) if len(shown) >= _MINIMUM_FOLDED_ROWS and _has_one_value(shown, index)
+        index
+        for index in range(1, len(columns))
+        if len(shown) >= _MINIMUM_FOLDED_ROWS and all(row[index] == shown[0][index] for row in shown)
     ]
     kept = [index for index in range(len(columns)) if index not in single]
     return PreviewTable(
@@ -264,10 +204,6 @@ def changes_summary(delta: ResourceDelta, rows: Sequence[ChangedRow], *, may_be_
     written, deleted = format_number(delta.inserted), format_number(delta.deleted)
     shown = format_count(len(rows), "change") if len(rows) != 1 else "change"
     return f"The first {shown}. {written} rows are new or changed, and {deleted} earlier rows are removed or replaced."
-
-
-def _has_one_value(rows: Sequence[Row], index: int) -> bool:
-    return all(row[index] == rows[0][index] for row in rows)
 
 
 def _cell(cell: str | None) -> str | None:

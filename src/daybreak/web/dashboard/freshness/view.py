@@ -153,7 +153,7 @@ def _day_of(as_of: datetime, now: datetime) -> str:
 async def load_freshness(page: PageRequest) -> Freshness:
     """Read the freshness of the published files."""
     publish_at = page.dashboard.publish_at
-    return await page.dashboard.services.state.aread(lambda stores: freshness(stores.snapshots, page.now, publish_at))
+    return await page.read(lambda stores: freshness(stores.snapshots, page.now, publish_at))
 
 
 async def load_status(page: PageRequest) -> FreshnessView:

@@ -40,7 +40,7 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
     if "sent" in page.fields:
         chosen = frozenset(event for event in offered_events(page.seat) if event.value in page.fields)
     else:
-        chosen = await chosen_events(page.dashboard.services, page.seat)
+        chosen = await chosen_events(page.services, page.seat)
     groups: dict[str, list[dict[str, object]]] = {"Files": [], "Operator": [], "Security": []}
     for event in offered_events(page.seat):
         label, hint = EVENT_LABELS[event]
@@ -54,7 +54,7 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
         groups[group].append({"name": event.value, "label": label, "hint": hint, "chosen": event in chosen})
     context: dict[str, object] = {
         "groups": {name: events for name, events in groups.items() if events},
-        "mail_enabled": page.dashboard.services.settings.mail.enabled,
+        "mail_enabled": page.services.settings.mail.enabled,
     }
     return render_page(page, "notifications/page.html", context, outcome)
 
@@ -62,7 +62,7 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
 async def save_notifications(page: PageRequest) -> Response:
     """Save the events that the user receives by mail."""
     chosen = [event for event in offered_events(page.seat) if event.value in page.form]
-    await choose_events(page.dashboard.services, page.active_session, chosen, page.caller)
+    await choose_events(page.services, page.active_session, chosen, page.caller)
     return page.redirect("settings/notifications", done="notifications-saved")
 
 

@@ -47,8 +47,8 @@ async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
             for grant in directory.grants
             if grant.client_id == account.client_id and grant.seat_id in seats
         ],
-        "can_invite": password_reset.is_available(page.dashboard.services.settings),
-        "synced": bool(page.dashboard.services.settings.directory.accounts),
+        "can_invite": password_reset.is_available(page.services.settings),
+        "synced": bool(page.services.settings.directory.accounts),
     }
     return render_page(page, "operator/account.html", context, outcome)
 
@@ -80,7 +80,7 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
     """Add the permissions of a seat on an account, or change them. A person without a seat can be invited."""
     form, account = page.form, await _requested_account(page)
     email, invites = form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1], form.get("invite") == "yes"
-    new_seat = Seat(page.dashboard.services.new_id(), email, None)
+    new_seat = Seat(page.services.new_id(), email, None)
     reduced: list[Seat] = []
 
     def work(stores: Stores) -> None:
@@ -174,7 +174,7 @@ async def _set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
 
 
 async def _change(page: PageRequest, account: Account, work: Callable[[Stores], None], done: str) -> Response:
-    await page.run_task(lambda: page.dashboard.services.state.write(work))
+    await page.run_task(lambda: page.services.state.write(work))
     return page.redirect(f"accounts/{account.client_id}", done=done)
 
 
@@ -189,7 +189,7 @@ def _requested_grant(page: PageRequest, account: Account, seat: Seat) -> Grant:
 
 async def _requested_account(page: PageRequest) -> Account:
     client_id = page.request.path_params["account_id"]
-    account = await page.dashboard.services.state.aread(lambda stores: stores.directory.account(client_id))
+    account = await page.read(lambda stores: stores.directory.account(client_id))
     if account is None:
         raise NotFound("No such account.")
     return account
@@ -214,12 +214,12 @@ async def list_seats(page: PageRequest) -> Response:
 
 async def load_directory(page: PageRequest) -> Directory:
     """Read all accounts, seats and grants."""
-    return await page.run_task(lambda: page.dashboard.services.state.read(lambda stores: stores.directory.load()))
+    return await page.read_long(lambda stores: stores.directory.load())
 
 
 async def _sync_context(page: PageRequest) -> dict[str, object]:
     """Return the status of the synchronization with the platform, None without one."""
-    return {"sync": await page.dashboard.services.state.aread(lambda stores: stores.directory.sync_status())}
+    return {"sync": await page.read(lambda stores: stores.directory.sync_status())}
 
 
 def _accounts_context(page: PageRequest, directory: Directory, query: str) -> dict[str, object]:

@@ -28,7 +28,7 @@ async def list_consumers(page: PageRequest) -> Response:
         return stores.consumers.counts(page.now), found, versions
 
     # Run in a thread: there may be 100,000 tokens.
-    counts, consumers, versions = await page.run_task(lambda: page.dashboard.services.state.read(read))
+    counts, consumers, versions = await page.read_long(read)
     newest = max(versions.values(), default=0)
     figures = {
         "Accounts that fetched yesterday or today": counts.yesterday,

@@ -9,7 +9,6 @@ from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_ago, format_name, format_number
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.security.view import session_views
-from daybreak.web.dashboard.tokens.view import token_state
 
 Ending = tuple[str, Sequence[str]]
 
@@ -22,7 +21,7 @@ async def ending_sessions(page: PageRequest, seat: Seat) -> Ending:
     def read(stores: Stores) -> list[tuple[Session, Device | None]]:
         return stores.sessions.list_open(seat.seat_id, page.now)
 
-    sessions = await page.dashboard.services.state.aread(read)
+    sessions = await page.read(read)
     return _listed("Sessions that end", [view.text for view in await session_views(page, sessions)])
 
 
@@ -35,18 +34,18 @@ async def ending_tokens(page: PageRequest, *, seat: Seat | None = None, client_i
         accounts = stores.seats.granted_accounts(seat_id) if seat_id is not None and client_id is None else []
         return tokens, {each.account.client_id: format_name(each.account.name) for each in accounts}
 
-    tokens, names = await page.run_task(lambda: page.dashboard.services.state.read(read))
+    tokens, names = await page.read_long(read)
     lines = [
         "\N{NO-BREAK SPACE}· ".join(part for part in (*_token_texts(token, page), names.get(token.client_id)) if part)
         for token in tokens
-        if token_state(token, page.now) == "active"
+        if token.state_at(page.now) == "live"
     ]
     return _listed("API tokens that stop working", lines)
 
 
 async def ending_webhooks(page: PageRequest, seat: Seat, client_id: str | None = None) -> Ending:
     """Return the enabled webhooks that a seat owns, on all accounts or on one."""
-    owned = await page.dashboard.services.state.aread(lambda stores: stores.webhooks.list_owned(seat.seat_id))
+    owned = await page.read(lambda stores: stores.webhooks.list_owned(seat.seat_id))
     urls = [webhook.url for webhook in owned if client_id in (None, webhook.client_id)]
     return _listed("Webhooks that stop until another owner or admin takes them over", urls)
 

@@ -51,7 +51,7 @@ async def show_freshness(page: PageRequest) -> Response:
         return _Publications(fresh, stores.directory.load(), leaders, history, published, stores.file_faults.list_all())
 
     # Run in a thread: there may be 100,000 accounts.
-    found = await page.run_task(lambda: page.dashboard.services.state.read(read))
+    found = await page.read_long(read)
     accounts = found.directory.accounts
     active = [account for account in accounts if account.active]
     missing = sorted(

@@ -30,7 +30,6 @@ from daybreak.web.dashboard.operator.comparison import (
     compared_columns,
     compared_leaders,
     compared_resources,
-    confirmation,
     failed_checks,
     summary,
     title_of,
@@ -42,36 +41,18 @@ _PHASES = {each.name: f"writing {each.title}" for each in RESOURCES}
 
 def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> dict[str, object]:
     """Return the variables of the Runs page. `runs` are newest first."""
-    published_id = fresh.snapshot.snapshot_id if fresh.snapshot is not None else None
     return {
         "fresh": freshness_view(fresh, now),
-        "held": [
-            {"as_of": run.as_of, "snapshot_id": run.snapshot_id, "summary": summary(run)}
-            for run in runs
-            if run.state is SnapshotState.HELD
-        ],
         "building": progress_views(runs, now),
-        "runs": [
-            {
-                "snapshot_id": run.snapshot_id,
-                "as_of": run.as_of,
-                "day": run.day,
-                "state": _state(run, now),
-                "current": run.snapshot_id == published_id,
-                "duration": _duration(run),
-                "rows": _total_rows(run),
-                "published_at": run.published_at,
-                "builder": run.builder or EN_DASH,
-                "reason": _reason(run, now),
-            }
-            for run in runs
-        ],
+        "runs": runs,
+        "published": fresh.snapshot,
+        "reason_of": failure_summary,
     }
 
 
 def runs_version(runs: Sequence[Snapshot], now: datetime) -> str:
     """Return a digest of the runs and their states, which changes when a run begins or ends."""
-    states = " ".join(f"{run.snapshot_id}={_state(run, now)}" for run in runs)
+    states = " ".join(f"{run.snapshot_id}={run.state_at(now)}" for run in runs)
     return hashlib.sha256(states.encode()).hexdigest()[:16]
 
 
@@ -84,16 +65,10 @@ def run_context(
     """
     report, guard = run.report, settings.guard
     return {
-        "run": {
-            "snapshot_id": run.snapshot_id,
-            "as_of": run.as_of,
-            "day": run.day,
-            "state": _state(run, now),
-            "failure": _failure(run, now),
-        },
+        "run": run,
+        "failure": _failure(run, now),
         "building": progress_views([run], now),
         "previous": previous,
-        "checked": bool(report.findings),
         "comparisons": [
             (title, column, rows)
             for title, column, rows in (
@@ -105,20 +80,12 @@ def run_context(
         ],
         "failed_checks": failed_checks(run),
         "findings_not_listed": max(0, (report.findings_in_all or 0) - len(report.findings or ())),
-        "confirmation": confirmation(run),
-        "accounts": _accounts(run),
+        "title_of": title_of,
+        "reason_of": reason_of,
         "warnings": list(source_warnings(report)),
         "details": _details(run),
-        "resources": [
-            {
-                "title": resource.title,
-                "rows": figures.rows,
-                "seconds": figures.seconds,
-                "changes": changes_of(figures.deltas),
-            }
-            for resource in RESOURCES
-            if (figures := report.by_resource.get(resource.name)) is not None
-        ],
+        "resources": [each for each in RESOURCES if each.name in report.by_resource],
+        "changes_of": changes_of,
         "longest_seconds": max((figures.seconds for figures in report.by_resource.values()), default=0),
     }
 
@@ -170,10 +137,6 @@ def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
     }
 
 
-def _state(run: Snapshot, now: datetime) -> str:
-    return "lapsed" if run.lapsed(now) else run.state.value
-
-
 def _failure(run: Snapshot, now: datetime) -> str | None:
     if not run.lapsed(now):
         return run.failure
@@ -182,7 +145,7 @@ def _failure(run: Snapshot, now: datetime) -> str | None:
     )
 
 
-def _reason(run: Snapshot, now: datetime) -> str:
+def failure_summary(run: Snapshot, now: datetime) -> str:
     """Return why a run did not publish files, in one line: its failure and phase, or the first failed check."""
     if run.state is SnapshotState.HELD:
         return summary(run)
@@ -194,28 +157,12 @@ def _reason(run: Snapshot, now: datetime) -> str:
     return failure.splitlines()[0] + (f" Failed while {_PHASES.get(phase, phase)}." if phase else "")
 
 
-def _accounts(run: Snapshot) -> list[dict[str, object]]:
-    accounting = run.report.accounting
-    return [
-        {
-            "title": "Leaders" if table.resource == "leaders" else title_of(table.resource),
-            "table": table.table,
-            "source": table.source,
-            "exported": table.exported,
-            "excluded": [(reason_of(rule), rows) for rule, rows in table.excluded.items()],
-            "of_no_account": sum(table.of_no_account.values()),
-            "unexplained_accounts": table.unexplained_accounts,
-        }
-        for table in (accounting.tables if accounting is not None else ())
-    ]
-
-
 def _details(run: Snapshot) -> list[tuple[str, str]]:
     details = [
         ("Publication", "manual run" if run.day is None else run.day.isoformat()),
         ("Started", format_datetime(run.started_at)),
         ("Finished", format_datetime(run.finished_at)),
-        ("Duration", format_duration(_duration(run))),
+        ("Duration", format_duration(run.duration)),
         ("Published", format_datetime(run.published_at)),
         ("Builder", run.builder or EN_DASH),
     ]
@@ -233,13 +180,3 @@ def _details(run: Snapshot) -> list[tuple[str, str]]:
     if run.accepted_reason:
         details.append(("Reason accepted", run.accepted_reason))
     return details
-
-
-def _duration(run: Snapshot) -> timedelta | None:
-    return run.finished_at - run.started_at if run.finished_at is not None else None
-
-
-def _total_rows(run: Snapshot) -> int | None:
-    """Return the rows of all resources; None for a report without figures."""
-    resources = run.report.resources
-    return sum(figures.rows for figures in resources.values()) if resources else None

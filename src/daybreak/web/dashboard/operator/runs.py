@@ -54,7 +54,7 @@ async def show_progress(page: PageRequest) -> Response:
     The parameter `seen` is the version of the runs on the Runs page. If a run began or ended since, return the whole
     content of that page. The page of a run has no version, and is loaded again when no run is under way.
     """
-    runs = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.recent(_RUNS_SHOWN))
+    runs = await page.read(lambda stores: stores.snapshots.recent(_RUNS_SHOWN))
     seen, building = page.request.query_params.get("seen"), progress_views(runs, page.now)
     if seen is not None and seen != runs_version(runs, page.now):
         outcome = PageOutcome(headers={"Daybreak-Target": "runs-live"})
@@ -67,7 +67,7 @@ async def show_progress(page: PageRequest) -> Response:
 
 async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show one run."""
-    run, services = await requested_run(page), page.dashboard.services
+    run, services = await requested_run(page), page.services
     previous, names = await _load_comparison(page, run)
     context = run_context(run, previous, names, services.settings, page.now)
     return render_page(page, "operator/run.html", context, outcome)
@@ -83,7 +83,7 @@ async def _load_comparison(page: PageRequest, run: Snapshot) -> tuple[Snapshot |
         return published_before(stores, run), names
 
     # Run in a thread: there may be 100,000 accounts.
-    return await page.run_task(lambda: page.dashboard.services.state.read(read))
+    return await page.read_long(read)
 
 
 async def confirm_publication(page: PageRequest) -> Confirmation | Response:
@@ -113,7 +113,7 @@ async def publish_run(page: PageRequest) -> Response | PageOutcome:
     run = await requested_run(page)
     if not is_confirmed(run, page.form.get("confirmation", "")):
         return invalid_field("confirmation", f"Type {confirmation(run)} to publish this snapshot.")
-    services = page.dashboard.services
+    services = page.services
     return await _decide(
         page, run, "accepted", partial(accept, services.state, services.files, services.settings, run.snapshot_id)
     )
@@ -137,12 +137,12 @@ async def confirm_discard(page: PageRequest) -> Confirmation | Response:
 async def discard_run(page: PageRequest) -> Response | PageOutcome:
     """Discard a held snapshot. The reason is recorded in the audit trail."""
     run = await requested_run(page)
-    return await _decide(page, run, "discarded", partial(discard, page.dashboard.services.state, run.snapshot_id))
+    return await _decide(page, run, "discarded", partial(discard, page.services.state, run.snapshot_id))
 
 
 async def request_new_run(page: PageRequest) -> Response | PageOutcome:
     """Ask a builder for a manual run, or for another attempt at a failed day."""
-    form, services = page.form, page.dashboard.services
+    form, services = page.form, page.services
     request_id, actor = services.new_id(), page.seat.email
     try:
         day = date.fromisoformat(form["day"]) if form.get("day") else None
@@ -175,7 +175,7 @@ async def _runs_context(page: PageRequest) -> dict[str, object]:
         fresh = freshness(stores.snapshots, page.now, publish_at)
         return fresh, stores.snapshots.recent(_RUNS_SHOWN), waiting_requests(stores, page.now)
 
-    fresh, runs, waiting = await page.dashboard.services.state.aread(read)
+    fresh, runs, waiting = await page.read(read)
     return {
         **runs_context(fresh, runs, page.now),
         "waiting": waiting,
@@ -185,7 +185,7 @@ async def _runs_context(page: PageRequest) -> dict[str, object]:
 
 async def requested_run(page: PageRequest) -> Snapshot:
     snapshot_id = page.request.path_params["snapshot_id"]
-    run = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.get(snapshot_id))
+    run = await page.read(lambda stores: stores.snapshots.get(snapshot_id))
     if run is None:
         raise NotFound("No such run.")
     return run
@@ -209,7 +209,7 @@ def _redirect(page: PageRequest, run: Snapshot, done: str) -> Response:
 async def list_nodes(page: PageRequest) -> Response:
     """List the processes that sent a heartbeat in the last day."""
     since = page.now - _LISTED_FOR
-    nodes = await page.dashboard.services.state.aread(lambda stores: stores.nodes.list_seen(since))
+    nodes = await page.read(lambda stores: stores.nodes.list_seen(since))
     context: dict[str, object] = {
         "nodes": [{"node": node, "alive": page.now - node.seen_at < ALIVE_FOR} for node in nodes]
     }

@@ -26,13 +26,13 @@ from daybreak.web.dashboard.security.view import session_reference, session_view
 
 async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show a seat with its accounts and open sessions."""
-    seat, settings = await requested_seat(page), page.dashboard.services.settings
+    seat, settings = await requested_seat(page), page.services.settings
 
     def read(stores: Stores) -> tuple[list[GrantedAccount], list[tuple[Session, Device | None]]]:
         return stores.seats.granted_accounts(seat.seat_id), stores.sessions.list_open(seat.seat_id, page.now)
 
     # Run in a thread: a seat may have thousands of accounts.
-    granted, sessions = await page.run_task(lambda: page.dashboard.services.state.read(read))
+    granted, sessions = await page.read_long(read)
     context: dict[str, object] = {
         "item": seat,
         "own": seat.seat_id == page.seat.seat_id,
@@ -53,7 +53,7 @@ async def end_session(page: PageRequest) -> Response:
         sids = [each.sid for each in sessions if hmac.compare_digest(session_reference(page, each), reference)]
         return any(operators.end_session(stores, seat, sid, page.now, actor=page.seat.email) for sid in sids)
 
-    ended = await page.dashboard.services.state.awrite(write)
+    ended = await page.services.state.awrite(write)
     return page.redirect(f"seats/{seat.seat_id}", done="session-ended" if ended else "session-gone")
 
 
@@ -72,7 +72,7 @@ async def confirm_password_reset(page: PageRequest) -> Confirmation:
 
 async def reset_password(page: PageRequest) -> Response | PageOutcome:
     """Make the password of a seat unusable, and show a link that sets another. All sessions of the seat end."""
-    seat, services = await requested_seat(page), page.dashboard.services
+    seat, services = await requested_seat(page), page.services
     unknown_hash = await services.hashing.hash(new_password(services.random))
     try:
         token = await services.state.awrite(lambda stores: _issue_link(stores, seat, page, unknown_hash))
@@ -83,14 +83,14 @@ async def reset_password(page: PageRequest) -> Response | PageOutcome:
 
 async def show_new_seat_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show the form of a new seat."""
-    can_invite = password_reset.is_available(page.dashboard.services.settings)
+    can_invite = password_reset.is_available(page.services.settings)
     context: dict[str, object] = {"email": page.fields.get("email", ""), "can_invite": can_invite}
     return render_page(page, "operator/new_seat.html", context, outcome)
 
 
 async def create_seat(page: PageRequest) -> Response | PageOutcome:
     """Create a seat, and have an invitation mailed or show the link that sets its password."""
-    services = page.dashboard.services
+    services = page.services
     email = page.form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1]
     by_mail = page.form.get("first_password") == "by-mail"
     seat = Seat(services.new_id(), email)
@@ -113,20 +113,20 @@ async def create_seat(page: PageRequest) -> Response | PageOutcome:
 
 def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
     """Queue the mail of an invitation. Raises OperatorError."""
-    if not password_reset.is_available(page.dashboard.services.settings):
+    if not password_reset.is_available(page.services.settings):
         raise OperatorError("This service sends no mail. Set mail.url, or reset the password of the seat.")
     operators.invite(stores, seat, page.now, actor=page.seat.email)
 
 
 def _issue_link(stores: Stores, seat: Seat, page: PageRequest, unknown_hash: str = "") -> str:
-    random = page.dashboard.services.random
+    random = page.services.random
     return operators.issue_link(stores, seat, unknown_hash, page.now, random=random, actor=page.seat.email)
 
 
 async def requested_seat(page: PageRequest) -> Seat:
     """Return the seat in the path. Raises NotFound."""
     seat_id = page.request.path_params["seat_id"]
-    seat = await page.dashboard.services.state.aread(lambda stores: stores.seats.by_id(seat_id))
+    seat = await page.read(lambda stores: stores.seats.by_id(seat_id))
     if seat is None:
         raise NotFound("No such seat.")
     return seat
@@ -135,7 +135,7 @@ async def requested_seat(page: PageRequest) -> Seat:
 def _link_page(page: PageRequest, seat: Seat, token: str, *, created: bool) -> Response:
     context: dict[str, object] = {
         "item": seat,
-        "link": password_reset.link_url(page.dashboard.services.settings, token),
+        "link": password_reset.link_url(page.services.settings, token),
         "created": created,
         "history_url": page.url(f"seats/{seat.seat_id}"),
     }
@@ -185,7 +185,7 @@ async def perform_action(action: SeatAction, page: PageRequest) -> Response | Pa
     """Perform an action on the seat in the path."""
     seat = await requested_seat(page)
     try:
-        await page.dashboard.services.state.awrite(lambda stores: action.run(stores, seat, page))
+        await page.services.state.awrite(lambda stores: action.run(stores, seat, page))
     except OperatorError as error:
         return PageOutcome(409, flash=Flash("bad", error.message))
     return page.redirect(f"seats/{seat.seat_id}", done=action.done)

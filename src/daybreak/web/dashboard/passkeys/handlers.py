@@ -22,7 +22,7 @@ _MAXIMUM_NAME_LENGTH = 100
 
 async def show_new_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show the form of a new passkey."""
-    available = passkeys.are_available(page.dashboard.services)
+    available = passkeys.are_available(page.services)
     if not available or not page.seat.second_factor_enrolled:
         # The list explains why.
         return page.redirect(_SECURITY_PATH)
@@ -31,13 +31,13 @@ async def show_new_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCES
 
 async def issue_options(page: PageRequest) -> Response:
     """Return the options with which the browser creates a passkey, as JSON."""
-    options = await passkeys.begin_adding(page.dashboard.services, page.active_session)
+    options = await passkeys.begin_adding(page.services, page.active_session)
     return Response(options, media_type="application/json")
 
 
 async def add_passkey(page: PageRequest) -> Response | PageOutcome:
     """Add the passkey that the browser created."""
-    services, response = page.dashboard.services, page.form.get("response", "")
+    services, response = page.services, page.form.get("response", "")
     try:
         await passkeys.add(services, page.active_session, name=_name(page, ""), response=response, caller=page.caller)
     except (InvalidRequest, Conflict) as error:
@@ -56,7 +56,7 @@ async def show_rename_form(page: PageRequest, outcome: PageOutcome = SUCCESS) ->
 
 async def rename_passkey(page: PageRequest) -> Response | PageOutcome:
     """Rename a passkey."""
-    passkey, services = await _requested_passkey(page), page.dashboard.services
+    passkey, services = await _requested_passkey(page), page.services
     try:
         await passkeys.rename(services, page.active_session, passkey, _name(page, ""), page.caller)
     except InvalidRequest as error:
@@ -83,7 +83,7 @@ async def confirm_removal(page: PageRequest) -> Confirmation:
 
 async def remove_passkey(page: PageRequest) -> Response:
     """Remove a passkey."""
-    services = page.dashboard.services
+    services = page.services
     try:
         removed = await passkeys.remove(services, page.active_session, await _requested_passkey(page), page.caller)
     except NotFound:
@@ -97,13 +97,13 @@ def _name(page: PageRequest, default: str) -> str:
 
 
 async def _requested_passkey(page: PageRequest) -> Passkey:
-    services, reference = page.dashboard.services, page.request.path_params["reference"]
+    services, reference = page.services, page.request.path_params["reference"]
     return await passkeys.find(services, page.seat, reference)
 
 
 def passkeys_context(page: PageRequest, passkeys: Sequence[Passkey]) -> dict[str, object]:
     """Return the variables of the list of passkeys."""
-    available = are_available(page.dashboard.services)
+    available = are_available(page.services)
     return {
         "passkeys": passkeys,
         "passkeys_available": available,

@@ -31,7 +31,7 @@ _MAXIMUM_PASSWORD_LENGTH = 1025
 
 async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show password form, second factor, passkeys and sessions."""
-    services = page.dashboard.services
+    services = page.services
     codes_left = await services.state.aread(lambda stores: stores.seats.recovery_codes_left(page.seat.seat_id))
     open_sessions = await sessions.list_open(services, page.active_session)
     own_passkeys = await passkeys.list_of_seat(services, page.seat)
@@ -45,7 +45,7 @@ async def change_password(page: PageRequest) -> Response | PageOutcome:
     current, new, repeated = (page.form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in names)
     if new != repeated:
         return invalid_field("repeated", "The passwords do not match.")
-    services = page.dashboard.services
+    services = page.services
     try:
         session = await passwords.change_own(
             services, page.active_session, current=current, new=new, caller=page.caller
@@ -62,7 +62,7 @@ async def change_password(page: PageRequest) -> Response | PageOutcome:
 
 async def start_second_factor(page: PageRequest) -> Response:
     """Start the setup of a new second factor. An existing one stays valid until the new one is confirmed."""
-    await enrolment.begin(page.dashboard.services, page.active_session)
+    await enrolment.begin(page.services, page.active_session)
     return page.redirect(f"{_PATH}/second-factor")
 
 
@@ -76,7 +76,7 @@ async def show_second_factor(page: PageRequest, outcome: PageOutcome = SUCCESS) 
 
 async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
     """Confirm the setup with a code, and show the recovery codes once."""
-    code, services = normalize_code(page.form.get("code", "")), page.dashboard.services
+    code, services = normalize_code(page.form.get("code", "")), page.services
     try:
         enrolled = await enrolment.confirm(services, page.active_session, code, page.caller)
     except Conflict:
@@ -94,13 +94,13 @@ async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
 
 async def replace_recovery_codes(page: PageRequest) -> Response:
     """Create new recovery codes, which invalidate the old ones, and show them once."""
-    codes = await enrolment.replace_recovery_codes(page.dashboard.services, page.active_session, page.caller)
+    codes = await enrolment.replace_recovery_codes(page.services, page.active_session, page.caller)
     return _recovery_codes_page(page, codes, replaced=True)
 
 
 async def end_session(page: PageRequest) -> Response:
     """End another session of the user."""
-    services, reference = page.dashboard.services, page.request.path_params["reference"]
+    services, reference = page.services, page.request.path_params["reference"]
     ended = False
     for session, _ in await sessions.list_open(services, page.active_session):
         if session.sid != page.session.sid and hmac.compare_digest(session_reference(page, session), reference):
@@ -110,7 +110,7 @@ async def end_session(page: PageRequest) -> Response:
 
 async def confirm_sign_out(page: PageRequest) -> Confirmation:
     """Describe which sessions end."""
-    views = await session_views(page, await sessions.list_open(page.dashboard.services, page.active_session))
+    views = await session_views(page, await sessions.list_open(page.services, page.active_session))
     return Confirmation(
         title="Sign out everywhere",
         text="Download links issued in these sessions stop working. API tokens stay valid.",
@@ -122,7 +122,7 @@ async def confirm_sign_out(page: PageRequest) -> Confirmation:
 
 async def sign_out_everywhere(page: PageRequest) -> Response:
     """End all sessions of the user, this one included."""
-    services = page.dashboard.services
+    services = page.services
     await sessions.end_others(services, page.active_session, page.caller)
     await sessions.logout(services, page.active_session, page.caller)
     response = redirect(page.dashboard, "/dashboard/sign-in?ended=everywhere")

@@ -38,20 +38,20 @@ class SessionView:
 def security_context(page: PageRequest, codes_left: int, sessions: list[SessionView]) -> dict[str, object]:
     """Return the variables of the page. `sessions` are those of `session_views`."""
     return {
-        "has_password": page.dashboard.services.settings.oidc.password_login and page.seat.password_hash is not None,
+        "has_password": page.services.settings.oidc.password_login and page.seat.password_hash is not None,
         "password_hint": _PASSWORD_HINT,
         "codes_left": codes_left,
         "sessions": sessions,
-        "shows_locations": page.dashboard.services.settings.access.location_database is not None,
+        "shows_locations": page.services.settings.access.location_database is not None,
     }
 
 
 async def session_views(page: PageRequest, sessions: list[tuple[Session, Device | None]]) -> list[SessionView]:
     """Return the open sessions of a seat, the current one first."""
     addresses = [device.address for _, device in sessions if device is not None]
-    database = page.dashboard.services.settings.access.location_database
+    database = page.services.settings.access.location_database
     # The database may be on a slow disk.
-    locations = await page.dashboard.services.threads.run(page.seat.seat_id, lambda: locations_of(database, addresses))
+    locations = await page.services.threads.run(page.seat.seat_id, lambda: locations_of(database, addresses))
     views = [_session_view(page, session, device, locations) for session, device in sessions]
     return sorted(views, key=lambda view: not view.current)
 

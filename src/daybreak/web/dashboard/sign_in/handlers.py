@@ -191,8 +191,8 @@ def provider_link(dashboard: DashboardContext, path: str, next_path: str) -> Pro
 
 async def show_password_prompt(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Ask for the password."""
-    settings, next_path = page.dashboard.services.settings.oidc, _next_path(page)
-    identities = await page.dashboard.services.state.aread(lambda stores: stores.identities.list_for(page.seat.seat_id))
+    settings, next_path = page.services.settings.oidc, _next_path(page)
+    identities = await page.read(lambda stores: stores.identities.list_for(page.seat.seat_id))
     asks_password = settings.password_login and page.seat.password_hash is not None
     offers_provider = not asks_password or any(each.issuer == settings.issuer for each in identities)
     context: dict[str, object] = {
@@ -213,7 +213,7 @@ async def confirm_password(page: PageRequest) -> Response | PageOutcome:
     """Check the password and continue to the page that required it."""
     password = page.form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH]
     try:
-        session = await reauthenticate(page.dashboard.services, page.active_session, password, page.caller)
+        session = await reauthenticate(page.services, page.active_session, password, page.caller)
     except (Unauthenticated, RateLimited, Unavailable) as error:
         raise_if_ended(error)
         return rejected(error, "password")

@@ -47,7 +47,7 @@ async def start_reauthentication(page: PageRequest) -> Response:
     next_path = safe_redirect_path(page.request.query_params.get("next"), fallback=page.path("files"))
     if _is_cross_site(page.request):
         return redirect(page.dashboard, next_path)
-    begun = await single_sign_on.begin(page.dashboard.services, next_path=next_path, active=page.active_session)
+    begun = await single_sign_on.begin(page.services, next_path=next_path, active=page.active_session)
     return _redirect_to_provider(page.dashboard, begun)
 
 

@@ -26,11 +26,11 @@ from daybreak.web.dashboard.tokens.view import (
     DELIVERIES,
     EXPIRIES,
     created_context,
+    expiry_badge,
     first_request,
     is_waiting,
     load_trace,
-    token_rows,
-    token_view,
+    ordered_tokens,
 )
 
 _PATH = "settings/tokens"
@@ -41,9 +41,10 @@ async def list_tokens(page: PageRequest) -> Response:
     """List the account's tokens that the user may see."""
     tokens: list[ApiToken] = []
     if page.refusal is None:
-        tokens = await api_tokens.list_of_account(page.dashboard.services, page.principal)
+        tokens = await api_tokens.list_of_account(page.services, page.principal)
     context: dict[str, object] = {
-        "tokens": token_rows(tokens, page.now),
+        "tokens": ordered_tokens(tokens, page.now),
+        "badge": expiry_badge,
         "empty_state": _with_contact(page, error_state(page.refusal)) if page.refusal is not None else None,
         "status": await load_status(page),
     }
@@ -72,7 +73,7 @@ async def create_token(page: PageRequest) -> Response | PageOutcome:
     _, serve_gzip_as = DELIVERIES[values["delivery"]]
     try:
         created = await api_tokens.create(
-            page.dashboard.services,
+            page.services,
             page.principal,
             name=values["name"],
             expires_at=page.now + lifetime if lifetime is not None else None,
@@ -88,7 +89,8 @@ async def show_token(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respo
     """Show a token: its use and expiry, its name, and examples that use it."""
     token, fields = await _requested_token(page), page.fields
     context: dict[str, object] = {
-        "token": token_view(token, page.now),
+        "token": token,
+        "badge": expiry_badge,
         "name": fields.get("name", token.name)[:_MAXIMUM_NAME_LENGTH],
         "networks": fields.get("networks", "\n".join(token.allowed_networks)),
         "address": page.caller.address,
@@ -105,18 +107,14 @@ async def show_first_use(page: PageRequest) -> Response:
     if is_waiting(token, page.now):
         # The page stays unchanged, so that screen readers do not repeat the line.
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
-    context: dict[str, object] = {"token": token_view(token, page.now), "account_url": page.url}
+    context: dict[str, object] = {"token": token, "account_url": page.url}
     return render_template(page.dashboard, page.request, "tokens/first_use.html", context)
 
 
 async def show_trace(page: PageRequest) -> Response:
     """Return the partial about fetched files, which the page of a new token requests at intervals."""
     token = await _requested_token(page)
-    context: dict[str, object] = {
-        "token": token_view(token, page.now),
-        "trace": await load_trace(page, token),
-        "account_url": page.url,
-    }
+    context: dict[str, object] = {"token": token, "trace": await load_trace(page, token), "account_url": page.url}
     return render_template(page.dashboard, page.request, "tokens/trace.html", context)
 
 
@@ -125,7 +123,7 @@ async def change_token(page: PageRequest) -> Response | PageOutcome:
     token = await _requested_token(page)
     try:
         await api_tokens.change(
-            page.dashboard.services,
+            page.services,
             page.principal,
             token.token_id,
             name=page.form.get("name", "")[:_MAXIMUM_NAME_LENGTH],
@@ -160,7 +158,7 @@ async def confirm_revocation(page: PageRequest) -> Confirmation | Response:
 async def revoke_token(page: PageRequest) -> Response:
     """Revoke a token."""
     token = await _requested_token(page)
-    await api_tokens.revoke(page.dashboard.services, page.principal, token.token_id, page.caller)
+    await api_tokens.revoke(page.services, page.principal, token.token_id, page.caller)
     return page.redirect(_PATH, done="token-revoked" if token.revoked_at is None else "token-gone")
 
 
@@ -186,13 +184,13 @@ def _field_of(error: InvalidRequest | Conflict) -> str:
 
 
 def _with_contact(page: PageRequest, empty_state: EmptyState) -> EmptyState:
-    contact = page.dashboard.services.settings.operator_contact
+    contact = page.services.settings.operator_contact
     return EmptyState(empty_state.heading, f"{empty_state.text} Contact: {contact}.") if contact else empty_state
 
 
 async def _requested_token(page: PageRequest) -> ApiToken:
     token_id = page.request.path_params["token_id"]
-    for token in await api_tokens.list_of_account(page.dashboard.services, page.principal):
+    for token in await api_tokens.list_of_account(page.services, page.principal):
         if token.token_id == token_id:
             return token
     raise NotFound("This account has no such token.")
@@ -200,7 +198,7 @@ async def _requested_token(page: PageRequest) -> ApiToken:
 
 async def show_connect(page: PageRequest) -> Response:
     """Show the recipe of a tool, and the form that creates its token."""
-    settings = page.dashboard.services.settings
+    settings = page.services.settings
     recipes = recipes_of(settings, page.client_id)
     recipe = recipes.get(page.request.query_params.get("tool", ""), next(iter(recipes.values())))
     refusal = None

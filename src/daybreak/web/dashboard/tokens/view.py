@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -46,57 +46,29 @@ _LIVE_FOR = timedelta(hours=1)
 _TITLES = {resource.name: resource.title for resource in RESOURCES}
 
 
-def token_rows(tokens: list[ApiToken], now: datetime) -> list[dict[str, object]]:
-    """Return one table row per token: active ones first, then newest first."""
-    ordered = sorted(tokens, key=lambda token: (token_state(token, now) != "active", -token.created_at.timestamp()))
-    return [token_view(token, now) for token in ordered]
-
-
-def token_view(token: ApiToken, now: datetime) -> dict[str, object]:
-    """Return the variables of one token."""
-    badge_kind, badge = expiry_badge(token, now)
-    return {
-        "token_id": token.token_id,
-        "name": token.name,
-        "last_four": token.last_four,
-        "created_at": token.created_at,
-        "created_by": token.created_by_email,
-        "last_used_at": token.last_used_at,
-        "expires_at": token.expires_at,
-        "state": token_state(token, now),
-        "allowed_networks": token.allowed_networks,
-        "badge": badge,
-        "badge_kind": badge_kind,
-    }
-
-
-def token_state(token: ApiToken, now: datetime) -> str:
-    """Return `active`, `expired` or `revoked`."""
-    if token.revoked_at is not None:
-        return "revoked"
-    if token.expires_at is not None and token.expires_at <= now:
-        return "expired"
-    return "active"
+def ordered_tokens(tokens: Iterable[ApiToken], now: datetime) -> list[ApiToken]:
+    """Return live tokens first, then newest first."""
+    return sorted(tokens, key=lambda token: (token.state_at(now) != "live", -token.created_at.timestamp()))
 
 
 def is_waiting(token: ApiToken, now: datetime) -> bool:
     """Return whether the first request with a token can still arrive."""
-    return token.last_used_at is None and token_state(token, now) == "active"
+    return token.last_used_at is None and token.state_at(now) == "live"
 
 
 def expiry_badge(token: ApiToken, now: datetime) -> tuple[str, str]:
-    """Return kind and text of the badge of an active token that expires soon, empty texts for others."""
-    if token.expires_at is None or token_state(token, now) != "active":
-        return "", ""
-    days = math.ceil((token.expires_at - now) / timedelta(days=1))
-    if days > max(DAYS_BEFORE):
-        return "", ""
-    return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires in {format_count(days, 'day')}"
+    """Return kind and text of the badge of a token: its state, or when it expires if that is soon."""
+    state = token.state_at(now)
+    if state == "live" and token.expires_at is not None:
+        days = math.ceil((token.expires_at - now) / timedelta(days=1))
+        if days <= max(DAYS_BEFORE):
+            return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires in {format_count(days, 'day')}"
+    return {"live": ("good", "active"), "expired": ("", "expired"), "revoked": ("bad", "revoked")}[state]
 
 
 def first_request(page: PageRequest) -> FirstRequest:
     """Return the request of the examples: the smallest file of the account, as CSV if the service publishes it."""
-    settings = page.dashboard.services.settings
+    settings = page.services.settings
     file_format = example_format(settings.snapshot.formats)
     return FirstRequest(settings.base_url, page.client_id, resource_named(_EXAMPLE_RESOURCE), file_format)
 
@@ -104,10 +76,10 @@ def first_request(page: PageRequest) -> FirstRequest:
 def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str, object]:
     """Return the variables of the page that shows a new token with the recipe of a tool, or examples that use it."""
     return {
-        "recipe": recipes_of(page.dashboard.services.settings, page.client_id).get(tool),
+        "recipe": recipes_of(page.services.settings, page.client_id).get(tool),
         # After a reload, the page of the token replaces the secret.
         "history_url": page.url(f"settings/tokens/{created.token.token_id}"),
-        "token": token_view(created.token, page.now),
+        "token": created.token,
         "secret": created.secret,
         "examples": first_request(page).examples(),
         "profile_url": _profile_url(page, created),
@@ -118,7 +90,7 @@ def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str
 
 def _s3_access(page: PageRequest, created: NewToken) -> Mapping[str, str] | None:
     """Return endpoint, bucket and static key for S3 tools, None unless the service has the endpoint enabled."""
-    services = page.dashboard.services
+    services = page.services
     if not services.settings.attach.s3:
         return None
     key = static_key(created.token.token_id, keyring=services.keyring.current())
@@ -132,7 +104,7 @@ def _s3_access(page: PageRequest, created: NewToken) -> Mapping[str, str] | None
 
 def _profile_url(page: PageRequest, created: NewToken) -> str:
     """Return the data URL of a Delta Sharing profile, "" unless the service has the protocol enabled."""
-    settings = page.dashboard.services.settings
+    settings = page.services.settings
     if not settings.sharing.enabled:
         return ""
     profile = share_profile(settings.base_url, created.secret, created.token.expires_at)
@@ -173,7 +145,7 @@ async def load_trace(page: PageRequest, token: ApiToken) -> TokenTrace:
         newest_first=True,
         limit=_MAXIMUM_EVENTS,
     )
-    state = page.dashboard.services.state
+    state = page.services.state
     # In a thread: an account may have millions of events.
     events = await page.run_task(lambda: state.read(lambda stores: stores.audit.read(query)))
     return trace_of(events, is_live=page.now < token.created_at + _LIVE_FOR)

@@ -7,7 +7,7 @@ from datetime import datetime
 from starlette.responses import Response
 
 from daybreak.domain.errors import Conflict, InvalidRequest
-from daybreak.domain.events import ACCOUNT_EVENTS, Attempt, DeliveryState, EventType, Webhook
+from daybreak.domain.events import ACCOUNT_EVENTS, DeliveryState, EventType, Webhook
 from daybreak.events import webhooks
 from daybreak.events.webhooks import LoggedDelivery
 from daybreak.web.dashboard.confirmation import Confirmation
@@ -26,9 +26,9 @@ async def list_webhooks(page: PageRequest) -> Response:
     """List the webhooks of the account."""
     found = []
     if page.refusal is None:
-        found = await webhooks.list_of_account(page.dashboard.services, page.principal)
+        found = await webhooks.list_of_account(page.services, page.principal)
     context: dict[str, object] = {
-        "webhooks": [webhook_view(each, page.now) for each in found],
+        "webhooks": found,
         "limit": webhooks.MAX_WEBHOOKS,
         "empty_state": error_state(page.refusal) if page.refusal is not None else None,
     }
@@ -42,7 +42,7 @@ async def show_new_webhook_form(page: PageRequest, outcome: PageOutcome = SUCCES
 
 async def create_webhook(page: PageRequest) -> Response | PageOutcome:
     """Create a webhook and show its secret once."""
-    services, chosen = page.dashboard.services, _posted_events(page)
+    services, chosen = page.services, _posted_events(page)
     try:
         created = await webhooks.create(
             services, page.principal, url=_url(page), caller=page.caller, event_types=chosen
@@ -60,7 +60,7 @@ async def show_webhook(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
 
 async def choose_events(page: PageRequest) -> Response | PageOutcome:
     """Save the events that a webhook receives."""
-    services, chosen = page.dashboard.services, _posted_events(page)
+    services, chosen = page.services, _posted_events(page)
     try:
         await webhooks.choose_events(services, page.principal, _endpoint_id(page), chosen, page.caller)
     except InvalidRequest as error:
@@ -79,7 +79,7 @@ async def show_deliveries(page: PageRequest) -> Response:
 
 async def send_test(page: PageRequest) -> Response:
     """Have a test event sent."""
-    services, endpoint_id = page.dashboard.services, _endpoint_id(page)
+    services, endpoint_id = page.services, _endpoint_id(page)
     before = _newest(await webhooks.delivery_log(services, page.principal, endpoint_id))
     await webhooks.send_test(services, page.principal, endpoint_id, page.caller)
     return _redirect(page, "test-sent", after=before)
@@ -88,14 +88,14 @@ async def send_test(page: PageRequest) -> Response:
 async def retry_delivery(page: PageRequest) -> Response:
     """Attempt a failed delivery again."""
     delivery_id = page.request.path_params["delivery_id"]
-    services = page.dashboard.services
+    services = page.services
     retried = await webhooks.retry(services, page.principal, _endpoint_id(page), delivery_id, page.caller)
     return _redirect(page, "delivery-retried" if retried else "delivery-done")
 
 
 async def disable_webhook(page: PageRequest) -> Response:
     """Stop sending to a webhook."""
-    await webhooks.disable(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.disable(page.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-disabled")
 
 
@@ -103,14 +103,14 @@ async def enable_webhook(page: PageRequest) -> Response:
     """Send to a webhook of the user again."""
     if (await _requested(page)).created_by != page.seat.seat_id:
         return page.redirect(f"{_webhook_path(page)}/take-over")
-    await webhooks.enable(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.enable(page.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-enabled")
 
 
 async def confirm_take_over(page: PageRequest) -> Confirmation:
     """Describe what the new owner of a webhook should check."""
     webhook = await _requested(page)
-    again = " again" if webhook.disabled_at is not None else ""
+    again = " again" if webhook.state == "disabled" else ""
     return Confirmation(
         title="Take over webhook",
         about=webhook.url,
@@ -124,7 +124,7 @@ async def confirm_take_over(page: PageRequest) -> Confirmation:
 
 async def take_over_webhook(page: PageRequest) -> Response:
     """Make the user the owner of a webhook, and send to it again."""
-    await webhooks.take_over(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.take_over(page.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-taken")
 
 
@@ -146,7 +146,7 @@ async def confirm_rotation(page: PageRequest) -> Confirmation:
 
 async def rotate_secret(page: PageRequest) -> Response:
     """Replace the secret and show the new one once."""
-    services = page.dashboard.services
+    services = page.services
     rotated = await webhooks.rotate(services, page.principal, _endpoint_id(page), page.caller)
     return _secret_page(page, rotated, rotated=True)
 
@@ -165,7 +165,7 @@ async def confirm_removal(page: PageRequest) -> Confirmation:
 
 async def remove_webhook(page: PageRequest) -> Response:
     """Remove a webhook and its log."""
-    await webhooks.remove(page.dashboard.services, page.principal, _endpoint_id(page), page.caller)
+    await webhooks.remove(page.services, page.principal, _endpoint_id(page), page.caller)
     return page.redirect(_PATH, done="webhook-removed")
 
 
@@ -198,18 +198,18 @@ def _endpoint_id(page: PageRequest) -> str:
 
 
 async def _requested(page: PageRequest) -> Webhook:
-    return await webhooks.find(page.dashboard.services, page.principal, _endpoint_id(page))
+    return await webhooks.find(page.services, page.principal, _endpoint_id(page))
 
 
 async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
-    log = await webhooks.delivery_log(page.dashboard.services, page.principal, webhook.endpoint_id)
+    log = await webhooks.delivery_log(page.services, page.principal, webhook.endpoint_id)
     # A test event is in the log only after some time. Until then, the newest entry is the one from before.
     after = page.request.query_params.get("after", "")
     return {
-        "webhook": webhook_view(webhook, page.now),
+        "webhook": webhook,
         "events": _event_choices(page, webhook),
         "is_owner": webhook.created_by == page.seat.seat_id,
-        "deliveries": log_rows(log),
+        "deliveries": log,
         "after": after,
         "pending": is_pending(log, page.now) or after == _newest(log),
         "limit": webhooks.LOG_ENTRIES,
@@ -223,7 +223,7 @@ def _newest(log: list[LoggedDelivery]) -> str:
 def _secret_page(page: PageRequest, created: webhooks.WebhookSecret, *, rotated: bool) -> Response:
     context: dict[str, object] = {
         "history_url": page.url(f"{_PATH}/{created.webhook.endpoint_id}"),
-        "webhook": webhook_view(created.webhook, page.now),
+        "webhook": created.webhook,
         "secret": created.secret,
         "rotated": rotated,
     }
@@ -234,59 +234,7 @@ def _redirect(page: PageRequest, done: str, **parameters: str) -> Response:
     return page.redirect(_webhook_path(page), done=done, **parameters)
 
 
-def webhook_view(webhook: Webhook, now: datetime) -> dict[str, object]:
-    """Return the variables of one webhook."""
-    previous_until = webhook.previous_until
-    return {
-        "endpoint_id": webhook.endpoint_id,
-        "url": webhook.url,
-        "created_at": webhook.created_at,
-        "created_by": webhook.created_by_email,
-        "state": webhook_state(webhook),
-        "disabled_at": webhook.disabled_at,
-        "disabled_reason": webhook.disabled_reason,
-        "failing_since": webhook.failing_since,
-        "previous_until": previous_until if previous_until is not None and previous_until > now else None,
-    }
-
-
-def webhook_state(webhook: Webhook) -> str:
-    """Return `enabled`, `failing` or `disabled`."""
-    if webhook.disabled_at is not None:
-        return "disabled"
-    return "failing" if webhook.failing_since is not None else "enabled"
-
-
-def log_rows(log: list[LoggedDelivery]) -> list[dict[str, object]]:
-    """Return one row per delivery, newest first."""
-    return [
-        {
-            "delivery_id": each.delivery.delivery_id,
-            "message_id": each.delivery.message_id,
-            "type": each.delivery.type.value,
-            "created_at": each.delivery.created_at,
-            "state": each.delivery.state.value,
-            "detail": each.delivery.detail,
-            "next_attempt_at": each.delivery.next_attempt_at,
-            "can_retry": each.delivery.state in {DeliveryState.FAILED, DeliveryState.SKIPPED},
-            "attempts": [_attempt_view(attempt) for attempt in reversed(each.attempts)],
-            "body": each.delivery.body,
-        }
-        for each in log
-    ]
-
-
 def is_pending(log: list[LoggedDelivery], now: datetime) -> bool:
     """Return whether a first attempt, or a retry that is due, is under way."""
     pending = [each.delivery for each in log if each.delivery.state is DeliveryState.PENDING]
     return any(not each.attempts or (each.next_attempt_at or now) <= now for each in pending)
-
-
-def _attempt_view(attempt: Attempt) -> dict[str, object]:
-    return {
-        "number": attempt.number,
-        "at": attempt.at,
-        "status": attempt.status,
-        "detail": attempt.detail,
-        "milliseconds": attempt.milliseconds,
-    }

@@ -1,14 +1,13 @@
 """Reasons in the list of runs."""
 
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
 from daybreak.domain.run_report import RunProgress, RunReport
-from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot, SnapshotState
-from daybreak.web.dashboard.operator.run_view import runs_context
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.web.dashboard.operator.run_view import failure_summary
 
 NOW = datetime(2026, 11, 25, 4, tzinfo=UTC)
 
@@ -32,6 +31,4 @@ def test_failed_run_names_its_last_phase(phases: dict[str, float], shown: str) -
         progress=RunProgress(phase="opening"),
         failure="The disk is full.\nMore of it.",
     )
-    fresh = Freshness(None, NOW + timedelta(hours=1), late=False, state=PublicationState.UNPUBLISHED)
-    context: dict[str, Any] = runs_context(fresh, [run], NOW)
-    assert [row["reason"] for row in context["runs"]] == [shown]
+    assert failure_summary(run, NOW) == shown
