@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import structlog
 from msgspec import UNSET
@@ -13,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daybreak.domain.errors import OperatorError, Unavailable
-from daybreak.domain.run_report import Accounting, NewestRow, RunDeltaFigures, RunReport
+from daybreak.domain.run_report import RunDeltaFigures, RunReport
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.proof.newest import stale_tables
 from daybreak.settings import Settings
@@ -96,232 +98,187 @@ class StateMetrics(Collector):
             self._logged = True
             return
         self._logged = False
-        report = state.freshness.snapshot.report if state.freshness.snapshot is not None else RunReport()
-        yield from _freshness_metrics(state.freshness)
-        yield from _run_metrics(state)
-        yield from _directory_metrics(state.sync)
-        yield from _file_metrics(state.file_faults)
-        yield _task_metrics(state.task_faults)
-        yield from _node_metrics(state)
-        yield from _delivery_metrics(state)
-        yield from _consumer_metrics(state.consumers or ConsumerCounts(0, 0, 0, 0))
-        yield from _source_metrics(report)
-        yield from _row_metrics(report.accounting)
-        yield from _delta_metrics(report.deltas or RunDeltaFigures(None))
+        for name, values in _values(state).items():
+            metric = GaugeMetricFamily(name, _DOCUMENTATION[name], labels=_LABELS.get(name, ()))
+            for labels, value in (values if isinstance(values, Mapping) else {(): values}).items():
+                metric.add_metric(labels, value)
+            yield metric
+
+
+Values = float | Mapping[Any, float]
+"""The value of a metric, or its values by tuples of label values."""
+
+_DOCUMENTATION = {
+    "daybreak_files_late": "1 when files that are due are not published.",
+    "daybreak_files_late_since_timestamp_seconds": "The first publication that was missed, 0 when files are not late.",
+    "daybreak_files_expected_timestamp_seconds": "The next publication.",
+    "daybreak_files_as_of_timestamp_seconds": "The instant that the published files describe, 0 before the first "
+    "publication.",
+    "daybreak_publication_version": "Version of the latest publication, 0 before the first one.",
+    "daybreak_run_state": "1 for the state of the latest run, else 0.",
+    "daybreak_run_started_timestamp_seconds": "Start of the latest run, 0 without one.",
+    "daybreak_run_seconds": "Duration of the latest run that ended, 0 without one.",
+    "daybreak_run_rows": "Rows in the files of the latest run that ended, 0 without one.",
+    "daybreak_snapshots_held": "Snapshots that wait for an operator's decision.",
+    "daybreak_directory_sync_failing": "1 when the directory is not synchronized, also in part.",
+    "daybreak_directory_sync_timestamp_seconds": "The latest complete synchronization of the directory, 0 without one.",
+    "daybreak_files_lost": "Files of kept snapshots that the latest run or verification found lost or damaged.",
+    "daybreak_files_lost_since_timestamp_seconds": "When the first of these files was found lost or damaged, 0 without "
+    "any.",
+    "daybreak_task_failures": "Consecutive failures of a background task. A task that works is left out.",
+    "daybreak_nodes": "Running nodes.",
+    "daybreak_keyrings": "Different keyrings of running nodes. More than 1: a node lacks a key.",
+    "daybreak_clock_offset_seconds": "How far the clock of this node is ahead of that of the state database.",
+    "daybreak_builder_seen_timestamp_seconds": "The latest heartbeat of a builder, 0 without one. Omitted when the "
+    "settings need no builder.",
+    "daybreak_outbox_events": "Events without all their deliveries.",
+    "daybreak_outbox_oldest_timestamp_seconds": "The oldest of these events, 0 without any.",
+    "daybreak_deliveries_pending": "Deliveries that are not made yet.",
+    "daybreak_deliveries_overdue_seconds": "How long the first of them has been due.",
+    "daybreak_deliveries_failed": "Deliveries that failed in the last day.",
+    "daybreak_accounts_fetched_yesterday": "Accounts with an API token that was used yesterday or today (UTC).",
+    "daybreak_accounts_stopped": "Accounts whose API tokens were last used 3 to 30 days ago.",
+    "daybreak_tokens_unused": "API tokens that were not used for 90 days.",
+    "daybreak_source_lag_seconds": "How far a standby was behind when the published files were read, 0 for other "
+    "sources.",
+    "daybreak_source_tables_stale": "Tables whose newest row was unusually old when the published files were read.",
+    "daybreak_source_newest_row_timestamp_seconds": "The newest row of a source table when the published files were "
+    "read.",
+    "daybreak_source_rows": "Rows of the source, by rule or exported.",
+    "daybreak_source_rows_of_no_account": "Rows of the source that belong to no known Leader.",
+    "daybreak_unexplained_accounts": "Accounts whose files differ from the source.",
+    "daybreak_delta_rows": "Rows of the latest deltas.",
+    "daybreak_delta_bytes": "Size of the latest delta files.",
+    "daybreak_delta_full_required": "Resources of all accounts whose latest change needs the full file.",
+}
+_LABELS = {
+    "daybreak_run_state": ("state",),
+    "daybreak_task_failures": ("task",),
+    "daybreak_nodes": ("role", "version"),
+    "daybreak_deliveries_pending": ("channel",),
+    "daybreak_deliveries_overdue_seconds": ("channel",),
+    "daybreak_deliveries_failed": ("channel",),
+    "daybreak_source_newest_row_timestamp_seconds": ("table",),
+    "daybreak_source_rows": ("resource", "table", "rule"),
+    "daybreak_source_rows_of_no_account": ("resource", "table", "rule"),
+    "daybreak_unexplained_accounts": ("resource", "table"),
+    "daybreak_delta_rows": ("operation",),
+}
+
+
+def _values(state: ServiceState) -> dict[str, Values]:
+    report = state.freshness.snapshot.report if state.freshness.snapshot is not None else RunReport()
+    counts = state.consumers or ConsumerCounts(0, 0, 0, 0)
+    sync = state.sync
+    return {
+        **_freshness_values(state.freshness),
+        **_run_values(state),
+        "daybreak_directory_sync_failing": sync is not None and sync.failing_since is not None,
+        "daybreak_directory_sync_timestamp_seconds": _seconds(sync.succeeded_at if sync is not None else None),
+        "daybreak_files_lost": sum(fault.files for fault in state.file_faults),
+        "daybreak_files_lost_since_timestamp_seconds": min(
+            (_seconds(each.since) for each in state.file_faults), default=0
+        ),
+        "daybreak_task_failures": _task_failures(state.task_faults),
+        **_node_values(state),
+        **_delivery_values(state),
+        "daybreak_accounts_fetched_yesterday": counts.yesterday,
+        "daybreak_accounts_stopped": counts.stopped,
+        "daybreak_tokens_unused": counts.unused,
+        **_source_values(report),
+        **_delta_values(report.deltas or RunDeltaFigures(None)),
+    }
 
 
 def _seconds(at: datetime | None) -> float:
     return at.timestamp() if at is not None else 0
 
 
-def _freshness_metrics(fresh: Freshness) -> Iterator[Metric]:
+def _freshness_values(fresh: Freshness) -> dict[str, Values]:
     served = fresh.snapshot
-    yield GaugeMetricFamily("daybreak_files_late", "1 when files that are due are not published.", fresh.late)
-    yield GaugeMetricFamily(
-        "daybreak_files_late_since_timestamp_seconds",
-        "The first publication that was missed, 0 when files are not late.",
-        _seconds(fresh.late_since) if fresh.late else 0,
-    )
-    yield GaugeMetricFamily(
-        "daybreak_files_expected_timestamp_seconds", "The next publication.", _seconds(fresh.next_expected_at)
-    )
-    yield GaugeMetricFamily(
-        "daybreak_files_as_of_timestamp_seconds",
-        "The instant that the published files describe, 0 before the first publication.",
-        _seconds(served.as_of if served is not None else None),
-    )
-    yield GaugeMetricFamily(
-        "daybreak_publication_version",
-        "Version of the latest publication, 0 before the first one.",
-        (served.version or 0) if served is not None else 0,
-    )
+    return {
+        "daybreak_files_late": fresh.late,
+        "daybreak_files_late_since_timestamp_seconds": _seconds(fresh.late_since) if fresh.late else 0,
+        "daybreak_files_expected_timestamp_seconds": _seconds(fresh.next_expected_at),
+        "daybreak_files_as_of_timestamp_seconds": _seconds(served.as_of if served is not None else None),
+        "daybreak_publication_version": (served.version or 0) if served is not None else 0,
+    }
 
 
-def _run_metrics(state: ServiceState) -> Iterator[Metric]:
-    """Yield the state of the latest run, and the figures of the latest one that ended."""
+def _run_values(state: ServiceState) -> dict[str, Values]:
+    """Return the state of the latest run, and the figures of the latest one that ended."""
     latest = state.runs[0] if state.runs else None
-    ended = next((run for run in state.runs if run.finished_at is not None), None)
-    states = GaugeMetricFamily("daybreak_run_state", "1 for the state of the latest run, else 0.", labels=("state",))
-    for each in SnapshotState:
-        states.add_metric((each,), latest is not None and latest.state is each)
-    yield states
-    yield GaugeMetricFamily(
-        "daybreak_run_started_timestamp_seconds",
-        "Start of the latest run, 0 without one.",
-        _seconds(latest.started_at if latest is not None else None),
-    )
-    yield GaugeMetricFamily(
-        "daybreak_run_seconds",
-        "Duration of the latest run that ended, 0 without one.",
-        (ended.finished_at - ended.started_at).total_seconds() if ended is not None and ended.finished_at else 0,
-    )
-    yield GaugeMetricFamily(
-        "daybreak_run_rows",
-        "Rows in the files of the latest run that ended, 0 without one.",
-        (ended.report.rows or 0) if ended is not None else 0,
-    )
-    yield GaugeMetricFamily("daybreak_snapshots_held", "Snapshots that wait for an operator's decision.", state.held)
+    ended = next((run for run in state.runs if run.duration is not None), None)
+    return {
+        "daybreak_run_state": {(each,): latest is not None and latest.state is each for each in SnapshotState},
+        "daybreak_run_started_timestamp_seconds": _seconds(latest.started_at if latest is not None else None),
+        "daybreak_run_seconds": ended.duration.total_seconds() if ended is not None and ended.duration else 0,
+        "daybreak_run_rows": (ended.report.rows or 0) if ended is not None else 0,
+        "daybreak_snapshots_held": state.held,
+    }
 
 
-def _directory_metrics(sync: SyncStatus | None) -> Iterator[Metric]:
-    yield GaugeMetricFamily(
-        "daybreak_directory_sync_failing",
-        "1 when the directory is not synchronized, also in part.",
-        sync is not None and sync.failing_since is not None,
-    )
-    yield GaugeMetricFamily(
-        "daybreak_directory_sync_timestamp_seconds",
-        "The latest complete synchronization of the directory, 0 without one.",
-        _seconds(sync.succeeded_at if sync is not None else None),
-    )
-
-
-def _node_metrics(state: ServiceState) -> Iterator[Metric]:
-    """Yield the running processes by role and version, the builder's heartbeat, and the number of keyrings."""
-    alive = [node for node in state.nodes if state.now - node.seen_at < ALIVE_FOR]
-    nodes = GaugeMetricFamily("daybreak_nodes", "Running nodes.", labels=("role", "version"))
-    roles = sorted({(role, node.version) for node in alive for role in node.roles})
-    for role, version in roles:
-        nodes.add_metric((role, version), sum(role in node.roles and node.version == version for node in alive))
-    yield nodes
-    yield GaugeMetricFamily(
-        "daybreak_keyrings",
-        "Different keyrings of running nodes. More than 1: a node lacks a key.",
-        len({node.keyring for node in alive if node.keyring is not None}),
-    )
-    yield GaugeMetricFamily(
-        "daybreak_clock_offset_seconds",
-        "How far the clock of this node is ahead of that of the state database.",
-        state.clock_offset.total_seconds(),
-    )
-    if state.needs_builder:
-        yield GaugeMetricFamily(
-            "daybreak_builder_seen_timestamp_seconds",
-            "The latest heartbeat of a builder, 0 without one. Omitted when the settings need no builder.",
-            max((_seconds(node.seen_at) for node in state.nodes if "builder" in node.roles), default=0),
-        )
-
-
-def _delivery_metrics(state: ServiceState) -> Iterator[Metric]:
-    """Yield the events and deliveries that wait, since when, and the deliveries that failed."""
-    events, oldest = state.outbox
-    yield GaugeMetricFamily("daybreak_outbox_events", "Events without all their deliveries.", events)
-    yield GaugeMetricFamily(
-        "daybreak_outbox_oldest_timestamp_seconds", "The oldest of these events, 0 without any.", _seconds(oldest)
-    )
-    pending = GaugeMetricFamily("daybreak_deliveries_pending", "Deliveries that are not made yet.", labels=("channel",))
-    overdue = GaugeMetricFamily(
-        "daybreak_deliveries_overdue_seconds", "How long the first of them has been due.", labels=("channel",)
-    )
-    failed = GaugeMetricFamily(
-        "daybreak_deliveries_failed", "Deliveries that failed in the last day.", labels=("channel",)
-    )
-    for channel, backlog in (state.deliveries or {}).items():
-        due_for = (state.now - backlog.due_at).total_seconds() if backlog.due_at is not None else 0
-        pending.add_metric((channel,), backlog.pending)
-        overdue.add_metric((channel,), max(due_for, 0))
-        failed.add_metric((channel,), backlog.failed)
-    yield from (pending, overdue, failed)
-
-
-def _consumer_metrics(counts: ConsumerCounts) -> Iterator[Metric]:
-    yield GaugeMetricFamily(
-        "daybreak_accounts_fetched_yesterday",
-        "Accounts with an API token that was used yesterday or today (UTC).",
-        counts.yesterday,
-    )
-    yield GaugeMetricFamily(
-        "daybreak_accounts_stopped", "Accounts whose API tokens were last used 3 to 30 days ago.", counts.stopped
-    )
-    yield GaugeMetricFamily("daybreak_tokens_unused", "API tokens that were not used for 90 days.", counts.unused)
-
-
-def _source_metrics(report: RunReport) -> Iterator[Metric]:
-    """Yield how current the source was when the published files were read."""
-    yield GaugeMetricFamily(
-        "daybreak_source_lag_seconds",
-        "How far a standby was behind when the published files were read, 0 for other sources.",
-        0 if report.source_lag_seconds is UNSET else report.source_lag_seconds or 0,
-    )
-    yield GaugeMetricFamily(
-        "daybreak_source_tables_stale",
-        "Tables whose newest row was unusually old when the published files were read.",
-        sum(1 for _ in stale_tables(report)),
-    )
-    yield _newest_rows_metric(report.newest_rows or {})
-
-
-def _newest_rows_metric(rows: Mapping[str, NewestRow]) -> Metric:
-    metric = GaugeMetricFamily(
-        "daybreak_source_newest_row_timestamp_seconds",
-        "The newest row of a source table when the published files were read.",
-        labels=("table",),
-    )
-    for table, row in rows.items():
-        metric.add_metric((table,), row.at.timestamp())
-    return metric
-
-
-def _row_metrics(accounting: Accounting | None) -> Iterator[Metric]:
-    """Yield the rows of the source tables of the published files, by rule."""
-    labels = ("resource", "table", "rule")
-    rows = GaugeMetricFamily("daybreak_source_rows", "Rows of the source, by rule or exported.", labels=labels)
-    of_no_account = GaugeMetricFamily(
-        "daybreak_source_rows_of_no_account", "Rows of the source that belong to no known Leader.", labels=labels
-    )
-    unexplained = GaugeMetricFamily(
-        "daybreak_unexplained_accounts", "Accounts whose files differ from the source.", labels=labels[:2]
-    )
-    for table in accounting.tables if accounting is not None else ():
-        names = (table.resource, table.table)
-        rows.add_metric((*names, "exported"), table.exported)
-        for rule, count_of_rule in table.excluded.items():
-            rows.add_metric((*names, rule), count_of_rule)
-        for rule, count_of_rule in table.of_no_account.items():
-            of_no_account.add_metric((*names, rule), count_of_rule)
-        unexplained.add_metric(names, table.unexplained_accounts)
-    yield from (rows, of_no_account, unexplained)
-
-
-def _file_metrics(file_faults: Sequence[FileFault]) -> Iterator[Metric]:
-    """Yield how many files of kept snapshots are lost, and since when."""
-    yield GaugeMetricFamily(
-        "daybreak_files_lost",
-        "Files of kept snapshots that the latest run or verification found lost or damaged.",
-        sum(fault.files for fault in file_faults),
-    )
-    yield GaugeMetricFamily(
-        "daybreak_files_lost_since_timestamp_seconds",
-        "When the first of these files was found lost or damaged, 0 without any.",
-        min((fault.since.timestamp() for fault in file_faults), default=0),
-    )
-
-
-def _task_metrics(faults: Sequence[TaskFault]) -> Metric:
+def _task_failures(faults: Sequence[TaskFault]) -> Values:
     """Return the failures of background tasks. Endpoints of webhooks are added up: their number has no bound."""
-    failures: dict[str, int] = {}
+    failures: Counter[tuple[str, ...]] = Counter()
     for each in faults:
-        task = each.task.partition(" ")[0]
-        failures[task] = failures.get(task, 0) + each.failures
-    metric = GaugeMetricFamily(
-        "daybreak_task_failures",
-        "Consecutive failures of a background task. A task that works is left out.",
-        labels=("task",),
-    )
-    for task, count_of_task in failures.items():
-        metric.add_metric((task,), count_of_task)
-    return metric
+        failures[each.task.partition(" ")[0],] += each.failures
+    return failures
 
 
-def _delta_metrics(deltas: RunDeltaFigures) -> Iterator[Metric]:
-    """Yield the figures of the latest publication's deltas, all 0 when it has none."""
-    rows = GaugeMetricFamily("daybreak_delta_rows", "Rows of the latest deltas.", labels=("operation",))
-    rows.add_metric(("inserted",), deltas.inserted or 0)
-    rows.add_metric(("deleted",), deltas.deleted or 0)
-    yield rows
-    yield GaugeMetricFamily("daybreak_delta_bytes", "Size of the latest delta files.", deltas.bytes or 0)
-    yield GaugeMetricFamily(
-        "daybreak_delta_full_required",
-        "Resources of all accounts whose latest change needs the full file.",
-        deltas.full_required or 0,
-    )
+def _node_values(state: ServiceState) -> dict[str, Values]:
+    """Return the running processes by role and version, the builder's heartbeat, and the number of keyrings."""
+    alive = [node for node in state.nodes if state.now - node.seen_at < ALIVE_FOR]
+    roles = Counter(sorted((role, node.version) for node in alive for role in set(node.roles)))
+    found: dict[str, Values] = {
+        "daybreak_nodes": dict(roles),
+        "daybreak_keyrings": len({node.keyring for node in alive if node.keyring is not None}),
+        "daybreak_clock_offset_seconds": state.clock_offset.total_seconds(),
+    }
+    if state.needs_builder:
+        seen = (_seconds(node.seen_at) for node in state.nodes if "builder" in node.roles)
+        found["daybreak_builder_seen_timestamp_seconds"] = max(seen, default=0)
+    return found
+
+
+def _delivery_values(state: ServiceState) -> dict[str, Values]:
+    """Return the events and deliveries that wait, since when, and the deliveries that failed."""
+    (events, oldest), channels = state.outbox, state.deliveries or {}
+    overdue = {
+        (channel,): max((state.now - each.due_at).total_seconds(), 0) if each.due_at is not None else 0
+        for channel, each in channels.items()
+    }
+    return {
+        "daybreak_outbox_events": events,
+        "daybreak_outbox_oldest_timestamp_seconds": _seconds(oldest),
+        "daybreak_deliveries_pending": {(channel,): each.pending for channel, each in channels.items()},
+        "daybreak_deliveries_overdue_seconds": overdue,
+        "daybreak_deliveries_failed": {(channel,): each.failed for channel, each in channels.items()},
+    }
+
+
+def _source_values(report: RunReport) -> dict[str, Values]:
+    """Return how current the source was when the published files were read, and its rows by rule."""
+    tables = report.accounting.tables if report.accounting is not None else ()
+    excluded = {(each.resource, each.table, rule): rows for each in tables for rule, rows in each.excluded.items()}
+    return {
+        "daybreak_source_lag_seconds": 0 if report.source_lag_seconds is UNSET else report.source_lag_seconds or 0,
+        "daybreak_source_tables_stale": sum(1 for _ in stale_tables(report)),
+        "daybreak_source_newest_row_timestamp_seconds": {
+            (table,): _seconds(row.at) for table, row in (report.newest_rows or {}).items()
+        },
+        "daybreak_source_rows": {(each.resource, each.table, "exported"): each.exported for each in tables} | excluded,
+        "daybreak_source_rows_of_no_account": {
+            (each.resource, each.table, rule): rows for each in tables for rule, rows in each.of_no_account.items()
+        },
+        "daybreak_unexplained_accounts": {(each.resource, each.table): each.unexplained_accounts for each in tables},
+    }
+
+
+def _delta_values(deltas: RunDeltaFigures) -> dict[str, Values]:
+    """Return the figures of the latest publication's deltas, all 0 when it has none."""
+    return {
+        "daybreak_delta_rows": {("inserted",): deltas.inserted or 0, ("deleted",): deltas.deleted or 0},
+        "daybreak_delta_bytes": deltas.bytes or 0,
+        "daybreak_delta_full_required": deltas.full_required or 0,
+    }
