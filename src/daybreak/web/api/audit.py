@@ -71,7 +71,6 @@ READ_AUDIT = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID, SINCE, UNTIL, ACTION),
-    body=None,
     response=ResponseType("One event per line.", AuditLine, ("application/x-ndjson",)),
     problems=("rate_limited",),
 )

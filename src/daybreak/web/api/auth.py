@@ -17,7 +17,7 @@ from daybreak.web.api.operation import (
     PENDING_LOGIN,
     SESSION,
     ApiRoute,
-    JsonBody,
+    BodyOperation,
     Operation,
     Parameter,
     ResponseType,
@@ -52,7 +52,7 @@ DEVICE_ID = Parameter(
 _SESSION_RESULT = LoginResult(
     examples.SEAT_ID, examples.SESSION_JWT, client_id=examples.CLIENT_ID, device_id=examples.DEVICE_ID
 )
-LOG_IN = Operation(
+LOG_IN = BodyOperation(
     operation_id="logIn",
     summary="Sign in",
     description="Returns a session token for the most recently used account. It is valid for {session_lifetime}. If a "
@@ -60,7 +60,7 @@ LOG_IN = Operation(
     "factor, without `client_id` and `device_id`.",
     tag=AUTHENTICATION,
     parameters=(DEVICE_ID,),
-    body=JsonBody(LoginRequest),
+    body=LoginRequest,
     response=ResponseType(
         "A session, or a login that waits for its second factor.",
         LoginResult,
@@ -78,14 +78,14 @@ LOG_IN = Operation(
         "state_unavailable",
     ),
 )
-SEND_CODE = Operation(
+SEND_CODE = BodyOperation(
     operation_id="sendSecondFactor",
     summary="Send the second factor",
     description="Completes a login that waits for its second factor. A code works once.",
     tag=AUTHENTICATION,
     credential=PENDING_LOGIN,
     parameters=(DEVICE_ID,),
-    body=JsonBody(CodeRequest),
+    body=CodeRequest,
     response=ResponseType("A session.", LoginResult, examples={"Session": _SESSION_RESULT}),
     problems=(
         "invalid_code",
@@ -101,16 +101,15 @@ LIST_CONTEXTS = Operation(
     description="Lists the active accounts that the session can switch to.",
     tag=AUTHENTICATION,
     credential=SESSION,
-    body=None,
     response=ResponseType("The accounts.", ContextList),
 )
-SWITCH_CONTEXT = Operation(
+SWITCH_CONTEXT = BodyOperation(
     operation_id="switchContext",
     summary="Switch to an account",
     description="Returns a session token for another account. Tokens for other accounts stay valid.",
     tag=AUTHENTICATION,
     credential=SESSION,
-    body=JsonBody(ContextRequest),
+    body=ContextRequest,
     response=ResponseType("The token for the account.", SwitchResult),
     problems=("not_your_account", "account_inactive", "rate_limited"),
 )
@@ -120,16 +119,15 @@ LOG_OUT = Operation(
     description="Ends the session. All its tokens and links stop working.",
     tag=AUTHENTICATION,
     credential=SESSION,
-    body=None,
     response=ResponseType("The session has ended.", NoneType, status=204),
 )
-REAUTHENTICATE = Operation(
+REAUTHENTICATE = BodyOperation(
     operation_id="reauthenticate",
     summary="Confirm the password",
     description="Allows changes to the second factor for {reauthentication_lifetime}. A login also allows them.",
     tag=AUTHENTICATION,
     credential=SESSION,
-    body=JsonBody(PasswordRequest),
+    body=PasswordRequest,
     response=ResponseType("The password is confirmed.", NoneType, status=204),
     problems=("invalid_credentials", "password_login_disabled", "rate_limited"),
 )
@@ -140,18 +138,17 @@ BEGIN_ENROLMENT = Operation(
     "confirms the new one. Requires a password entered in the last {reauthentication_lifetime}.",
     tag=AUTHENTICATION,
     credential=SESSION,
-    body=None,
     response=ResponseType("The key. It is not shown again.", EnrolmentResult),
     problems=("reauthentication_required",),
 )
-CONFIRM_ENROLMENT = Operation(
+CONFIRM_ENROLMENT = BodyOperation(
     operation_id="confirmSecondFactor",
     summary="Confirm a second factor",
     description="Replaces the second factor with the new one, and ends the seat's other sessions. Requires a password "
     "entered in the last {reauthentication_lifetime}.",
     tag=AUTHENTICATION,
     credential=SESSION,
-    body=JsonBody(CodeRequest),
+    body=CodeRequest,
     response=ResponseType("Recovery codes. They are not shown again.", RecoveryCodesResult),
     problems=("reauthentication_required", "invalid_code", "conflict", "rate_limited", "second_factor_unreadable"),
 )
@@ -179,7 +176,7 @@ class _AuthEndpoints:
         self._services = services
 
     async def log_in(self, request: Request) -> Response:
-        sent = await LOG_IN.body.read(request)
+        sent = await LOG_IN.read(request)
         outcome = await login(
             self._services,
             email=sent.email,
@@ -192,7 +189,7 @@ class _AuthEndpoints:
     async def second_factor(self, request: Request) -> Response:
         # An invalid token is refused before the body is read.
         await pending_login_of(request, self._services)
-        sent = await SEND_CODE.body.read(request)
+        sent = await SEND_CODE.read(request)
         outcome = await second_factor.complete_login(
             self._services, bearer(request), sent.totp, caller_of(request), device_id=_device_id(request)
         )
@@ -209,7 +206,7 @@ class _AuthEndpoints:
 
     async def switch(self, request: Request) -> Response:
         session = await session_of(request, self._services)
-        sent = await SWITCH_CONTEXT.body.read(request)
+        sent = await SWITCH_CONTEXT.read(request)
         switched = await sessions.switch(self._services, session, sent.context.lower(), caller_of(request))
         view = SwitchView(switched.client_id, switched.seat_id, switched.token)
         return SWITCH_CONTEXT.response.create(SwitchResult(view))
@@ -221,7 +218,7 @@ class _AuthEndpoints:
 
     async def reauthenticate(self, request: Request) -> Response:
         session = await session_of(request, self._services)
-        sent = await REAUTHENTICATE.body.read(request)
+        sent = await REAUTHENTICATE.read(request)
         await sessions.reauthenticate(self._services, session, sent.password, caller_of(request))
         return REAUTHENTICATE.response.create(None)
 
@@ -233,7 +230,7 @@ class _AuthEndpoints:
 
     async def confirm_enrolment(self, request: Request) -> Response:
         session = await session_of(request, self._services)
-        sent = await CONFIRM_ENROLMENT.body.read(request)
+        sent = await CONFIRM_ENROLMENT.read(request)
         enrolled = await enrolment.confirm(self._services, session, sent.totp, caller_of(request))
         return CONFIRM_ENROLMENT.response.create(RecoveryCodesResult(RecoveryCodesView(enrolled.recovery_codes)))
 

@@ -126,7 +126,6 @@ GET_DELTAS = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID, SINCE, IF_NONE_MATCH),
-    body=None,
     response=ResponseType("The feed.", DeltaFeedView, headers=_HEADERS),
     other_responses=(_UNCHANGED,),
     problems=("snapshot_not_ready", "chain_closed"),
@@ -144,7 +143,6 @@ REQUEST_DELTA = Operation(
         Parameter("version", "path", "Version of the publication.", 48, int),
         Parameter("name", "path", "Name of the delta file.", "members.delta.csv.gz", _DELTA_NAME),
     ),
-    body=None,
     response=ResponseType(
         "The link, in `Location` and in the body.",
         LinkResult,

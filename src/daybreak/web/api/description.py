@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import Annotated
@@ -21,8 +20,7 @@ from daybreak.settings import Settings
 from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, PAGES, render_docs_pages
 from daybreak.web.api.openapi import JsonObject, openapi_document
 from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, Parameter, ResponseType
-from daybreak.web.http.negotiation import accepts_gzip
-from daybreak.web.theme.assets import Assets
+from daybreak.web.theme.assets import Asset, Assets
 
 _TEXT = "text/plain"
 _EXAMPLE_TABLE = """\
@@ -48,7 +46,6 @@ GET_SCHEMA = Operation(
     "`dialect`, returns SQL statements that create the nine tables.",
     tag=SERVICE,
     parameters=(DIALECT,),
-    body=None,
     response=ResponseType(
         "The columns.",
         DataPackage,
@@ -65,7 +62,6 @@ GET_OPENAPI = Operation(
     summary="Get the OpenAPI document",
     description="Returns the machine-readable description of the API, with every operation, parameter, type and error.",
     tag=SERVICE,
-    body=None,
     response=ResponseType("The document.", dict),
 )
 GET_DOCS = Operation(
@@ -73,7 +69,6 @@ GET_DOCS = Operation(
     summary="Get the documentation page",
     description="Returns the documentation of the API as a web page.",
     tag=SERVICE,
-    body=None,
     response=ResponseType("The page.", str, ("text/html",)),
 )
 _DOCS = "/docs"
@@ -93,7 +88,6 @@ GET_DOCS_PAGE = Operation(
             Annotated[str, Meta(extra_json_schema={"enum": list(_FURTHER_PAGES)})],
         ),
     ),
-    body=None,
     response=ResponseType("The page.", str, ("text/html",)),
 )
 
@@ -119,17 +113,17 @@ class DescriptionEndpoints:
         return openapi_document(self._settings, self._described)
 
     @cached_property
-    def _schema(self) -> _Text:
-        return _Text(msgspec.json.encode(data_package(self._settings.snapshot.formats)), "application/json")
+    def _schema(self) -> Asset:
+        return Asset(msgspec.json.encode(data_package(self._settings.snapshot.formats)), "application/json")
 
     @cached_property
-    def _openapi(self) -> _Text:
-        return _Text(msgspec.json.encode(self._document), "application/json")
+    def _openapi(self) -> Asset:
+        return Asset(msgspec.json.encode(self._document), "application/json")
 
     @cached_property
-    def _docs(self) -> Mapping[str, _Text]:
+    def _docs(self) -> Mapping[str, Asset]:
         pages = render_docs_pages(self._settings, self._assets, self._document)
-        return {path: _Text(content, "text/html") for path, content in pages.items()}
+        return {path: Asset(content, "text/html") for path, content in pages.items()}
 
     async def schema(self, request: Request) -> Response:
         dialect = DIALECT.read(request)
@@ -153,21 +147,6 @@ class DescriptionEndpoints:
         return page.response(request, headers)
 
 
-class _Text:
-    """Text, uncompressed and compressed with gzip."""
-
-    def __init__(self, content: bytes, media_type: str) -> None:
-        self.content, self.media_type = content, media_type
-        self.compressed = gzip.compress(content, 6, mtime=0)
-
-    def response(self, request: Request, headers: Mapping[str, str] | None = None) -> Response:
-        sent = {"Vary": "Accept-Encoding", **(headers or {})}
-        if accepts_gzip(request.headers.getlist("accept-encoding")):
-            sent["Content-Encoding"] = "gzip"
-            return Response(self.compressed, headers=sent, media_type=self.media_type)
-        return Response(self.content, headers=sent, media_type=self.media_type)
-
-
 @cache
-def _statements(dialect: str) -> _Text:
-    return _Text(create_tables(dialect).encode(), _TEXT)
+def _statements(dialect: str) -> Asset:
+    return Asset(create_tables(dialect).encode(), _TEXT)

@@ -55,7 +55,6 @@ LIST_RECEIPTS = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID,),
-    body=None,
     response=ResponseType("One receipt per line.", ReceiptLine, ("application/x-ndjson",)),
     problems=("rate_limited",),
 )

@@ -131,7 +131,6 @@ GET_MANIFEST = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID,),
-    body=None,
     response=ResponseType("The manifest.", ManifestView),
     problems=("snapshot_not_ready",),
 )
@@ -143,7 +142,6 @@ REQUEST_FILE = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID, Parameter("file", "path", "Path of the file.", "campaigns.csv.gz")),
-    body=None,
     response=ResponseType(
         "The link, in `Location` and in the body.",
         LinkResult,

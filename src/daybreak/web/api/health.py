@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,7 +26,6 @@ GET_HEALTH = Operation(
     summary="Check the process",
     description="Succeeds while the process runs, even if the state database or the file store is unavailable.",
     tag=SERVICE,
-    body=None,
     response=ResponseType("The process runs.", Health),
 )
 _READY = ResponseType("The service is ready.", ReadinessView)
@@ -42,22 +41,9 @@ GET_READINESS = Operation(
     summary="Check readiness",
     description="Checks that the state database and the file store respond.",
     tag=SERVICE,
-    body=None,
     response=_READY,
     other_responses=(_NOT_READY,),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """The state of each part: `ok`, or a fault without internal details."""
-
-    parts: dict[str, str]
-    failing_tasks: tuple[str, ...] = ()
-
-    @property
-    def ready(self) -> bool:
-        return all(state == "ok" for state in self.parts.values())
 
 
 class ReadinessProbe:
@@ -65,12 +51,12 @@ class ReadinessProbe:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._running: asyncio.Task[Readiness] | None = None
-        self._cached: tuple[Readiness, float] | None = None
+        self._running: asyncio.Task[ReadinessView] | None = None
+        self._cached: tuple[ReadinessView, float] | None = None
         # A separate thread, so that a file store that hangs does not occupy the shared threads.
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="readiness")
 
-    async def check(self) -> Readiness:
+    async def check(self) -> ReadinessView:
         """Return the state of all parts. An unavailable part is not an error."""
         loop = asyncio.get_running_loop()
         if self._cached is not None and loop.time() < self._cached[1] + _CACHE_SECONDS:
@@ -83,7 +69,7 @@ class ReadinessProbe:
         """Stop the thread."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _check(self) -> Readiness:
+    async def _check(self) -> ReadinessView:
         failing: list[str] = []
 
         def read(stores: Stores) -> None:
@@ -95,7 +81,8 @@ class ReadinessProbe:
         loop = asyncio.get_running_loop()
         files = loop.run_in_executor(self._threads, self._services.files.probe)
         states = await asyncio.gather(_state_of(state), _state_of(files))
-        found = Readiness({"state": states[0], "files": states[1]}, tuple(failing))
+        status = "ready" if all(each == "ok" for each in states) else "not ready"
+        found = ReadinessView(status, {"state": states[0], "files": states[1]}, tuple(failing))
         self._cached = (found, loop.time()) if found.ready else None
         return found
 
@@ -119,8 +106,6 @@ def health_routes(probe: ReadinessProbe) -> list[ApiRoute]:
 
     async def readiness(_request: Request) -> Response:
         found = await probe.check()
-        if found.ready:
-            return _READY.create(ReadinessView("ready", found.parts, found.failing_tasks))
-        return _NOT_READY.create(ReadinessView("not ready", found.parts, found.failing_tasks), {"Retry-After": "5"})
+        return _READY.create(found) if found.ready else _NOT_READY.create(found, {"Retry-After": "5"})
 
     return [ApiRoute("/healthz", health, GET_HEALTH), ApiRoute("/readyz", readiness, GET_READINESS)]

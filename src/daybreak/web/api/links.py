@@ -118,7 +118,6 @@ def link_operation(settings: Settings) -> AnyOperation:
             ),
             *_CONDITIONS,
         ),
-        body=None,
         response=file,
         other_responses=(ranges, unchanged),
         problems=_PROBLEMS,

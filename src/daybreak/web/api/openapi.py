@@ -131,7 +131,7 @@ class _Generator:
             "responses": self._responses(operation, head=head),
         }
         if operation.body is not None:
-            described["requestBody"] = {"required": True, "content": self._content(operation.body.body_type, JSON)}
+            described["requestBody"] = {"required": True, "content": self._content(operation.body, JSON)}
         if not operation.variants:
             yield route.path_format, described
             return

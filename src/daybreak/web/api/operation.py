@@ -29,8 +29,7 @@ from daybreak.web.request_state import caller_of, record_subject
 
 T = TypeVar("T")
 View = TypeVar("View", bound=msgspec.Struct)
-T_co = TypeVar("T_co", covariant=True)
-Body_co = TypeVar("Body_co", bound="JsonBody[object] | None", covariant=True)
+Body = TypeVar("Body")
 JSON = ("application/json",)
 
 # Any request can have these errors, before or in its endpoint.
@@ -126,17 +125,6 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonBody(Generic[T_co]):
-    """JSON body of a request."""
-
-    body_type: type[T_co]
-
-    async def read(self, request: Request) -> T_co:
-        """Read the body of a request. Raises the errors of `read_json`."""
-        return await read_json(request, self.body_type)
-
-
-@dataclass(frozen=True, slots=True)
 class ResponseType(Generic[T]):
     """Response that is not a problem.
 
@@ -174,14 +162,14 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(Generic[Body_co, T]):
+class Operation(Generic[T]):
     """Description of one method of a route. Its texts may contain the values of `openapi.facts`: `{link_lifetime}`.
 
     Attributes:
         operation_id: Name of the operation in generated clients.
         summary: Title.
         description: Further sentences; `backticks` mark code.
-        body: JSON request body, None without one.
+        body: Type of the JSON request body, None without one.
         response: The usual response.
         other_responses: Further responses that are not problems.
         credential: Accepted tokens, None for a public operation.
@@ -193,8 +181,8 @@ class Operation(Generic[Body_co, T]):
     operation_id: str
     summary: str
     tag: Tag
-    body: Body_co
     response: ResponseType[T]
+    body: type[Any] | None = None
     description: str = ""
     other_responses: tuple[ResponseType[Any], ...] = ()
     credential: Credential | None = None
@@ -217,7 +205,18 @@ class Operation(Generic[Body_co, T]):
         return sorted(codes, key=list(PROBLEMS).index)
 
 
-AnyOperation = Operation[JsonBody[object] | None, Any]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyOperation(Operation[T], Generic[Body, T]):
+    """Operation with a JSON request body."""
+
+    body: type[Body]
+
+    async def read(self, request: Request) -> Body:
+        """Read the body of a request. Raises the errors of `read_json`."""
+        return await read_json(request, self.body)
+
+
+AnyOperation = Operation[Any]
 
 
 class ApiRoute(Route):

@@ -181,6 +181,10 @@ class ReadinessView(msgspec.Struct, frozen=True):
         field("Background tasks that failed and are tried again, such as `mail`. Requests do not need them.", []),
     ] = ()
 
+    @property
+    def ready(self) -> bool:
+        return self.status == "ready"
+
 
 def context_view(context: Context) -> ContextView:
     """Return the list entry of a context."""

@@ -34,7 +34,6 @@ ISSUE_S3_CREDENTIALS = Operation(
     "`latest/` contains the version that is current now. They end with the API token.",
     tag=FILES,
     credential=API_TOKEN,
-    body=None,
     response=ResponseType("The credentials.", S3Credentials),
     problems=("rate_limited",),
 )

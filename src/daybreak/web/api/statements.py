@@ -40,7 +40,6 @@ GET_STATEMENT = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(_CLIENT_ID,),
-    body=None,
     response=ResponseType("The statement, in-toto Statement v1.", bytes, ("application/json",)),
     problems=("no_statement", "rate_limited", "files_unavailable", "file_damaged", "file_store_fault"),
 )
@@ -71,7 +70,6 @@ GET_TRUST = Operation(
     description="Returns the keys whose signatures to accept, as `ssh-keygen` reads them (`allowed_signers`), with a "
     "version. Compare it over another channel before the first use.",
     tag=SERVICE,
-    body=None,
     response=ResponseType("The trust file.", bytes, _TEXT),
     problems=("no_statement",),
 )

@@ -9,21 +9,14 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 
-import msgspec
-
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.snapshot import CurrentFile
 
 _CACHED_FILES = 100_000
 
 
-class _Identity(msgspec.Struct, frozen=True):
-    """State of a file whose digest matched."""
-
-    inode: int
-    modified_ns: int
-    bytes: int
-    sha256: str
+_Identity = tuple[int, int, int, str]
+"""State of a file whose digest matched: inode, time of the last change in nanoseconds, size and digest."""
 
 
 class DigestGuard:
@@ -71,7 +64,7 @@ def _identity(opened: FileIO, file: CurrentFile) -> _Identity:
     found = os.fstat(opened.fileno())
     if found.st_size != file.stored.bytes:
         raise FileDamaged(f"The file {file.stored.key} has {found.st_size} bytes instead of {file.stored.bytes}.")
-    return _Identity(found.st_ino, found.st_mtime_ns, found.st_size, file.stored.sha256)
+    return found.st_ino, found.st_mtime_ns, found.st_size, file.stored.sha256
 
 
 def _compare(opened: FileIO, file: CurrentFile) -> None:

@@ -40,15 +40,21 @@ _STATE_COLORS = {
 """Badge on the icon of the browser tab by publication state; there is none for fresh files."""
 
 
-@dataclass(frozen=True, slots=True)
 class Asset:
-    """A static file. `digest` is the start of its SHA-256, which is part of the URL."""
+    """A text that is read or generated once, uncompressed and compressed with gzip."""
 
-    name: str
-    media_type: str
-    content: bytes
-    compressed: bytes
-    digest: str
+    def __init__(self, content: bytes, media_type: str) -> None:
+        self.content, self.media_type = content, media_type
+        self.compressed = gzip.compress(content, 9, mtime=0)
+        self.digest = hashlib.sha256(content).hexdigest()[:16]
+
+    def response(self, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+        """Return the text, compressed if the client accepts it."""
+        sent = {"Vary": "Accept-Encoding", **(headers or {})}
+        compressed = accepts_gzip(request.headers.getlist("accept-encoding"))
+        if compressed:
+            sent["Content-Encoding"] = "gzip"
+        return Response(self.compressed if compressed else self.content, headers=sent, media_type=self.media_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class Assets:
     root: str
 
     def url(self, name: str) -> str:
-        """Return the URL of an asset; it contains the digest of the content."""
+        """Return the URL of an asset. It contains the start of the SHA-256 of the content."""
         return f"{self.root}/dashboard/static/{self.by_name[name].digest}/{name}"
 
     async def response(self, request: Request) -> Response:
@@ -67,32 +73,20 @@ class Assets:
         asset = self.by_name.get(request.path_params["name"])
         if asset is None or asset.digest != request.path_params["digest"]:
             return Response("not found\n", 404, media_type="text/plain", headers={"Cache-Control": "no-store"})
-        compressed = accepts_gzip(request.headers.getlist("accept-encoding"))
-        headers = {
-            "Cache-Control": "public, max-age=31536000, immutable",
-            "Vary": "Accept-Encoding",
-            "X-Content-Type-Options": "nosniff",
-        }
-        if compressed:
-            headers["Content-Encoding"] = "gzip"
-        return Response(asset.compressed if compressed else asset.content, headers=headers, media_type=asset.media_type)
+        headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+        return asset.response(request, headers)
 
 
 def load_assets(root: str) -> Assets:
     """Read every asset."""
     styles = b"".join((_FOLDER / "daybreak" / f"{part}.css").read_bytes() for part in _STYLES)
-    assets = {"daybreak.css": _asset("daybreak.css", _MEDIA_TYPES["docs.css"], styles)}
+    assets = {"daybreak.css": Asset(styles, _MEDIA_TYPES["docs.css"])}
     for name, media_type in _MEDIA_TYPES.items():
-        assets[name] = _asset(name, media_type, (_FOLDER / name).read_bytes())
+        assets[name] = Asset((_FOLDER / name).read_bytes(), media_type)
     for state, color in _STATE_COLORS.items():
         name = f"favicon-{state}.svg"
-        assets[name] = _asset(name, "image/svg+xml", _state_icon(assets["favicon.svg"].content, color))
+        assets[name] = Asset(_state_icon(assets["favicon.svg"].content, color), "image/svg+xml")
     return Assets(assets, root)
-
-
-def _asset(name: str, media_type: str, content: bytes) -> Asset:
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    return Asset(name, media_type, content, gzip.compress(content, 9, mtime=0), digest)
 
 
 def _state_icon(icon: bytes, color: str) -> bytes:

@@ -133,9 +133,9 @@ async def _endpoint(_request: Request) -> Response:
     raise NotImplementedError
 
 
-def _operation(body_type: type[object] = str, problems: tuple[str, ...] = ()) -> Operation[None, object]:
+def _operation(body_type: type[object] = str, problems: tuple[str, ...] = ()) -> Operation[object]:
     response = ResponseType("X.", body_type)
-    return Operation(operation_id="x", summary="X", tag=SERVICE, body=None, response=response, problems=problems)
+    return Operation(operation_id="x", summary="X", tag=SERVICE, response=response, problems=problems)
 
 
 def test_undescribed_path_parameter_is_refused() -> None:

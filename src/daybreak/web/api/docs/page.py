@@ -19,7 +19,7 @@ from daybreak.settings import Settings
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
 from daybreak.web.api.docs.help import Answer, help_topics
 from daybreak.web.api.docs.sections import Section, Sections, problem_sample
-from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, HEADER_FILE, download_command, file_url, save_token_command
+from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, download_command, file_url, save_token_command
 from daybreak.web.api.operation import TAGS
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in
@@ -72,7 +72,13 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
     templates = templates_in(Path(__file__).parent)
     sections = Sections(document)
     operations = {page.path: sections.tagged(page.tag) for page in PAGES if page.tag}
-    files, topics = file_sections(settings.base_url, settings.snapshot.formats), help_topics(settings)
+    topics, formats = help_topics(settings), [format_named(name) for name in settings.snapshot.formats]
+    sample_format = next((each for each in formats if each.name == "csv"), formats[0])
+
+    def command_of(resource: Resource) -> str:
+        url = file_url(settings.base_url, _EXAMPLE_ACCOUNT, resource, sample_format)
+        return download_command(url, resource.file_name(sample_format))
+
     shared: dict[str, object] = {
         "asset": assets.url,
         "code": mark_code,
@@ -83,10 +89,15 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
         "pages": PAGES,
         "example_account": _EXAMPLE_ACCOUNT,
         **_api_variables(settings, document, sections, operations),
-        "files": files,
-        "formats": [format_named(name).ending for name in settings.snapshot.formats],
+        "resources": RESOURCES,
+        "formats": formats,
+        "example_of": example_of,
+        "keys_of": keys_of,
+        "csv_sample": csv_sample,
+        "json_sample": json_sample,
+        "command_of": command_of,
         "topics": topics,
-        "targets": _targets(operations, files, topics, document["components"]["examples"]),
+        "targets": _targets(operations, topics, document["components"]["examples"]),
     }
     return {
         page.path: templates.get_template(page.template)
@@ -97,16 +108,11 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
 
 
 def _targets(
-    operations: Mapping[str, Sequence[Section]],
-    files: Sequence[FileSection],
-    topics: Mapping[str, Sequence[Answer]],
-    codes: Iterable[str],
+    operations: Mapping[str, Sequence[Section]], topics: Mapping[str, Sequence[Answer]], codes: Iterable[str]
 ) -> Mapping[str, Sequence[Target]]:
     """Return the places that a search finds, by page."""
     columns = (
-        Target(f"{column.name}, {each.resource.title}", each.resource.name, listed=False)
-        for each in files
-        for column in each.columns
+        Target(f"{column.name}, {each.title}", each.name, listed=False) for each in RESOURCES for column in each.columns
     )
     answers = (each for topic in topics.values() for each in topic)
     return {
@@ -117,7 +123,7 @@ def _targets(
             Target("Errors", "errors"),
             *(Target(code, code, listed=False) for code in codes),
         ],
-        "/docs/files": [*(Target(each.resource.title, each.resource.name) for each in files), *columns],
+        "/docs/files": [*(Target(each.title, each.name) for each in RESOURCES), *columns],
         "/docs/help": [Target(each.question.replace("`", ""), each.anchor) for each in answers],
     }
 
@@ -162,68 +168,14 @@ def highlight_json(text: str) -> Markup:
     return Markup("").join([*parts, escape(text[end:])])
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRow:
-    """One column. `keys` says what it identifies or refers to, "" for neither."""
-
-    name: str
-    kind: str
-    nullable: bool
-    description: str
-    allowed: Sequence[str]
-    example: str
-    keys: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileSection:
-    """One resource: its texts, its columns, and a row as CSV and as JSON."""
-
-    resource: Resource
-    file_names: Sequence[str]
-    order: str
-    columns: Sequence[ColumnRow]
-    csv: str
-    json: str
-    command: str
-
-
-def file_sections(base_url: str, formats: tuple[str, ...]) -> list[FileSection]:
-    """Return the nine resources in the formats that the service publishes."""
-    return [_section(resource, base_url, formats) for resource in RESOURCES]
-
-
-def _section(resource: Resource, base_url: str, formats: tuple[str, ...]) -> FileSection:
-    file_format = format_named("csv" if "csv" in formats else formats[0])
-    order = ", ".join(f"`{name}`" for name in resource.key)
-    unique = "No two rows have the same values in them." if resource.key_is_unique else "Rows may repeat these values."
-    url = file_url(base_url, _EXAMPLE_ACCOUNT, resource, file_format)
-    return FileSection(
-        resource=resource,
-        file_names=[resource.file_name(format_named(name)) for name in formats],
-        order=f"Rows are ordered by {order}. {unique}",
-        columns=[_row(resource, column) for column in resource.columns],
-        csv=csv_sample(resource),
-        json=json_sample(resource),
-        command=download_command(url, resource.file_name(file_format), HEADER_FILE),
-    )
-
-
-def _row(resource: Resource, column: Column) -> ColumnRow:
+def keys_of(resource: Resource, column: Column) -> str:
+    """Return what a column identifies or refers to, "" for neither."""
     keys = ["Part of the key." if len(resource.key) > 1 else "Key."] if column.name in resource.key else []
     keys += [f"Refers to `{each.resource}`." for each in resource.references if each.column == column.name]
     count = resource.row_count
     if count is not None and count.column == column.name:
         keys.append(f"Number of rows of `{count.resource}` with the same `{count.match}`.")
-    return ColumnRow(
-        name=column.name,
-        kind=column.type.value,
-        nullable=column.nullable,
-        description=column.description,
-        allowed=column.allowed,
-        example=example_of(column),
-        keys=" ".join(keys),
-    )
+    return " ".join(keys)
 
 
 def csv_sample(resource: Resource) -> str:
