@@ -27,7 +27,7 @@ from daybreak.web.api.health import ReadinessProbe, health_routes
 from daybreak.web.api.links import LINK_ROUTE, link_routes
 from daybreak.web.api.s3_credentials import s3_credential_routes
 from daybreak.web.api.statements import statement_routes
-from daybreak.web.dashboard.context import DashboardContext, create_dashboard_context
+from daybreak.web.dashboard.context import DashboardContext, DashboardRequest, create_dashboard_context
 from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
 from daybreak.web.dashboard.routes import dashboard_routes
 from daybreak.web.doors.iceberg.routes import iceberg_routes
@@ -182,13 +182,13 @@ class _ExceptionHandlers:
         record_refusal(request.scope, error.code)
         path: str = request.scope["path"]
         if (request.method in {"GET", "HEAD"} or isinstance(error, Unavailable)) and path.startswith("/dashboard/"):
-            return error_page(self._dashboard, request, error, None)
+            return error_page(DashboardRequest(self._dashboard, request), error)
         route = request.scope.get("route")
         # Users open shared links and mistyped URLs in a browser.
         if protocol_form(request.scope) is None and (
             route is None or (isinstance(route, Route) and route.name == LINK_ROUTE)
         ):
-            return error_page_or_problem(self._dashboard, request, error)
+            return error_page_or_problem(DashboardRequest(self._dashboard, request), error)
         return error_response(request.scope, error, base_url=self._dashboard.services.settings.base_url)
 
 

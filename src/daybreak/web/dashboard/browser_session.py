@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.authorization import is_idle, session_fault
@@ -10,9 +9,9 @@ from daybreak.access.login import SessionStarted
 from daybreak.access.session_activity import IDLE, end_idle
 from daybreak.domain.errors import DaybreakError, Unauthenticated
 from daybreak.domain.identity import ResolvedSession, Session
-from daybreak.web.dashboard.context import DashboardContext
-from daybreak.web.dashboard.session_cookie import FORM_COOKIE_SECONDS, clear_cookie, read_cookie, set_cookie
-from daybreak.web.request_state import caller_of, record_subject
+from daybreak.web.dashboard.context import DashboardRequest
+from daybreak.web.dashboard.session_cookie import FORM_COOKIE_SECONDS, clear_cookie, read_cookie, seal, set_cookie_value
+from daybreak.web.request_state import record_subject
 
 _DEVICE_COOKIE_SECONDS = 365 * 86400
 
@@ -40,17 +39,17 @@ def raise_if_ended(error: DaybreakError) -> None:
         raise SignInRequired(had_session=True) from None
 
 
-async def load_session(dashboard: DashboardContext, request: Request, client_id: str | None = None) -> ResolvedSession:
+async def load_session(page: DashboardRequest, client_id: str | None = None) -> ResolvedSession:
     """Return the dashboard session of the request's cookie, which may still wait for its second factor.
 
     With a `client_id`, the result includes that account and the seat's grant on it.
     Raises SignInRequired.
     """
-    sid = session_id(dashboard, request)
+    sid, services = session_id(page), page.services
     if sid is None:
         raise SignInRequired(had_session=False)
-    resolved = await dashboard.services.state.aread(lambda stores: stores.sessions.resolve(sid, client_id))
-    now, limit = dashboard.services.clock(), dashboard.services.settings.access.dashboard_idle
+    resolved = await services.state.aread(lambda stores: stores.sessions.resolve(sid, client_id))
+    now, limit = services.clock(), services.settings.access.dashboard_idle
     fault = session_fault(resolved, now, dashboard_idle=limit)
     if resolved is None or resolved.session.kind != "dashboard":
         raise SignInRequired(had_session=True)
@@ -58,73 +57,72 @@ async def load_session(dashboard: DashboardContext, request: Request, client_id:
         session = resolved.session
         idle = session.ended_at is None and is_idle(session, now, dashboard_idle=limit)
         if idle:
-            await end_idle(dashboard.services, resolved, caller_of(request), now)
+            await end_idle(services, resolved, page.caller, now)
         raise SignInRequired(had_session=True, idle=idle or session.end_reason == IDLE)
-    record_subject(request, f"session:{sid}")
+    record_subject(page.request, f"session:{sid}")
     return resolved
 
 
-async def find_session(dashboard: DashboardContext, request: Request) -> ResolvedSession | None:
+async def find_session(page: DashboardRequest) -> ResolvedSession | None:
     """Return the dashboard session of the request's cookie, or None if it is not valid."""
     try:
-        return await load_session(dashboard, request)
+        return await load_session(page)
     except SignInRequired:
         return None
 
 
-def session_id(dashboard: DashboardContext, request: Request) -> str | None:
+def session_id(page: DashboardRequest) -> str | None:
     """Return the session id of the request's cookie. The session may have ended."""
-    return _read(dashboard, request, "session")
+    return _read(page, "session")
 
 
-def device_id(dashboard: DashboardContext, request: Request) -> str | None:
+def device_id(page: DashboardRequest) -> str | None:
     """Return the device id of the request's cookie."""
-    return _read(dashboard, request, "device")
+    return _read(page, "device")
 
 
-def form_binding(dashboard: DashboardContext, request: Request) -> str | None:
+def form_binding(page: DashboardRequest) -> str | None:
     """Return the value that binds the sign-in form to this browser before there is a session."""
-    return _read(dashboard, request, "form")
+    return _read(page, "form")
 
 
-def set_form_cookie(dashboard: DashboardContext, response: Response, binding: str) -> None:
+def set_form_cookie(page: DashboardRequest, response: Response, binding: str) -> None:
     """Set the cookie that binds the sign-in form."""
-    _set(dashboard, response, "form", binding, FORM_COOKIE_SECONDS)
+    _set(page, response, "form", binding, FORM_COOKIE_SECONDS)
 
 
-def set_session_cookie(dashboard: DashboardContext, response: Response, sid: str, seconds: float) -> None:
+def set_session_cookie(page: DashboardRequest, response: Response, sid: str, seconds: float) -> None:
     """Set the session cookie."""
-    _set(dashboard, response, "session", sid, int(seconds))
+    _set(page, response, "session", sid, int(seconds))
 
 
-def set_sign_in_cookies(dashboard: DashboardContext, response: Response, started: SessionStarted) -> None:
+def set_sign_in_cookies(page: DashboardRequest, response: Response, started: SessionStarted) -> None:
     """Set the session and device cookies of a completed sign-in; clear the form cookie."""
-    lifetime = dashboard.services.settings.access.session_lifetime
-    set_session_cookie(dashboard, response, started.session.sid, lifetime.total_seconds())
-    _set(dashboard, response, "device", started.device_id, _DEVICE_COOKIE_SECONDS)
-    clear_cookie(response, "form", secure=dashboard.secure)
+    lifetime = page.services.settings.access.session_lifetime
+    set_session_cookie(page, response, started.session.sid, lifetime.total_seconds())
+    _set(page, response, "device", started.device_id, _DEVICE_COOKIE_SECONDS)
+    clear_cookie(response, "form", secure=page.dashboard.secure)
 
 
-def replace_session_cookie(dashboard: DashboardContext, response: Response, session: Session) -> None:
+def replace_session_cookie(page: DashboardRequest, response: Response, session: Session) -> None:
     """Set the session cookie of a session that got a new id. It expires when the session does."""
-    remaining = session.expires_at - dashboard.services.clock()
-    set_session_cookie(dashboard, response, session.sid, remaining.total_seconds())
+    remaining = session.expires_at - page.services.clock()
+    set_session_cookie(page, response, session.sid, remaining.total_seconds())
 
 
-def clear_session(dashboard: DashboardContext, response: Response) -> None:
+def clear_session(page: DashboardRequest, response: Response) -> None:
     """Clear the session cookie, and what the browser has stored of the pages.
 
     `"cache"` includes pages that the Back button would show. The device cookie stays: it identifies a known device.
     """
-    clear_cookie(response, "session", secure=dashboard.secure)
+    clear_cookie(response, "session", secure=page.dashboard.secure)
     response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
 
-def _read(dashboard: DashboardContext, request: Request, kind: str) -> str | None:
-    keyring = dashboard.services.keyring.current()
-    return read_cookie(request, kind, secure=dashboard.secure, keyring=keyring)
+def _read(page: DashboardRequest, kind: str) -> str | None:
+    return read_cookie(page.request, kind, secure=page.dashboard.secure, keyring=page.services.keyring.current())
 
 
-def _set(dashboard: DashboardContext, response: Response, kind: str, payload: str, seconds: int) -> None:
-    keyring = dashboard.services.keyring.current()
-    set_cookie(response, kind, payload, secure=dashboard.secure, keyring=keyring, seconds=seconds)
+def _set(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: int) -> None:
+    value = seal(payload, kind=kind, keyring=page.services.keyring.current())
+    set_cookie_value(response, kind, value, secure=page.dashboard.secure, seconds=seconds)

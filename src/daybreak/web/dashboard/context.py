@@ -1,4 +1,4 @@
-"""Objects that all dashboard pages share."""
+"""Objects that all dashboard pages share, and a request for a page."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from datetime import time
 from pathlib import Path
 
 from jinja2 import Environment
+from starlette.requests import Request
 
 from daybreak.access.services import Services
-from daybreak.domain.identity import SecondFactorPolicy
+from daybreak.domain.identity import Caller, SecondFactorPolicy
 from daybreak.web.dashboard import formatting
 from daybreak.web.fair_queue import FairQueue
+from daybreak.web.request_state import caller_of
 from daybreak.web.streams import Streams
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in
@@ -54,6 +56,28 @@ class DashboardContext:
     def publish_at(self) -> time:
         """UTC time of day of the publication."""
         return self.services.settings.snapshot.publish_at
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardRequest:
+    """A request for a page. The browser may have no session."""
+
+    dashboard: DashboardContext
+    request: Request
+
+    @property
+    def services(self) -> Services:
+        return self.dashboard.services
+
+    @property
+    def caller(self) -> Caller:
+        """The sender, as the access services expect it."""
+        return caller_of(self.request)
+
+    @property
+    def local_path(self) -> str:
+        """The path without the path part of `base_url`."""
+        return self.request.url.path.removeprefix(self.dashboard.root)
 
 
 def create_dashboard_context(services: Services, assets: Assets, streams: Streams) -> DashboardContext:

@@ -10,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.domain.errors import DaybreakError, Forbidden, RateLimited
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.settings import Settings
+from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_duration
 from daybreak.web.dashboard.outcome import PageOutcome, error_headers
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import local_path, render_template
+from daybreak.web.dashboard.rendering import render_template
 from daybreak.web.http.negotiation import weights
 from daybreak.web.http.problems import PROBLEMS, Problem, problem_headers, problem_of, problem_response
 from daybreak.web.request_state import request_id_of
@@ -46,78 +47,74 @@ def error_state(error: Forbidden) -> EmptyState:
     return EmptyState(PROBLEMS[error.code][1], error.message)
 
 
-def error_page(
-    dashboard: DashboardContext, request: Request, error: DaybreakError, page: PageRequest | None
-) -> Response:
+def error_page(page: DashboardRequest, error: DaybreakError) -> Response:
     """Render an error inside the layout, or as a separate page if the user could not be identified."""
-    problem = _problem(dashboard, request, error)
+    problem = _problem(page, error)
     text = problem.detail
     if isinstance(error, RateLimited):
         text = f"Try again in {format_duration(error.retry_after_seconds)}."
     if error.code == "no_active_account":
-        text = no_account_text(dashboard)
+        text = no_account_text(page.services.settings)
     if error.code == "not_your_account":
         text = "You don't have access to this account, or it doesn't exist."
     context: dict[str, object] = {
         **_error_context(problem, text),
-        "actions": _actions(dashboard, request, error, page),
-        "history_url": f"{dashboard.root}/dashboard/" if request.method == "POST" else "",
+        "actions": _actions(page, error),
+        "history_url": f"{page.dashboard.root}/dashboard/" if page.request.method == "POST" else "",
     }
     outcome = PageOutcome(problem.status, error_headers(error), code=error.code)
-    if page is not None:
+    if isinstance(page, PageRequest):
         return render_page(page, "layout/error.html", context, outcome)
-    return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)
+    return render_template(page, "layout/standalone_error.html", context, outcome)
 
 
-def no_account_text(dashboard: DashboardContext) -> str:
+def no_account_text(settings: Settings) -> str:
     """Return what a user without an active account can do."""
-    contact = dashboard.services.settings.operator_contact
-    asked = f"your operator ({contact})" if contact else "your operator"
+    asked = f"your operator ({settings.operator_contact})" if settings.operator_contact else "your operator"
     return (
         f"Your seat has no access to an active account yet. Ask {asked} for it, with your email and the name of the "
         "account. Then sign in."
     )
 
 
-def error_page_or_problem(dashboard: DashboardContext, request: Request, error: DaybreakError) -> Response:
+def error_page_or_problem(page: DashboardRequest, error: DaybreakError) -> Response:
     """Return an error of a URL outside the dashboard as a page or as a problem document."""
-    problem, headers = _problem(dashboard, request, error), {**problem_headers(error), **_VARY}
-    if not _prefers_html(request):
+    problem, headers = _problem(page, error), {**problem_headers(error), **_VARY}
+    if not _prefers_html(page.request):
         return problem_response(problem, headers)
     context: dict[str, object] = {
         **_error_context(problem, problem.detail),
         "actions": [
-            {"url": f"{dashboard.root}/dashboard/", "text": "Open dashboard"},
-            {"url": f"{dashboard.root}/docs", "text": "API documentation"},
+            {"url": f"{page.dashboard.root}/dashboard/", "text": "Open dashboard"},
+            {"url": f"{page.dashboard.root}/docs", "text": "API documentation"},
         ],
     }
     outcome = PageOutcome(problem.status, headers)
-    return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)
+    return render_template(page, "layout/standalone_error.html", context, outcome)
 
 
-def _problem(dashboard: DashboardContext, request: Request, error: DaybreakError) -> Problem:
-    base_url = dashboard.services.settings.base_url
-    return problem_of(error, request_id=request_id_of(request.scope), base_url=base_url)
+def _problem(page: DashboardRequest, error: DaybreakError) -> Problem:
+    base_url = page.services.settings.base_url
+    return problem_of(error, request_id=request_id_of(page.request.scope), base_url=base_url)
 
 
 def _error_context(problem: Problem, text: str) -> dict[str, object]:
     return {"heading": _HEADINGS.get(problem.code, problem.title), "text": text, "request_id": problem.request_id}
 
 
-def _actions(
-    dashboard: DashboardContext, request: Request, error: DaybreakError, page: PageRequest | None
-) -> list[dict[str, str]]:
-    files = {"url": f"{dashboard.root}/dashboard/", "text": "Open files"}
-    query = {"ended": "again"} | ({"next": local_path(dashboard, request)} if request.method == "GET" else {})
-    sign_in = {"url": f"{dashboard.root}/dashboard/sign-in?{urlencode(query)}", "text": "Sign in again"}
+def _actions(page: DashboardRequest, error: DaybreakError) -> list[dict[str, str]]:
+    root, request = page.dashboard.root, page.request
+    files = {"url": f"{root}/dashboard/", "text": "Open files"}
+    query = {"ended": "again"} | ({"next": page.local_path} if request.method == "GET" else {})
+    sign_in = {"url": f"{root}/dashboard/sign-in?{urlencode(query)}", "text": "Sign in again"}
     if error.code in ("sign_in_refused", "provider_unavailable", "password_login_disabled"):
-        return [{"url": f"{dashboard.root}/dashboard/sign-in", "text": "Back to sign-in"}]
+        return [{"url": f"{root}/dashboard/sign-in", "text": "Back to sign-in"}]
     if error.transient and request.method == "GET":
         return [{"url": str(request.url.path), "text": "Try again"}]
     if error.code == "second_factor_required":
         return [sign_in, files]
-    if error.code == "second_factor_not_enrolled" and page is not None:
-        settings = f"{dashboard.root}/dashboard/{page.tab_account_id}/settings/security"
+    if error.code == "second_factor_not_enrolled" and isinstance(page, PageRequest):
+        settings = f"{root}/dashboard/{page.tab_account_id}/settings/security"
         return [{"url": settings, "text": "Set up second factor"}, files]
     if error.code == "no_active_account":
         return [sign_in]

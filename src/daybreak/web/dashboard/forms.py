@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from markupsafe import Markup
 from starlette.requests import Request
+from starlette.responses import Response
 
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.web.dashboard import csrf
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.browser_session import form_binding, set_form_cookie
+from daybreak.web.dashboard.context import DashboardRequest
+from daybreak.web.dashboard.outcome import PageOutcome
+from daybreak.web.dashboard.rendering import render_template
 from daybreak.web.http.bodies import read_body
 
 _MAXIMUM_FIELDS = 40
@@ -46,25 +51,37 @@ async def read_form(request: Request) -> dict[str, str]:
     return fields
 
 
-async def read_verified_form(dashboard: DashboardContext, request: Request, binding: str) -> dict[str, str]:
+async def read_verified_form(page: DashboardRequest, binding: str) -> dict[str, str]:
     """Parse a form and check that it was sent from our own page with a token for `binding`.
 
     Raises Forbidden(cross_site) or InvalidRequest.
     """
-    services = dashboard.services
-    if not csrf.is_same_origin(request, services.settings.base_url):
+    services = page.services
+    if not csrf.is_same_origin(page.request, services.settings.base_url):
         raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
-    form = await read_form(request)
+    form = await read_form(page.request)
     if not csrf.verify_form_token(form.get(csrf.FIELD), binding, keyring=services.keyring.current()):
         raise Forbidden("This form has expired. Open the page again and resend it.", code="cross_site")
     return form
 
 
-def csrf_field(dashboard: DashboardContext, binding: str) -> Markup:
+def csrf_field(page: DashboardRequest, binding: str) -> Markup:
     """Return the hidden field with a form token."""
-    services = dashboard.services
+    services = page.services
     token = csrf.create_form_token(binding, keyring=services.keyring.current(), random=services.random)
     return Markup('<input type="hidden" name="{}" value="{}">').format(csrf.FIELD, token)
+
+
+def render_public_form(
+    page: DashboardRequest, template: str, context: Mapping[str, object], outcome: PageOutcome
+) -> Response:
+    """Render a page whose form a browser without a session sends. A cookie binds the form to the browser."""
+    binding = form_binding(page) or page.services.random(16).hex()
+    contact = page.services.settings.operator_contact
+    shared = {"csrf_field": lambda: csrf_field(page, binding), "operator_contact": contact}
+    response = render_template(page, template, {**shared, **context}, outcome)
+    set_form_cookie(page, response, binding)
+    return response
 
 
 def safe_redirect_path(text: str | None, *, fallback: str) -> str:

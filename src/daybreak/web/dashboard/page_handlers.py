@@ -1,15 +1,17 @@
-"""Route handlers of pages: they check the policy of the route, read the form, and turn errors into pages."""
+"""Routes of pages, each with its policy. Their handlers check it, read the form, and turn errors into pages."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import Literal
 from urllib.parse import urlencode
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from daybreak.access.authorization import require
 from daybreak.access.session_activity import is_recorded, record_activity
@@ -19,10 +21,11 @@ from daybreak.domain.errors import DaybreakError, FileStoreError, Forbidden, Req
 from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.confirmation import Confirmation, confirmation_page
+from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import read_form
-from daybreak.web.dashboard.outcome import PageOutcome
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import (
     PageRequest,
     form_page,
@@ -31,14 +34,15 @@ from daybreak.web.dashboard.page_request import (
     require_operator,
 )
 from daybreak.web.dashboard.policy import Policy
-from daybreak.web.dashboard.rendering import is_partial, local_path, page_of_partial, redirect
+from daybreak.web.dashboard.rendering import is_partial, page_of_partial, redirect
 from daybreak.web.fair_queue import while_connected
 
 Handler = Callable[[Request], Awaitable[Response]]
-PublicHandler = Callable[[DashboardContext, Request], Awaitable[Response]]
+PublicHandler = Callable[[DashboardRequest], Awaitable[Response]]
 PageHandler = Callable[[PageRequest], Awaitable[Response]]
 FormHandler = Callable[[PageRequest], Awaitable[Response | PageOutcome]]
 ShowForm = Callable[[PageRequest, PageOutcome], Awaitable[Response]]
+Method = Literal["GET", "POST"]
 
 NOT_KEPT = frozenset({csrf.FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
 """Fields of forms that are secret or belong to one page. No URL contains them."""
@@ -47,49 +51,79 @@ _MAXIMUM_KEPT_LENGTH = 1000
 _LIFETIME_SECONDS = 86400
 
 
-def page_handler(dashboard: DashboardContext, handle: PageHandler, policy: Policy) -> Handler:
-    """Return the route handler of a page of a signed-in user."""
+class PageRoute(Route):
+    """A route of a page."""
 
-    async def handler(request: Request) -> Response:
-        work = _displayed(_respond(dashboard, request, handle, policy))
-        return await (while_connected(request, work) if policy.is_slow else work)
-
-    return handler
+    def __init__(self, path: str, handler: Handler, method: Method, policy: Policy) -> None:
+        super().__init__(path, handler, methods=[method])
+        self.policy = policy
 
 
-def form_handler(handle: FormHandler, show: ShowForm | None) -> PageHandler:
-    """Return the handler of a posted form. If the form is rejected, `show` shows its page again."""
+@dataclass(frozen=True, slots=True)
+class PageRoutes:
+    """Creates the routes of pages."""
 
-    async def process(page: PageRequest) -> Response:
-        result = await handle(page)
-        if isinstance(result, Response):
-            return result
-        assert show is not None, "a form that is rejected with an outcome needs the page that shows it"
-        return await show(page, result)
+    dashboard: DashboardContext
 
-    async def handler(page: PageRequest) -> Response:
-        return await (process_once(page, process) if page.policy.once else process(page))
+    def public(self, path: str, handle: PublicHandler, method: Method = "GET") -> PageRoute:
+        """Return the route of a page that needs no session."""
 
-    return handler
+        async def handler(request: Request) -> Response:
+            page = DashboardRequest(self.dashboard, request)
+            try:
+                return await handle(page)
+            except AlreadySignedIn:
+                return redirect(page, "/dashboard/")
+            except SignInRequired as required:
+                return redirect(page, f"/dashboard/sign-in?ended={'idle' if required.idle else 'yes'}")
+            except SecondFactorRequired:
+                return redirect(page, "/dashboard/second-factor")
+            except DaybreakError as error:
+                return error_page(page, error)
 
+        return PageRoute(path, handler, method, Policy(audience="public"))
 
-def public_handler(dashboard: DashboardContext, handle: PublicHandler) -> Handler:
-    """Return the route handler of a page that needs no session."""
+    def get(self, path: str, handle: PageHandler, policy: Policy, method: Method = "GET") -> PageRoute:
+        """Return the route of a page of a signed-in user."""
 
-    async def handler(request: Request) -> Response:
-        try:
-            return await handle(dashboard, request)
-        except AlreadySignedIn:
-            return redirect(dashboard, "/dashboard/", request)
-        except SignInRequired as required:
-            ended = "idle" if required.idle else "yes"
-            return redirect(dashboard, f"/dashboard/sign-in?ended={ended}", request)
-        except SecondFactorRequired:
-            return redirect(dashboard, "/dashboard/second-factor", request)
-        except DaybreakError as error:
-            return error_page(dashboard, request, error, None)
+        async def handler(request: Request) -> Response:
+            work = _displayed(_respond(DashboardRequest(self.dashboard, request), handle, policy))
+            return await (while_connected(request, work) if policy.is_slow else work)
 
-    return handler
+        return PageRoute(path, handler, method, policy)
+
+    def post(self, path: str, handle: FormHandler, policy: Policy, show: ShowForm | None = None) -> PageRoute:
+        """Return the route of a form. If the form is rejected, `show` shows its page again."""
+
+        async def process(page: PageRequest) -> Response:
+            result = await handle(page)
+            if isinstance(result, Response):
+                return result
+            assert show is not None, "a form that is rejected with an outcome needs the page that shows it"
+            return await show(page, result)
+
+        async def handler(page: PageRequest) -> Response:
+            return await (process_once(page, process) if policy.once else process(page))
+
+        return self.get(path, handler, policy, "POST")
+
+    def form(self, path: str, show: ShowForm, handle: FormHandler, policy: Policy) -> list[PageRoute]:
+        """Return the routes of a page whose form is sent to the same path."""
+
+        async def show_new(page: PageRequest) -> Response:
+            return await show(page, SUCCESS)
+
+        return [self.get(path, show_new, policy), self.post(path, handle, policy, show)]
+
+    def confirmation(
+        self,
+        path: str,
+        describe: Callable[[PageRequest], Awaitable[Confirmation | Response]],
+        handle: FormHandler,
+        policy: Policy,
+    ) -> list[PageRoute]:
+        """Return the routes of a change, and of the page that asks for its confirmation."""
+        return self.form(path, confirmation_page(describe), handle, policy)
 
 
 async def _displayed(response: Awaitable[Response]) -> Response:
@@ -98,34 +132,33 @@ async def _displayed(response: Awaitable[Response]) -> Response:
         return await response
 
 
-async def _respond(dashboard: DashboardContext, request: Request, handle: PageHandler, policy: Policy) -> Response:
+async def _respond(sent: DashboardRequest, handle: PageHandler, policy: Policy) -> Response:
     page: PageRequest | None = None
     try:
-        page = await load_page_request(dashboard, request, policy)
+        page = await load_page_request(sent, policy)
         if policy.audience == "operator":
             require_operator(page)
-        if request.method == "POST":
+        if sent.request.method == "POST":
             page = replace(page, form=await read_page_form(page))
         page = _authorized(page)
         if policy.recent_password:
-            require_recent_password(dashboard.services, page.session)
+            require_recent_password(page.services, page.session)
         response = await handle(page)
         if policy.is_activity and not is_recorded(page.session, page.now):
             # Written after the response is sent, which must not wait for a busy state database.
-            services = dashboard.services
-            response.background = BackgroundTask(record_activity, services, page.session, page.now)
+            response.background = BackgroundTask(record_activity, page.services, page.session, page.now)
         return response
     except SignInRequired as required:
-        form = await _posted_form(dashboard, request) if page is None else page.form
-        return _redirect_to_sign_in(dashboard, request, required, policy, form)
+        form = await _posted_form(sent) if page is None else page.form
+        return _redirect_to_sign_in(sent, required, policy, form)
     except SecondFactorRequired:
-        return redirect(dashboard, "/dashboard/second-factor", request)
+        return redirect(sent, "/dashboard/second-factor")
     except FileStoreError:
-        return error_page(dashboard, request, _files_unavailable(), page)
+        return error_page(page or sent, _files_unavailable())
     except DaybreakError as error:
         if error.code == "reauthentication_required" and page is not None:
             return _redirect_to_password_prompt(page)
-        return error_page(dashboard, request, error, page)
+        return error_page(page or sent, error)
 
 
 def _files_unavailable() -> Unavailable:
@@ -147,42 +180,42 @@ def _authorized(page: PageRequest) -> PageRequest:
 
 def _redirect_to_password_prompt(page: PageRequest) -> Response:
     """Redirect to the password prompt, which continues to the page, or to the form with its fields."""
-    next_path = _requested_path(page.dashboard, page.request)
+    next_path = _requested_path(page)
     if page.request.method == "POST":
         next_path = page.form_path(**{**_kept_fields(page.form), "done": "confirm-again"})
-    return redirect(page.dashboard, page.path("confirm", next=next_path), page.request)
+    return redirect(page, page.path("confirm", next=next_path))
 
 
-async def _posted_form(dashboard: DashboardContext, request: Request) -> Mapping[str, str]:
+async def _posted_form(page: DashboardRequest) -> Mapping[str, str]:
     """Return the fields of a form that is not processed; none if another site sent it."""
-    if request.method != "POST" or not csrf.is_same_origin(request, dashboard.services.settings.base_url):
+    if page.request.method != "POST" or not csrf.is_same_origin(page.request, page.services.settings.base_url):
         return {}
     try:
-        return await read_form(request)
+        return await read_form(page.request)
     except RequestError:
         return {}
 
 
 def _redirect_to_sign_in(
-    dashboard: DashboardContext, request: Request, required: SignInRequired, policy: Policy, form: Mapping[str, str]
+    page: DashboardRequest, required: SignInRequired, policy: Policy, form: Mapping[str, str]
 ) -> Response:
-    if request.method in ("GET", "HEAD"):
-        query = {"next": _requested_path(dashboard, request)}
+    if page.request.method in ("GET", "HEAD"):
+        query = {"next": _requested_path(page)}
         if required.had_session:
             query["ended"] = "idle" if required.idle else "yes"
-        return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
-    folder = local_path(dashboard, request).split("/", 3)[2]
+        return redirect(page, f"/dashboard/sign-in?{urlencode(query)}")
+    folder = page.local_path.split("/", 3)[2]
     kept = urlencode({**_kept_fields(form), "done": "nothing-saved"})
-    next_path = f"/dashboard/{folder}/{form_page(dashboard, request, policy)}?{kept}"
+    next_path = f"/dashboard/{folder}/{form_page(page, policy)}?{kept}"
     query = {"next": next_path, "ended": "idle-form" if required.idle else "form"}
-    return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
+    return redirect(page, f"/dashboard/sign-in?{urlencode(query)}")
 
 
-def _requested_path(dashboard: DashboardContext, request: Request) -> str:
+def _requested_path(page: DashboardRequest) -> str:
     """Return the path of a page to return to. A part of a page is not one."""
-    if is_partial(request):
-        return page_of_partial(dashboard, request)
-    return local_path(dashboard, request) + (f"?{request.url.query}" if request.url.query else "")
+    if is_partial(page):
+        return page_of_partial(page)
+    return page.local_path + (f"?{page.request.url.query}" if page.request.url.query else "")
 
 
 def _kept_fields(form: Mapping[str, str]) -> dict[str, str]:

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from daybreak.domain.identity import GrantedAccount
 from daybreak.web.dashboard.forms import csrf_field
 from daybreak.web.dashboard.freshness.view import FreshnessView
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
+from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import clear_flash, flash_of, render_template
+from daybreak.web.dashboard.rendering import FLASH, render_template
+from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value
 
 SWITCHER_LENGTH = 8
 
@@ -54,7 +55,7 @@ def render_page(
         "account_url": account_url,
         "operator_url": page.operator_url,
         "current": lambda name: Markup(' aria-current="page"') if name == section else Markup(""),
-        "csrf_field": lambda: csrf_field(dashboard, page.session.sid),
+        "csrf_field": lambda: csrf_field(page, page.session.sid),
         "uses_webhooks": dashboard.services.settings.events.webhooks,
         "fresh": None,
         "status": None,
@@ -62,14 +63,14 @@ def render_page(
         "history_url": dashboard.root + page.form_path() if page.request.method == "POST" else "",
         **switcher_urls(page, client_id, "", section),
     }
-    flash = flash_of(dashboard, page.request)
+    flash = FLASH_MESSAGES.get(cookie_value(page.request, FLASH, secure=dashboard.secure) or "")
     if outcome.flash is None:
         layout["flash"] = flash
     variables = {**layout, **context}
     variables["alert"], variables["favicon"] = _tab_state(variables["fresh"] or variables["status"])
-    response = render_template(dashboard, page.request, template, variables, outcome)
+    response = render_template(page, template, variables, outcome)
     if flash is not None:
-        clear_flash(dashboard, response)
+        clear_cookie(response, FLASH, secure=dashboard.secure)
     return response
 
 

@@ -12,19 +12,16 @@ from datetime import datetime
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
-from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.display import set_display
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.domain.identity import (
-    Caller,
     GrantedAccount,
     Principal,
     ResolvedSession,
@@ -36,18 +33,18 @@ from daybreak.domain.identity import (
 from daybreak.downloads import record_download
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import read_verified_form
 from daybreak.web.dashboard.policy import Policy
-from daybreak.web.dashboard.rendering import local_path, redirect
+from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.fair_queue import in_thread
-from daybreak.web.request_state import caller_of, record_subject
+from daybreak.web.request_state import record_subject
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class PageRequest:
+class PageRequest(DashboardRequest):
     """Request of a signed-in user.
 
     Attributes:
@@ -57,20 +54,13 @@ class PageRequest:
         refusal: Why the user lacks the permission of a page that explains it.
     """
 
-    dashboard: DashboardContext
-    request: Request
     now: datetime
-    caller: Caller
     client_id: str
     resolved: ResolvedSession
     accounts: tuple[GrantedAccount, ...]
     policy: Policy
     form: Mapping[str, str] = field(default_factory=dict)
     refusal: Forbidden | None = None
-
-    @property
-    def services(self) -> Services:
-        return self.dashboard.services
 
     @property
     def session(self) -> Session:
@@ -150,19 +140,19 @@ class PageRequest:
 
     def redirect(self, path: str, /, **query: str) -> Response:
         """Redirect to such a path. The parameter `done` names a message: see `rendering.redirect`."""
-        return redirect(self.dashboard, self.path(path, **query))
+        return redirect(self, self.path(path, **query))
 
     def form_path(self, /, **query: str) -> str:
         """Return the path of the page whose form was sent."""
-        return self.path(form_page(self.dashboard, self.request, self.policy), **query)
+        return self.path(form_page(self, self.policy), **query)
 
 
-def form_page(dashboard: DashboardContext, request: Request, policy: Policy) -> str:
+def form_page(page: DashboardRequest, policy: Policy) -> str:
     """Return the last part of that path, which follows the account or `operator`."""
-    return policy.return_to.format(**request.path_params) or local_path(dashboard, request).split("/", 3)[3]
+    return policy.return_to.format(**page.request.path_params) or page.local_path.split("/", 3)[3]
 
 
-async def load_page_request(dashboard: DashboardContext, request: Request, policy: Policy) -> PageRequest:
+async def load_page_request(sent: DashboardRequest, policy: Policy) -> PageRequest:
     """Read the session of a request and check that it may open the account.
 
     Raises:
@@ -170,17 +160,17 @@ async def load_page_request(dashboard: DashboardContext, request: Request, polic
         SecondFactorRequired: The session waits for its second factor.
         Forbidden: The account is unknown or inactive, or the seat has no access to it.
     """
+    dashboard, request, services = sent.dashboard, sent.request, sent.services
     client_id = request.path_params["client_id"] if policy.audience == "account" else ""
     if client_id and not is_id(client_id):
         raise not_your_account()
-    resolved = await load_session(dashboard, request, client_id or None)
+    resolved = await load_session(sent, client_id or None)
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
     set_display(resolved.seat)
     record_subject(request, f"session:{resolved.session.sid}", client_id)
-    services = dashboard.services
     accounts = await granted_accounts(services, resolved.seat.seat_id)
-    page = PageRequest(dashboard, request, services.clock(), caller_of(request), client_id, resolved, accounts, policy)
+    page = PageRequest(dashboard, request, services.clock(), client_id, resolved, accounts, policy)
     if client_id:
         fault = account_fault(resolved.account, resolved.grant, resolved.session, dashboard.second_factor_policy)
         if fault is not None:
@@ -208,7 +198,7 @@ def default_account_id(
 
 async def read_page_form(page: PageRequest) -> dict[str, str]:
     """Read the posted form of a page, and count it. Raises Forbidden(cross_site), InvalidRequest or RateLimited."""
-    form = await read_verified_form(page.dashboard, page.request, page.session.sid)
+    form = await read_verified_form(page, page.session.sid)
     rules = throttle.change_rules(seat_id=page.seat.seat_id)
     await throttle.count_attempt(page.services.state, rules, page.now)
     return form

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_time
-from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, Flash, PageOutcome
-from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value, set_cookie_value
+from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
+from daybreak.web.dashboard.session_cookie import set_cookie_value
 from daybreak.web.http.negotiation import accepts_gzip
 from daybreak.web.request_state import record_refusal
 
@@ -22,21 +21,18 @@ CONTENT_SECURITY_POLICY = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _MINIMUM_GZIP_BYTES = 1400
-_FLASH = "flash"
+FLASH = "flash"
+"""Cookie with the name of the message that a redirect leaves for the next page."""
 _FLASH_SECONDS = 300
 # Sent by partials.js.
 _PAGE_HEADER = "Daybreak-Page"
 
 
 def render_template(
-    dashboard: DashboardContext,
-    request: Request,
-    template: str,
-    context: Mapping[str, object],
-    outcome: PageOutcome = SUCCESS,
+    page: DashboardRequest, template: str, context: Mapping[str, object], outcome: PageOutcome = SUCCESS
 ) -> Response:
     """Render a template to a response that browsers do not store. Compress it if the browser accepts gzip."""
-    now = dashboard.services.clock()
+    dashboard, request, now = page.dashboard, page.request, page.services.clock()
     text = dashboard.templates.get_template(template).render(
         {
             "asset": dashboard.assets.url,
@@ -45,7 +41,7 @@ def render_template(
             "publish_time": format_time(datetime.combine(now.date(), dashboard.publish_at, UTC)),
             "flash": outcome.flash,
             "errors": outcome.errors,
-            "history_url": dashboard.root + local_path(dashboard, request) if request.method == "POST" else "",
+            "history_url": dashboard.root + page.local_path if request.method == "POST" else "",
             **context,
         }
     )
@@ -64,39 +60,30 @@ def render_template(
     return HTMLResponse(body, outcome.status, headers)
 
 
-def redirect(dashboard: DashboardContext, path: str, request: Request | None = None) -> Response:
+def redirect(page: DashboardRequest, path: str) -> Response:
     """Redirect to a path of the dashboard (303), or have the script do so if the request is for a part of a page.
 
     The query parameter `done` names a message for the next page. It is sent as a cookie instead, which that page
     clears, so that the message does not return when the page is reloaded or bookmarked.
     """
+    dashboard = page.dashboard
     parts = urlsplit(dashboard.root + path)
     query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "done"]
     done = dict(parse_qsl(parts.query)).get("done", "")
     url = parts._replace(query=urlencode(query)).geturl() if done else dashboard.root + path
     response: Response
-    if request is not None and is_partial(request):
+    if is_partial(page):
         response = Response(headers={"Daybreak-Location": url, "Cache-Control": "no-store"})
     else:
         response = RedirectResponse(url, 303, {"Cache-Control": "no-store"})
     if done in FLASH_MESSAGES:
-        set_cookie_value(response, _FLASH, done, secure=dashboard.secure, seconds=_FLASH_SECONDS)
+        set_cookie_value(response, FLASH, done, secure=dashboard.secure, seconds=_FLASH_SECONDS)
     return response
 
 
-def flash_of(dashboard: DashboardContext, request: Request) -> Flash | None:
-    """Return the message that a redirect left for this page."""
-    return FLASH_MESSAGES.get(cookie_value(request, _FLASH, secure=dashboard.secure) or "")
-
-
-def clear_flash(dashboard: DashboardContext, response: Response) -> None:
-    """Remove the message, because the page shows it."""
-    clear_cookie(response, _FLASH, secure=dashboard.secure)
-
-
-def is_partial(request: Request) -> bool:
+def is_partial(page: DashboardRequest) -> bool:
     """Return whether the script requests a part of a page."""
-    return _PAGE_HEADER in request.headers
+    return _PAGE_HEADER in page.request.headers
 
 
 def reload_page() -> Response:
@@ -104,11 +91,6 @@ def reload_page() -> Response:
     return Response(status_code=205, headers={"Cache-Control": "no-store"})
 
 
-def page_of_partial(dashboard: DashboardContext, request: Request) -> str:
+def page_of_partial(page: DashboardRequest) -> str:
     """Return the path and query of the page that requests a part of itself, without the path part of `base_url`."""
-    return request.headers[_PAGE_HEADER].removeprefix(dashboard.root)
-
-
-def local_path(dashboard: DashboardContext, request: Request) -> str:
-    """Return the request's path without the path part of `base_url`."""
-    return request.url.path.removeprefix(dashboard.root)
+    return page.request.headers[_PAGE_HEADER].removeprefix(page.dashboard.root)

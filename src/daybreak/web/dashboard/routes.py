@@ -21,9 +21,8 @@ from daybreak.web.dashboard.insight.handlers import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import accounts as accounts_admin
 from daybreak.web.dashboard.operator import consumers, explanation, freshness, runs, seats
-from daybreak.web.dashboard.page_handlers import PageHandler
+from daybreak.web.dashboard.page_handlers import PageHandler, PageRoute, PageRoutes
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.page_routes import PageRoute, PageRoutes
 from daybreak.web.dashboard.passkeys import handlers as passkeys
 from daybreak.web.dashboard.password_reset import handlers as password_reset
 from daybreak.web.dashboard.policy import Policy

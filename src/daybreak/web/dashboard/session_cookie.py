@@ -55,11 +55,6 @@ def cookie_value(request: Request, kind: str, *, secure: bool) -> str | None:
     return values[0] if len(values) == 1 else None
 
 
-def set_cookie(response: Response, kind: str, payload: str, *, secure: bool, keyring: Keyring, seconds: int) -> None:
-    """Set the cookie to a signed payload."""
-    set_cookie_value(response, kind, seal(payload, kind=kind, keyring=keyring), secure=secure, seconds=seconds)
-
-
 def set_cookie_value(response: Response, kind: str, value: str, *, secure: bool, seconds: int) -> None:
     """Set the cookie: HttpOnly, SameSite=Lax, for the whole host."""
     response.set_cookie(

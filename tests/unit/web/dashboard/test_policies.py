@@ -9,8 +9,7 @@ from starlette.routing import Route
 
 from daybreak.web import dashboard
 from daybreak.web.dashboard import outcome
-from daybreak.web.dashboard.page_handlers import NOT_KEPT
-from daybreak.web.dashboard.page_routes import PageRoute
+from daybreak.web.dashboard.page_handlers import NOT_KEPT, PageRoute
 from tests.unit.web.api.conftest import DescribedApp, described
 
 __all__ = ["described"]

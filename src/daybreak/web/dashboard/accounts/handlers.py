@@ -31,9 +31,9 @@ async def list_accounts(page: PageRequest) -> Response:
     """Show the accounts that match the search, as a page or as a partial for the switcher."""
     query = _query(page)
     section = page.request.query_params.get("section", "files")
-    if is_partial(page.request):
+    if is_partial(page):
         context = {**switcher_context(page, page.client_id, query, section), "as_grid": False}
-        return render_template(page.dashboard, page.request, "accounts/list.html", context)
+        return render_template(page, "accounts/list.html", context)
     matches = matching_accounts(page, query)
     search = {"q": query, "section": section}
     shown = slice_of(page, matches, _PAGE_LENGTH, lambda number: page.url("accounts", **search, page=number))

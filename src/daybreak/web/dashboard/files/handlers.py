@@ -198,9 +198,9 @@ async def download_workbook(page: PageRequest) -> Response:
 
 
 def _page_or_drawer(page: PageRequest, template: str, context: dict[str, object]) -> Response:
-    if is_partial(page.request):
+    if is_partial(page):
         variables = {**context, "layout": "layout/partial.html", "level": 3, "account_url": page.url}
-        return render_template(page.dashboard, page.request, template, variables)
+        return render_template(page, template, variables)
     return render_page(page, template, {**context, "layout": "layout/base.html", "level": 2})
 
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.domain.events import ACCOUNT_EVENTS, SECURITY_EVENTS, TOKEN_EVENTS, EventType
 from daybreak.events.notifications import choose_events, chosen_events, event_of_link, offered_events, unsubscribe
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import render_template
-from daybreak.web.request_state import caller_of
 
 EVENT_LABELS: Mapping[EventType, tuple[str, str]] = {
     EventType.SNAPSHOT_PUBLISHED: ("New files", "New files were published."),
@@ -66,13 +64,13 @@ async def save_notifications(page: PageRequest) -> Response:
     return page.redirect("settings/notifications", done="notifications-saved")
 
 
-async def show_unsubscribe_form(dashboard: DashboardContext, request: Request) -> Response:
+async def show_unsubscribe_form(page: DashboardRequest) -> Response:
     """Ask for confirmation: programs that scan mails open links too."""
-    event = event_of_link(dashboard.services, request.path_params["token"])
-    return render_template(dashboard, request, "notifications/unsubscribe.html", {"event": event.value, "done": False})
+    event = event_of_link(page.services, page.request.path_params["token"])
+    return render_template(page, "notifications/unsubscribe.html", {"event": event.value, "done": False})
 
 
-async def stop_mails(dashboard: DashboardContext, request: Request) -> Response:
+async def stop_mails(page: DashboardRequest) -> Response:
     """Stop mails about one type of event. The link is the permission, so the form needs no token."""
-    event = await unsubscribe(dashboard.services, request.path_params["token"], caller_of(request))
-    return render_template(dashboard, request, "notifications/unsubscribe.html", {"event": event.value, "done": True})
+    event = await unsubscribe(page.services, page.request.path_params["token"], page.caller)
+    return render_template(page, "notifications/unsubscribe.html", {"event": event.value, "done": True})

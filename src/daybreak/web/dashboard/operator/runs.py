@@ -59,10 +59,10 @@ async def show_progress(page: PageRequest) -> Response:
     if seen is not None and seen != runs_version(runs, page.now):
         outcome = PageOutcome(headers={"Daybreak-Target": "runs-live"})
         context = {"operator_url": page.operator_url, **await _runs_context(page)}
-        return render_template(page.dashboard, page.request, "operator/runs_live.html", context, outcome)
+        return render_template(page, "operator/runs_live.html", context, outcome)
     if seen is None and not building:
         return reload_page()
-    return render_template(page.dashboard, page.request, "operator/progress.html", {"building": building})
+    return render_template(page, "operator/progress.html", {"building": building})
 
 
 async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
-from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access import enrolment, passkey_login, passkeys, second_factor
 from daybreak.access.enrolment import Enrolment, enrolment_of
 from daybreak.access.login import SessionStarted, issue_token
+from daybreak.access.services import Services
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, DaybreakError, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import ResolvedSession, Seat
@@ -27,128 +27,116 @@ from daybreak.web.dashboard.browser_session import (
     raise_if_ended,
     set_sign_in_cookies,
 )
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.rendering import redirect, render_template
-from daybreak.web.request_state import caller_of
 
 MAXIMUM_CODE_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class PendingSignIn:
+class PendingSignIn(DashboardRequest):
     """A request of a session that waits for its second factor.
 
     `next_path` is the path to open after sign-in; "" for the default one.
     """
 
-    dashboard: DashboardContext
-    request: Request
     resolved: ResolvedSession
     token: str
     next_path: str
 
 
-async def show_code_form(dashboard: DashboardContext, request: Request) -> Response:
+async def show_code_form(page: DashboardRequest) -> Response:
     """Ask for a six-digit code, or for a recovery code."""
-    pending = await _load(dashboard, request)
+    pending = await _load(page)
     if not pending.resolved.seat.second_factor_enrolled:
-        return redirect(dashboard, f"/dashboard/enrol?{urlencode({'next': pending.next_path})}")
-    return await _code_page(pending, recovery=request.query_params.get("kind") == "recovery")
+        return redirect(page, f"/dashboard/enrol?{urlencode({'next': pending.next_path})}")
+    return await _code_page(pending, recovery=page.request.query_params.get("kind") == "recovery")
 
 
-async def check_code(dashboard: DashboardContext, request: Request) -> Response:
+async def check_code(page: DashboardRequest) -> Response:
     """Complete the sign-in with a code."""
-    pending, form = await _load_with_form(dashboard, request)
+    pending, form = await _load_with_form(page)
     recovery, code = form.get("kind") == "recovery", form.get("code", "")[:MAXIMUM_CODE_LENGTH].strip()
     complete = second_factor.complete_login_with_recovery_code if recovery else second_factor.complete_login
     try:
         started = await complete(
-            dashboard.services,
+            page.services,
             pending.token,
             code if recovery else normalize_code(code),
-            caller_of(request),
-            device_id=device_id(dashboard, request),
+            page.caller,
+            device_id=device_id(page),
         )
     except (Unauthenticated, RateLimited, Unavailable) as error:
         return await _code_page(pending, recovery=recovery, outcome=_rejected(error))
     return _signed_in(pending, started)
 
 
-async def issue_passkey_options(dashboard: DashboardContext, request: Request) -> Response:
+async def issue_passkey_options(page: DashboardRequest) -> Response:
     """Return the options with which the browser uses a passkey, as JSON."""
-    pending, _ = await _load_with_form(dashboard, request)
-    options = await passkey_login.begin(dashboard.services, pending.token)
+    pending, _ = await _load_with_form(page)
+    options = await passkey_login.begin(page.services, pending.token)
     return Response(options, media_type="application/json")
 
 
-async def check_passkey(dashboard: DashboardContext, request: Request) -> Response:
+async def check_passkey(page: DashboardRequest) -> Response:
     """Complete the sign-in with the browser's response of a passkey."""
-    pending, form = await _load_with_form(dashboard, request)
+    pending, form = await _load_with_form(page)
     try:
         started = await passkey_login.complete_login(
-            dashboard.services,
-            pending.token,
-            form.get("response", ""),
-            caller_of(request),
-            device_id=device_id(dashboard, request),
+            page.services, pending.token, form.get("response", ""), page.caller, device_id=device_id(page)
         )
     except (Unauthenticated, RateLimited, Unavailable) as error:
         return await _code_page(pending, recovery=False, outcome=_rejected(error, "passkey"))
     return _signed_in(pending, started)
 
 
-async def show_enrolment(dashboard: DashboardContext, request: Request) -> Response:
+async def show_enrolment(page: DashboardRequest) -> Response:
     """Show the setup of a second factor that an account requires."""
-    pending = await _load(dashboard, request)
+    pending = await _load(page)
     if pending.resolved.seat.second_factor_enrolled:
-        return redirect(dashboard, f"/dashboard/second-factor?{urlencode({'next': pending.next_path})}")
+        return redirect(page, f"/dashboard/second-factor?{urlencode({'next': pending.next_path})}")
     return await _enrolment_page(pending)
 
 
-async def confirm_enrolment(dashboard: DashboardContext, request: Request) -> Response:
+async def confirm_enrolment(page: DashboardRequest) -> Response:
     """Confirm the setup with a code, complete the sign-in, and show the recovery codes once."""
-    pending, form = await _load_with_form(dashboard, request)
+    pending, form = await _load_with_form(page)
     try:
         enrolled = await enrolment.confirm_required(
-            dashboard.services,
-            pending.token,
-            normalize_code(form.get("code", "")),
-            caller_of(request),
-            device_id=device_id(dashboard, request),
+            page.services, pending.token, normalize_code(form.get("code", "")), page.caller, device_id=device_id(page)
         )
     except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
         return await _enrolment_page(pending, _rejected(error))
     started = enrolled.started
     next_path = pending.next_path or (f"/dashboard/{started.client_id}/files" if started else "/dashboard/")
-    next_url = dashboard.root + next_path
+    next_url = page.dashboard.root + next_path
     context = {
         **_base_context(pending),
         **recovery_codes_context(enrolled.recovery_codes),
         "next_url": next_url,
         "history_url": next_url,
     }
-    response = render_template(dashboard, request, "second_factor/recovery_codes.html", context)
+    response = render_template(page, "second_factor/recovery_codes.html", context)
     if started is not None:
-        set_sign_in_cookies(dashboard, response, started)
+        set_sign_in_cookies(page, response, started)
     return response
 
 
-async def _load(dashboard: DashboardContext, request: Request) -> PendingSignIn:
+async def _load(page: DashboardRequest) -> PendingSignIn:
     """Read the session. Raises SignInRequired, or AlreadySignedIn if it does not wait for a second factor."""
-    resolved = await load_session(dashboard, request)
+    resolved = await load_session(page)
     if not resolved.session.awaiting_second_factor:
         raise AlreadySignedIn
-    services = dashboard.services
-    token = issue_token(services, resolved.session, client_id=None, now=services.clock())
-    next_path = safe_redirect_path(request.query_params.get("next"), fallback="")
-    return PendingSignIn(dashboard, request, resolved, token, next_path)
+    token = issue_token(page.services, resolved.session, client_id=None, now=page.services.clock())
+    next_path = safe_redirect_path(page.request.query_params.get("next"), fallback="")
+    return PendingSignIn(page.dashboard, page.request, resolved, token, next_path)
 
 
-async def _load_with_form(dashboard: DashboardContext, request: Request) -> tuple[PendingSignIn, dict[str, str]]:
-    pending = await _load(dashboard, request)
-    form = await read_verified_form(dashboard, request, pending.resolved.session.sid)
+async def _load_with_form(page: DashboardRequest) -> tuple[PendingSignIn, dict[str, str]]:
+    pending = await _load(page)
+    form = await read_verified_form(page, pending.resolved.session.sid)
     return replace(pending, next_path=safe_redirect_path(form.get("next"), fallback="")), form
 
 
@@ -158,19 +146,18 @@ def _rejected(error: DaybreakError, field_name: str = "code") -> PageOutcome:
 
 
 def _signed_in(pending: PendingSignIn, started: SessionStarted) -> Response:
-    dashboard = pending.dashboard
-    response = redirect(dashboard, pending.next_path or f"/dashboard/{started.client_id}/files")
-    set_sign_in_cookies(dashboard, response, started)
+    response = redirect(pending, pending.next_path or f"/dashboard/{started.client_id}/files")
+    set_sign_in_cookies(pending, response, started)
     return response
 
 
 def _base_context(pending: PendingSignIn) -> dict[str, object]:
     sid = pending.resolved.session.sid
-    return {"csrf_field": lambda: csrf_field(pending.dashboard, sid), "next": pending.next_path}
+    return {"csrf_field": lambda: csrf_field(pending, sid), "next": pending.next_path}
 
 
 async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOutcome = SUCCESS) -> Response:
-    services = pending.dashboard.services
+    services = pending.services
     offers_passkey = (
         not recovery
         and passkeys.are_available(services)
@@ -183,12 +170,12 @@ async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOut
 
 
 async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS) -> Response:
-    dashboard, seat = pending.dashboard, pending.resolved.seat
-    enrolment = await load_pending_enrolment(dashboard, seat)
+    seat = pending.resolved.seat
+    enrolment = await load_pending_enrolment(pending.services, seat)
     if enrolment is None:
         # Signing in starts an enrolment. If it has been removed, signing in again starts another.
         raise SignInRequired(had_session=True)
-    initial_account = await dashboard.services.state.aread(lambda stores: stores.seats.initial_account(seat))
+    initial_account = await pending.services.state.aread(lambda stores: stores.seats.initial_account(seat))
     context = {
         **_base_context(pending),
         **enrolment_context(enrolment),
@@ -206,17 +193,16 @@ def _form_page(
     outcome: PageOutcome,
 ) -> Response:
     """Render a page of the sign-in. `page_url` is its path below /dashboard/ and its query, for reload and back."""
-    dashboard, (path, query) = pending.dashboard, page_url
+    path, query = page_url
     if outcome is not SUCCESS:
         parameters = urlencode({"next": pending.next_path, **query})
-        context["history_url"] = f"{dashboard.root}/dashboard/{path}?{parameters}"
-    return render_template(dashboard, pending.request, template, context, outcome)
+        context["history_url"] = f"{pending.dashboard.root}/dashboard/{path}?{parameters}"
+    return render_template(pending, template, context, outcome)
 
 
-async def load_pending_enrolment(dashboard: DashboardContext, seat: Seat) -> Enrolment | None:
+async def load_pending_enrolment(services: Services, seat: Seat) -> Enrolment | None:
     """Return the enrolment that was started and not confirmed, from its sealed seed."""
-    services = dashboard.services
-    sealed = await dashboard.services.state.aread(lambda stores: stores.seats.pending_seed(seat.seat_id))
+    sealed = await services.state.aread(lambda stores: stores.seats.pending_seed(seat.seat_id))
     if sealed is None:
         return None
     try:

@@ -56,7 +56,7 @@ async def change_password(page: PageRequest) -> Response | PageOutcome:
         raise_if_ended(error)
         return rejected(error, "current")
     response = page.redirect(_PATH, done="password-changed")
-    replace_session_cookie(page.dashboard, response, session)
+    replace_session_cookie(page, response, session)
     return response
 
 
@@ -68,7 +68,7 @@ async def start_second_factor(page: PageRequest) -> Response:
 
 async def show_second_factor(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     """Show the pending setup of a second factor, with its seed."""
-    pending = await load_pending_enrolment(page.dashboard, page.seat)
+    pending = await load_pending_enrolment(page.services, page.seat)
     if pending is None:
         return page.redirect(_PATH)
     return render_page(page, "security/second_factor.html", enrolment_context(pending), outcome)
@@ -88,7 +88,7 @@ async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
     # The forms of the page belong to the new session id.
     page = dataclasses.replace(page, resolved=msgspec.structs.replace(page.resolved, session=enrolled.session))
     response = _recovery_codes_page(page, enrolled.recovery_codes, replaced=False)
-    replace_session_cookie(page.dashboard, response, enrolled.session)
+    replace_session_cookie(page, response, enrolled.session)
     return response
 
 
@@ -125,8 +125,8 @@ async def sign_out_everywhere(page: PageRequest) -> Response:
     services = page.services
     await sessions.end_others(services, page.active_session, page.caller)
     await sessions.logout(services, page.active_session, page.caller)
-    response = redirect(page.dashboard, "/dashboard/sign-in?ended=everywhere")
-    clear_session(page.dashboard, response)
+    response = redirect(page, "/dashboard/sign-in?ended=everywhere")
+    clear_session(page, response)
     return response
 
 

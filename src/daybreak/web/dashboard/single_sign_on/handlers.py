@@ -18,75 +18,74 @@ from daybreak.web.dashboard.browser_session import (
     replace_session_cookie,
     session_id,
 )
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import safe_redirect_path
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value, set_cookie_value
 from daybreak.web.dashboard.sign_in.handlers import continue_sign_in
-from daybreak.web.request_state import caller_of
 
 _COOKIE = "oidc"
 _PARAMETERS = ("state", "code", "iss", "error")
 
 
-async def start_sign_in(dashboard: DashboardContext, request: Request) -> Response:
+async def start_sign_in(page: DashboardRequest) -> Response:
     """Redirect to the provider."""
-    next_path = safe_redirect_path(request.query_params.get("next"), fallback="")
-    if _is_cross_site(request):
+    next_path = safe_redirect_path(page.request.query_params.get("next"), fallback="")
+    if _is_cross_site(page):
         # Another site must not start a sign-in without the user.
-        return redirect(dashboard, "/dashboard/sign-in")
-    resolved = await find_session(dashboard, request)
+        return redirect(page, "/dashboard/sign-in")
+    resolved = await find_session(page)
     if resolved is not None and not resolved.session.awaiting_second_factor:
-        return redirect(dashboard, next_path or "/dashboard/")
-    return _redirect_to_provider(dashboard, await single_sign_on.begin(dashboard.services, next_path=next_path))
+        return redirect(page, next_path or "/dashboard/")
+    return _redirect_to_provider(page, await single_sign_on.begin(page.services, next_path=next_path))
 
 
 async def start_reauthentication(page: PageRequest) -> Response:
     """Redirect to the provider, which asks for the credentials again."""
     next_path = safe_redirect_path(page.request.query_params.get("next"), fallback=page.path("files"))
-    if _is_cross_site(page.request):
-        return redirect(page.dashboard, next_path)
+    if _is_cross_site(page):
+        return redirect(page, next_path)
     begun = await single_sign_on.begin(page.services, next_path=next_path, active=page.active_session)
-    return _redirect_to_provider(page.dashboard, begun)
+    return _redirect_to_provider(page, begun)
 
 
-async def receive_response(dashboard: DashboardContext, request: Request) -> Response:
+async def receive_response(page: DashboardRequest) -> Response:
     """Check the response of the provider, and sign in or reauthenticate."""
-    services, caller = dashboard.services, caller_of(request)
-    cookie = cookie_value(request, _COOKIE, secure=dashboard.secure)
-    verified = await single_sign_on.verify_response(services, cookie, _response_parameters(request), caller)
+    services, caller = page.services, page.caller
+    cookie = cookie_value(page.request, _COOKIE, secure=page.dashboard.secure)
+    verified = await single_sign_on.verify_response(services, cookie, _response_parameters(page.request), caller)
     if verified.request.sid is not None:
-        response = await _reauthenticate(dashboard, request, verified)
+        response = await _reauthenticate(page, verified)
     else:
         result = await identity_login.sign_in(
-            services, verified, caller, device_id=device_id(dashboard, request), held_sid=session_id(dashboard, request)
+            services, verified, caller, device_id=device_id(page), held_sid=session_id(page)
         )
-        response = await continue_sign_in(dashboard, result, verified.request.next_path)
-    clear_cookie(response, _COOKIE, secure=dashboard.secure)
+        response = await continue_sign_in(page, result, verified.request.next_path)
+    clear_cookie(response, _COOKIE, secure=page.dashboard.secure)
     return response
 
 
-async def _reauthenticate(dashboard: DashboardContext, request: Request, verified: VerifiedResponse) -> Response:
+async def _reauthenticate(page: DashboardRequest, verified: VerifiedResponse) -> Response:
     client_id = verified.request.client_id
-    resolved = await load_session(dashboard, request, client_id)
+    resolved = await load_session(page, client_id)
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
     active = ActiveSession(resolved.session, resolved.seat, client_id, resolved.session.device_id or "", resolved)
     try:
-        session = await identity_login.reauthenticate(dashboard.services, active, verified, caller_of(request))
+        session = await identity_login.reauthenticate(page.services, active, verified, page.caller)
     except Unauthenticated as error:
         raise_if_ended(error)
         raise
-    response = redirect(dashboard, verified.request.next_path or "/dashboard/")
-    replace_session_cookie(dashboard, response, session)
+    response = redirect(page, verified.request.next_path or "/dashboard/")
+    replace_session_cookie(page, response, session)
     return response
 
 
-def _redirect_to_provider(dashboard: DashboardContext, begun: Redirection) -> Response:
+def _redirect_to_provider(page: DashboardRequest, begun: Redirection) -> Response:
     response = RedirectResponse(begun.url, 303, {"Cache-Control": "no-store"})
     seconds = int(single_sign_on.REQUEST_LIFETIME.total_seconds())
-    set_cookie_value(response, _COOKIE, begun.cookie, secure=dashboard.secure, seconds=seconds)
+    set_cookie_value(response, _COOKIE, begun.cookie, secure=page.dashboard.secure, seconds=seconds)
     return response
 
 
@@ -98,5 +97,5 @@ def _response_parameters(request: Request) -> dict[str, str]:
     return {name: query[name] for name in _PARAMETERS if name in query}
 
 
-def _is_cross_site(request: Request) -> bool:
-    return request.headers.get("sec-fetch-site") == "cross-site"
+def _is_cross_site(page: DashboardRequest) -> bool:
+    return page.request.headers.get("sec-fetch-site") == "cross-site"

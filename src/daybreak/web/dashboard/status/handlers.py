@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.domain.errors import NotFound
@@ -12,7 +11,7 @@ from daybreak.domain.snapshot import Freshness, Snapshot
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.punctuality import punctuality
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_percentage
 from daybreak.web.dashboard.freshness.view import day_views, freshness_view
 from daybreak.web.dashboard.outcome import PageOutcome
@@ -23,12 +22,12 @@ _DAYS = 90
 _HEADERS = {"Cache-Control": "public, max-age=30", "Vary": "Accept-Encoding"}
 
 
-async def show_status(dashboard: DashboardContext, request: Request) -> Response:
+async def show_status(page: DashboardRequest) -> Response:
     """Show the state of the publication and its punctuality. Raises NotFound unless `status_page` is on."""
-    services = dashboard.services
+    services = page.services
     if not services.settings.status_page:
         raise NotFound("There is no page at this address.")
-    now, publish_at = services.clock(), dashboard.publish_at
+    now, publish_at = services.clock(), page.dashboard.publish_at
 
     def read(stores: Stores) -> tuple[Freshness, list[Snapshot]]:
         published = stores.snapshots.published_since(now - timedelta(days=_DAYS + 2))
@@ -46,4 +45,4 @@ async def show_status(dashboard: DashboardContext, request: Request) -> Response
         "late_days": [view for view in reversed(day_views(days)) if view.kind in ("late-day", "missing")],
         "contact": services.settings.operator_contact,
     }
-    return render_template(dashboard, request, "status/page.html", context, PageOutcome(headers=_HEADERS))
+    return render_template(page, "status/page.html", context, PageOutcome(headers=_HEADERS))

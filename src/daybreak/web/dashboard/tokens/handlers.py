@@ -108,14 +108,14 @@ async def show_first_use(page: PageRequest) -> Response:
         # The page stays unchanged, so that screen readers do not repeat the line.
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
     context: dict[str, object] = {"token": token, "account_url": page.url}
-    return render_template(page.dashboard, page.request, "tokens/first_use.html", context)
+    return render_template(page, "tokens/first_use.html", context)
 
 
 async def show_trace(page: PageRequest) -> Response:
     """Return the partial about fetched files, which the page of a new token requests at intervals."""
     token = await _requested_token(page)
     context: dict[str, object] = {"token": token, "trace": await load_trace(page, token), "account_url": page.url}
-    return render_template(page.dashboard, page.request, "tokens/trace.html", context)
+    return render_template(page, "tokens/trace.html", context)
 
 
 async def change_token(page: PageRequest) -> Response | PageOutcome:

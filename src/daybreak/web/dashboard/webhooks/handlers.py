@@ -74,7 +74,7 @@ async def show_deliveries(page: PageRequest) -> Response:
     if not context["pending"]:
         # The whole page again: its buttons need a form token.
         return reload_page()
-    return render_template(page.dashboard, page.request, "webhooks/log.html", context)
+    return render_template(page, "webhooks/log.html", context)
 
 
 async def send_test(page: PageRequest) -> Response:
