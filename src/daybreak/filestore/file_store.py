@@ -73,7 +73,7 @@ class FileSink(Protocol):
 
     def reuse(self, key: str, size_bytes: int) -> str:
         """Add an unchanged file of an earlier snapshot to this one. Return its new key. On local disk, raises
-        FileStoreError if the file does not exist or has another size.
+        FileStoreError if a file without a pack does not exist or has another size.
         """
 
     def commit(self) -> None:
@@ -166,11 +166,10 @@ class FileStore(Protocol):
         """Delete single files that are not packed. Missing ones are ignored."""
 
     def trim(self, pack: str, slices: Sequence[FileSlice]) -> bool:
-        """Replace the bytes of a pack that are in none of the slices by zeros. Return whether there were any. A missing
-        pack is ignored.
+        """Replace the bytes of a pack that are in none of the slices by zeros. A missing pack is ignored.
 
-        In an object store, another process that trims the pack at the same time may store these bytes again.
-        `pack_trimming` therefore repeats the call.
+        Return whether another process may store these bytes again, as in an object store if it trims the pack at the
+        same time. `pack_trimming` then repeats the call.
         """
 
     def snapshot_ids(self) -> list[str]:

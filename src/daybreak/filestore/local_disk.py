@@ -22,6 +22,7 @@ from daybreak.domain.identity import is_id
 from daybreak.filestore.durability import sync_folder
 from daybreak.filestore.file_keys import (
     delta_folder,
+    is_within,
     mark_content,
     mark_key,
     read_mark,
@@ -132,6 +133,7 @@ class LocalDisk:
         """Return a function that returns whether a file with that key and size exists. It raises FileStoreError."""
 
         def found_bytes(key: str) -> int:
+            split_key(key)
             try:
                 found = os.stat(f"{self._root_name}/{key}", follow_symlinks=False)
             except (FileNotFoundError, NotADirectoryError):
@@ -143,10 +145,10 @@ class LocalDisk:
         found_pack_bytes = cache(found_bytes)
 
         def is_stored(key: str, size_bytes: int) -> bool:
-            part = slice_of(key)
-            if part.length is None:
+            object_key, mark, place = key.partition("@")
+            if not mark:
                 return found_bytes(key) == size_bytes
-            return part.length == size_bytes and found_pack_bytes(part.key) >= part.offset + size_bytes
+            return is_within(place, size_bytes, found_pack_bytes(object_key))
 
         return is_stored
 
@@ -212,15 +214,15 @@ class LocalDisk:
             raise store_error(error, "Files cannot be deleted") from error
 
     def trim(self, pack: str, slices: Sequence[FileSlice]) -> bool:
-        """Replace the bytes of a pack that are in none of the slices by holes. Return whether there were any. A missing
-        pack is ignored. Raises FileStoreError.
+        """Replace the bytes of a pack that are in none of the slices by holes. Return False: no other process stores
+        them again. A missing pack is ignored. Raises FileStoreError.
         """
         try:
-            return erase_unused(f"{self._root_name}/{pack}", slices)
-        except FileNotFoundError:
-            return False
+            with suppress(FileNotFoundError):
+                erase_unused(f"{self._root_name}/{pack}", slices)
         except OSError as error:
             raise store_error(error, f"The pack {pack} cannot be trimmed") from error
+        return False
 
     def snapshot_ids(self) -> list[str]:
         """Return the ids of all snapshots, staged ones included, sorted. Raises FileStoreError."""
@@ -289,5 +291,5 @@ class LocalDisk:
 
 def _names_of(keys: frozenset[str], snapshot_id: str) -> set[str]:
     """Return the names in the folder of a snapshot of those objects that belong to it."""
-    objects = {slice_of(key).key for key in keys}
+    objects = {key.partition("@")[0] for key in keys}
     return {name for owner, name in map(split_key, objects) if owner == snapshot_id}

@@ -62,15 +62,12 @@ def _write_all_at(handle: int, content: bytes, offset: int) -> int:
     """Write a whole file. After a short write, the next write raises the cause, such as a full disk."""
     written = 0
     while written < len(content):
-        written += os.pwrite(handle, memoryview(content)[written:], offset + written)
+        written += os.pwrite(handle, content[written:], offset + written)
     return written
 
 
-def erase_unused(path: str, slices: Sequence[FileSlice]) -> bool:
-    """Replace the bytes of a pack that are in none of the slices by holes, durably. Return whether there were any.
-
-    Raises OSError.
-    """
+def erase_unused(path: str, slices: Sequence[FileSlice]) -> None:
+    """Replace the bytes of a pack that are in none of the slices by holes, durably. Raises OSError."""
     handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         unused = [
@@ -84,7 +81,6 @@ def erase_unused(path: str, slices: Sequence[FileSlice]) -> bool:
                 _write_all_at(handle, bytes(length), start)
         if unused:
             os.fsync(handle)
-        return bool(unused)
     finally:
         os.close(handle)
 

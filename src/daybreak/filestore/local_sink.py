@@ -16,7 +16,7 @@ from pathlib import Path
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
 from daybreak.filestore.file_keys import delta_folder, file_key, slice_of, snapshot_folder, split_key
-from daybreak.filestore.file_store import FileSlice, WrittenFile
+from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_packs import PackWriter
 from daybreak.filestore.packs import NO_PACKS, Packing, pack_folder, small_content
 
@@ -49,12 +49,11 @@ class LocalSink:
         self._root = root
         self._staged = staged
         self._final = final
+        self._snapshot_id = final.name
         self._key_prefix = f"{snapshot_folder(final.name)}/"
         self._delta_prefix = f"{delta_folder(final.name)}/"
-        self._final_deltas = root / delta_folder(final.name)
+        self._final_deltas = root / self._delta_prefix
         self._folders: set[str] = set()
-        # Sizes of the packs of earlier snapshots.
-        self._found_packs: dict[str, int] = {}
         self._lock = threading.Lock()
         self._background_sync = BackgroundSync(staged)
         self._packing = packing
@@ -71,13 +70,13 @@ class LocalSink:
 
         Raises FileStoreError, StoreFull; a failed write leaves no file.
         """
-        key = file_key(self._final.name, client_id, resource, format)
-        name = self._staged_name(key)
+        key = file_key(self._snapshot_id, client_id, resource, format)
         try:
             content, pieces = small_content(pieces, self._packing.file_bytes)
             if content:
                 self._background_sync.add(len(content))
                 return self._packs.append(pack_folder(key), content)
+            name = self._staged_name(key)
             path = f"{self._staged}/{name}"
             digest, length = hashlib.sha256(), 0
             self._make_folder(name)
@@ -95,7 +94,7 @@ class LocalSink:
                 os.close(handle)
             self._background_sync.add(length)
         except OSError as error:
-            raise store_error(error, f"The file {name} cannot be written") from error
+            raise store_error(error, f"The file {key} cannot be written") from error
         return WrittenFile(key=key, bytes=length, sha256=digest.hexdigest())
 
     def read(self, key: str) -> Iterator[bytes]:
@@ -105,12 +104,11 @@ class LocalSink:
     def reuse(self, key: str, size_bytes: int) -> str:
         """Add a file of an earlier snapshot as a hard link, or as a copy where links are not supported.
 
-        A packed file stays where it is. Returns the new key. Raises FileStoreError if the file does not exist or has
-        another size.
+        A packed file stays where it is: the run has looked for its pack. Returns the new key. Raises FileStoreError if
+        another file does not exist or has another size.
         """
-        part = slice_of(key)
-        if part.length is not None:
-            return self._reuse_packed(key, part, size_bytes)
+        if "@" in key:
+            return key
         snapshot_id, name = split_key(key)
         source = f"{self._root}/snapshots/{snapshot_id}/{name}"
         target = f"{self._staged}/{name}"
@@ -163,16 +161,6 @@ class LocalSink:
         name = self._staged_name(key)
         self._make_folder(name)
         return os.open(f"{self._staged}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-
-    def _reuse_packed(self, key: str, part: FileSlice, size_bytes: int) -> str:
-        found_bytes = self._found_packs.get(part.key, 0)
-        if not found_bytes:
-            with contextlib.suppress(FileNotFoundError):
-                found_bytes = os.stat(f"{self._root}/{part.key}", follow_symlinks=False).st_size
-                self._found_packs[part.key] = found_bytes
-        if part.length != size_bytes or part.offset + size_bytes > found_bytes:
-            raise FileDamaged(f"The file {key} is damaged: its pack has {found_bytes} bytes.")
-        return key
 
     def _staged_name(self, key: str) -> str:
         """Return the path of a file in the staging folder."""
@@ -258,10 +246,8 @@ def read_pieces(root: str, key: str, size_bytes: int, start: int = 0, length: in
         # Path objects would add a tenth to the time of reading a small file, and a run reads every file back.
         handle = os.open(f"{root}/{part.key}", os.O_RDONLY | os.O_NOFOLLOW)
         try:
-            if start:
-                os.lseek(handle, start, os.SEEK_SET)
-            while piece := os.read(handle, min(size_bytes, left)):
-                left -= len(piece)
+            while left and (piece := os.pread(handle, min(size_bytes, left), start)):
+                start, left = start + len(piece), left - len(piece)
                 yield piece
         finally:
             os.close(handle)

@@ -22,6 +22,7 @@ from daybreak.domain.identity import is_id
 from daybreak.filestore.bucket import RequestLimits, open_bucket
 from daybreak.filestore.file_keys import (
     delta_folder,
+    is_within,
     mark_content,
     mark_key,
     read_mark,
@@ -97,7 +98,7 @@ class ObjectStore:
         packs: dict[str, int] = {}
 
         def is_stored(key: str, size_bytes: int) -> bool:
-            part = slice_of(key)
+            object_key, mark, place = key.partition("@")
             folder = "/".join(key.split("/", 2)[:2])
             if folder not in listed:
                 listed[folder] = set()
@@ -106,8 +107,8 @@ class ObjectStore:
                     listed[folder].add(hash((found, found_bytes)))
                     if found.endswith(".pack"):
                         packs[found] = found_bytes
-            if part.length is not None:
-                return part.length == size_bytes and part.offset + size_bytes <= packs.get(part.key, 0)
+            if mark:
+                return is_within(place, size_bytes, packs.get(object_key, 0))
             return hash((key, size_bytes)) in listed[folder]
 
         return is_stored
@@ -308,7 +309,7 @@ class ObjectStore:
 
 
 def _objects_of(keys: frozenset[str]) -> frozenset[str]:
-    return frozenset(slice_of(key).key for key in keys)
+    return frozenset(key.partition("@")[0] for key in keys)
 
 
 class _BucketSink(ObjectSink):

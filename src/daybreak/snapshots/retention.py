@@ -113,7 +113,8 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     reused_keys = state.read(lambda stores: _reused_keys(stores, kept, deleted))
     files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
     if expired or stored.abandoned:
-        trim_packs(state, store, by_pack(key for keys in reused_keys.values() for key in keys))
+        used = by_pack(key for keys in reused_keys.values() for key in keys)
+        trim_packs(state, store, used, used)
     return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
 
 
@@ -160,7 +161,8 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
     ]
     reused_keys = state.read(lambda stores: _reused_keys(stores, kept, [snapshot_id])).get(snapshot_id, frozenset())
     removed = store.remove(snapshot_id, reused_keys)
-    trim_packs(state, store, by_pack(reused_keys))
+    used = by_pack(reused_keys)
+    trim_packs(state, store, used, used)
     return removed
 
 

@@ -261,7 +261,7 @@ class ManifestStore(Store):
             .where(table.fence == self._fence_of(snapshot_id), position > sa.tuple_(*after))
             .order_by(table.resource, table.client_id)
             .limit(_PAGE)
-        )
+        ).all()
         return [(resource, client_id, PLACES.decode(formats).values()) for resource, client_id, formats in rows]
 
     def leaders(self, snapshot_id: str) -> Iterator[str]:
@@ -311,10 +311,9 @@ class ManifestStore(Store):
         # Filtered by the database: the kept snapshots have millions of entries.
         contains_folder = sa.or_(*(FORMATS_TEXT.contains(folder) for folder in folders))
         for snapshot_id in snapshot_ids:
-            for entry in self.entries(snapshot_id, None, contains_folder):
-                for stored in entry.formats.values():
-                    if stored.key.startswith(folders):
-                        yield stored.key
+            for resource in self._resources(snapshot_id):
+                for *_, formats in self._rows(snapshot_id, resource, contains_folder):
+                    yield from (place.key for place in PLACES.decode(formats).values() if place.key.startswith(folders))
 
     # --- Deletion --------------------------------------------------------------------------------
 
