@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -16,8 +16,6 @@ from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import FLASH, render_template
 from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value
-
-SWITCHER_LENGTH = 8
 
 _SECTION_PATHS = {
     "files": "files",
@@ -61,7 +59,8 @@ def render_page(
         "status": None,
         # Replaces the URL of a page that answers a POST, so that reload and back do not send the form again.
         "history_url": dashboard.root + page.form_path() if page.request.method == "POST" else "",
-        **switcher_urls(page, client_id, "", section),
+        "accounts_url": account_url("accounts"),
+        "all_accounts_url": account_url("accounts", q="", section=section),
     }
     flash = FLASH_MESSAGES.get(cookie_value(page.request, FLASH, secure=dashboard.secure) or "")
     if outcome.flash is None:
@@ -79,23 +78,6 @@ def _tab_state(shown: object) -> tuple[str, str]:
     return (shown.alert, shown.favicon) if isinstance(shown, FreshnessView) else ("", "favicon.svg")
 
 
-def switcher_context(page: PageRequest, current_id: str, query: str, section: str) -> dict[str, object]:
-    """Return template variables of the switcher: the first accounts that match the search."""
-    matches = matching_accounts(page, query)
-    return {
-        **switcher_urls(page, current_id, query, section),
-        "switcher_accounts": account_views(page, matches[:SWITCHER_LENGTH], current_id, section),
-        "more_accounts": max(0, len(matches) - SWITCHER_LENGTH),
-    }
-
-
-def switcher_urls(page: PageRequest, current_id: str, query: str, section: str) -> dict[str, object]:
-    """Return the URL of the account list, and the one that shows all accounts that match the search."""
-    accounts_url = f"{page.dashboard.root}/dashboard/{current_id}/accounts"
-    search = urlencode({"q": query, "section": section})
-    return {"accounts_url": accounts_url, "all_accounts_url": f"{accounts_url}?{search}"}
-
-
 def account_path(section: str) -> str:
     """Return the path of a section on an account, that of Files for a section that accounts do not have."""
     return _SECTION_PATHS.get(section, "files")
@@ -105,24 +87,6 @@ def matching_accounts(page: PageRequest, query: str) -> list[GrantedAccount]:
     """Return the accounts of the seat whose name, number or id contain every word."""
     words = folded(query).split()
     return [entry for entry in page.accounts if _matches(entry, words)]
-
-
-def account_views(
-    page: PageRequest, entries: Sequence[GrantedAccount], current_id: str, section: str
-) -> list[dict[str, object]]:
-    """Return list items of accounts. Each links to the current section."""
-    path = account_path(section)
-    return [
-        {
-            "name": entry.account.name,
-            "phone_number": entry.account.phone_number,
-            "active": entry.account.active,
-            "data_export": entry.grant.data_export,
-            "current": entry.account.client_id == current_id,
-            "url": f"{page.dashboard.root}/dashboard/{entry.account.client_id}/{path}",
-        }
-        for entry in entries
-    ]
 
 
 def _matches(entry: GrantedAccount, words: list[str]) -> bool:

@@ -20,7 +20,7 @@ from daybreak.access.authorization import account_fault, has_second_factor, not_
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.display import set_display
-from daybreak.domain.errors import Forbidden, InvalidRequest
+from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import (
     GrantedAccount,
     Principal,
@@ -88,6 +88,13 @@ class PageRequest(DashboardRequest):
     async def read(self, work: Callable[[Stores], T]) -> T:
         """Read the state database."""
         return await self.services.state.aread(work)
+
+    async def find(self, work: Callable[[Stores], T | None], missing: str) -> T:
+        """Read what the path names. Raises NotFound with a message if it is missing."""
+        found = await self.read(work)
+        if found is None:
+            raise NotFound(missing)
+        return found
 
     async def read_long(self, work: Callable[[Stores], T]) -> T:
         """Read much from the state database in a thread, in a fair queue. Raises Unavailable(busy)."""

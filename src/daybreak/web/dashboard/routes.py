@@ -119,10 +119,10 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
         *page.confirmation(
             f"{account}/api-tokens/off",
             accounts_admin.confirm_api_tokens_off,
-            accounts_admin.turn_api_tokens_off,
+            partial(accounts_admin.set_api_tokens, enabled=False),
             change(),
         ),
-        page.post(f"{account}/api-tokens/on", accounts_admin.turn_api_tokens_on, on_account),
+        page.post(f"{account}/api-tokens/on", partial(accounts_admin.set_api_tokens, enabled=True), on_account),
         page.post(f"{account}/grants", accounts_admin.put_grant, on_account, accounts_admin.show_account),
         *page.confirmation(f"{grant}/reduce", accounts_admin.confirm_reduction, accounts_admin.reduce_grant, change()),
         *page.confirmation(

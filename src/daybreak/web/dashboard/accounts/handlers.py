@@ -10,42 +10,30 @@ from daybreak.access import api_tokens
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.errors import Forbidden
 from daybreak.web.dashboard.formatting import format_name
-from daybreak.web.dashboard.page_layout import (
-    account_path,
-    account_views,
-    folded,
-    matching_accounts,
-    render_page,
-    switcher_context,
-)
+from daybreak.web.dashboard.page_layout import account_path, folded, matching_accounts, render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import slice_of
 from daybreak.web.dashboard.rendering import is_partial, render_template
 
 _MAXIMUM_QUERY_LENGTH = 100
 _PAGE_LENGTH = 60
+_SWITCHER_LENGTH = 8
 _COMMAND_ACCOUNTS = 12
 
 
 async def list_accounts(page: PageRequest) -> Response:
     """Show the accounts that match the search, as a page or as a partial for the switcher."""
-    query = _query(page)
-    section = page.request.query_params.get("section", "files")
-    if is_partial(page):
-        context = {**switcher_context(page, page.client_id, query, section), "as_grid": False}
-        return render_template(page, "accounts/list.html", context)
+    query, section = _query(page), page.request.query_params.get("section", "files")
     matches = matching_accounts(page, query)
+    context: dict[str, object] = {"path": account_path(section), "current_id": page.client_id}
+    if is_partial(page):
+        more = max(0, len(matches) - _SWITCHER_LENGTH)
+        context |= {"entries": matches[:_SWITCHER_LENGTH], "more_accounts": more, "as_grid": False}
+        return render_template(page, "accounts/list.html", context)
     search = {"q": query, "section": section}
     shown = slice_of(page, matches, _PAGE_LENGTH, lambda number: page.url("accounts", **search, page=number))
-    context = {
-        "switcher_accounts": account_views(page, shown.items, page.client_id, section),
-        "more_accounts": 0,
-        "slice": shown,
-        "query": query,
-        "as_grid": True,
-        "section": section,
-    }
-    return render_page(page, "accounts/page.html", context)
+    context |= {"entries": shown.items, "more_accounts": 0, "as_grid": True}
+    return render_page(page, "accounts/page.html", {**context, "slice": shown, "query": query, "section": section})
 
 
 async def list_commands(page: PageRequest) -> Response:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 
 from daybreak.access.authorization import readable_audit_seat
 from daybreak.domain.audit import AuditQuery
@@ -20,57 +21,15 @@ RESULTS = {"ok": "Succeeded", "failed": "Failed"}
 
 @dataclass(frozen=True, slots=True)
 class ActivityFilter:
-    """Action, part of the actor's email, result, first and last day, and API token; "" or None for no limit.
+    """Query for events of an account, newest first, and the parameters that it is parsed from, "" for no limit."""
 
-    `seat_id` is the only seat whose events the user may read, None for all seats.
-    """
-
-    seat_id: str | None
-    action: str = ""
-    actor: str = ""
-    result: str = ""
-    since: date | None = None
-    until: date | None = None
-    token: str = ""
+    events: AuditQuery
+    values: Mapping[str, str]
 
     @property
-    def values(self) -> dict[str, str]:
-        """The filter as query parameters, empty ones included."""
-        return {
-            "action": self.action,
-            "actor": self.actor,
-            "result": self.result,
-            "since": self.since.isoformat() if self.since else "",
-            "until": self.until.isoformat() if self.until else "",
-            "token": self.token,
-        }
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The filter as query parameters without empty ones."""
+    def parameters(self) -> dict[str, str]:
+        """The parameters that limit the events."""
         return {name: value for name, value in self.values.items() if value}
-
-    @property
-    def end(self) -> datetime | None:
-        """End of the last day. The last days of the calendar have none in all zones."""
-        if self.until is None:
-            return None
-        return start_of(min(self.until, date.max - timedelta(days=2)) + timedelta(days=1))
-
-    def events_of(self, client_id: str) -> AuditQuery:
-        """Return the query for the account's matching events, newest first."""
-        return AuditQuery(
-            client_id=client_id,
-            seat_id=self.seat_id,
-            subject=f"token:{self.token}" if self.token else None,
-            actor_contains=self.actor or None,
-            action=self.action or None,
-            succeeded=self.result == "ok" if self.result else None,
-            since=start_of(max(self.since, date.min + timedelta(days=1))) if self.since else None,
-            until=self.end,
-            sign_ins=not self.token,
-            newest_first=True,
-        )
 
 
 def presets(today: date) -> list[tuple[str, dict[str, str]]]:
@@ -86,20 +45,34 @@ def presets(today: date) -> list[tuple[str, dict[str, str]]]:
 def parse_filter(page: PageRequest) -> ActivityFilter:
     """Parse the filter of a request, limited to the events that its user may read. Raises InvalidRequest."""
     parameters = page.request.query_params
-    action, result = parameters.get("action", ""), parameters.get("result", "")
+    values = {name: parameters.get(name, "") for name in ("action", "actor", "result", "since", "until", "token")}
+    values["actor"] = values["actor"].strip()[:MAX_EMAIL_LENGTH]
+    action, result, token = values["action"], values["result"], values["token"]
     if action and action not in ACTION_LABELS:
         raise InvalidRequest("Unknown action in the URL.")
     if result and result not in RESULTS:
         raise InvalidRequest("Unknown result in the URL.")
-    token = parameters.get("token", "")
     if token and not is_id(token):
         raise InvalidRequest("Invalid token in the URL.")
-    actor = parameters.get("actor", "").strip()[:MAX_EMAIL_LENGTH]
-    since, until = _parse_day(parameters.get("since")), _parse_day(parameters.get("until"))
-    return ActivityFilter(readable_audit_seat(page.principal), action, actor, result, since, until, token)
+    since, until = _parse_day(values["since"]), _parse_day(values["until"])
+    # The first and the last days of the calendar do not begin or end in all zones.
+    last = None if until is None else min(until, date.max - timedelta(days=2))
+    events = AuditQuery(
+        client_id=page.client_id,
+        seat_id=readable_audit_seat(page.principal),
+        subject=f"token:{token}" if token else None,
+        actor_contains=values["actor"] or None,
+        action=action or None,
+        succeeded=result == "ok" if result else None,
+        since=start_of(max(since, date.min + timedelta(days=1))) if since is not None else None,
+        until=start_of(last + timedelta(days=1)) if last is not None else None,
+        sign_ins=not token,
+        newest_first=True,
+    )
+    return ActivityFilter(events, values)
 
 
-def _parse_day(text: str | None) -> date | None:
+def _parse_day(text: str) -> date | None:
     if not text:
         return None
     try:

@@ -58,15 +58,11 @@ async def show_activity(page: PageRequest) -> Response:
     newest = parse_integer(parameters.get("newest"), minimum=1, maximum=_MAXIMUM_EVENT_ID, default=0)
     link_lifetime = page.services.settings.access.link_lifetime
 
-    query = activity.events_of(page.client_id)
-
-    def read(stores: Stores) -> _Found:
-        return _read_page(stores, query, number, newest, link_lifetime)
+    query = activity.events
 
     # In a thread: counting the events of a large account takes up to a second.
-    state = page.services.state
-    found = await page.run_task(lambda: state.read(read))
-    files_query = f"?{urlencode(activity.query)}" if activity.query else ""
+    found = await page.read_long(lambda stores: _read_page(stores, query, number, newest, link_lifetime))
+    files_query = f"?{urlencode(activity.parameters)}" if activity.parameters else ""
     context: dict[str, object] = {
         "days": days_of(found.rows),
         "presets": presets(local(page.now).date()),
@@ -74,24 +70,14 @@ async def show_activity(page: PageRequest) -> Response:
         "is_limited": found.total == _MAXIMUM_COUNT,
         "actions": grouped_actions(),
         "results": RESULTS,
-        "actors": found.actors if activity.seat_id is None else [],
+        "actors": found.actors if query.seat_id is None else [],
         "filters": activity.values,
-        "whole_account": activity.seat_id is None,
-        "filtered": bool(activity.query),
+        "whole_account": query.seat_id is None,
+        "filtered": bool(activity.parameters),
         "csv_url": page.url("activity.csv") + files_query,
         "json_lines_url": page.url("activity.jsonl") + files_query,
     }
     return render_page(page, "activity/page.html", context)
-
-
-async def download_csv(page: PageRequest) -> Response:
-    """Download the filtered events as CSV."""
-    return await csv_response(page, parse_filter(page))
-
-
-async def download_json_lines(page: PageRequest) -> Response:
-    """Download the filtered events as JSON Lines."""
-    return await json_lines_response(page, parse_filter(page))
 
 
 def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link_lifetime: timedelta) -> _Found:
@@ -115,19 +101,19 @@ def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link
 def _slice(page: PageRequest, activity: ActivityFilter, found: _Found) -> Slice[EventRow]:
     def url(number: str) -> str:
         position = {} if number == "1" else {"page": number, "newest": str(found.newest)}
-        return page.url("activity", **activity.query, **position)
+        return page.url("activity", **activity.parameters, **position)
 
     start = (found.number - 1) * _PAGE_LENGTH
     return slice_at(found.rows, start, found.count, total=found.total, length=_PAGE_LENGTH, url=url)
 
 
-async def csv_response(page: PageRequest, activity: ActivityFilter) -> Response:
-    """Stream a CSV file for spreadsheets, with formulas escaped, and times in the zone of the reader."""
-    query, zone = activity.events_of(page.client_id), local(page.now).tzinfo
+async def download_csv(page: PageRequest) -> Response:
+    """Stream the filtered events for spreadsheets: formulas are escaped, and times are in the zone of the reader."""
+    activity, zone = parse_filter(page), local(page.now).tzinfo
 
     def rows() -> Iterator[Sequence[str]]:
         yield _FIELDS
-        for event in chain.from_iterable(_batches(page, query)):
+        for event in chain.from_iterable(_batches(page, activity.events)):
             details = json.dumps(dict(event.details), ensure_ascii=False)
             record = {**_record(event), "at": event.at.astimezone(zone).isoformat(), "details": details}
             yield [str(record[name]) for name in _FIELDS]
@@ -135,12 +121,12 @@ async def csv_response(page: PageRequest, activity: ActivityFilter) -> Response:
     return await _stream(page, activity, spreadsheet_csv(rows()), "csv", CSV_MEDIA_TYPE)
 
 
-async def json_lines_response(page: PageRequest, activity: ActivityFilter) -> Response:
-    """Stream a JSON Lines file, with times in UTC."""
-    query = activity.events_of(page.client_id)
+async def download_json_lines(page: PageRequest) -> Response:
+    """Stream the filtered events as JSON Lines, with times in UTC."""
+    activity = parse_filter(page)
 
     def lines() -> Iterator[bytes]:
-        for batch in _batches(page, query):
+        for batch in _batches(page, activity.events):
             yield "".join(json.dumps(_record(event), ensure_ascii=False) + "\n" for event in batch).encode()
 
     return await _stream(page, activity, lines(), "jsonl", "application/x-ndjson")
@@ -156,7 +142,7 @@ async def _stream(
         page.client_id,
         thread_pieces(pieces),
         {**headers, "Content-Type": media_type},
-        record=partial(page.record, "audit.exported", {"format": extension, "filter": activity.query}),
+        record=partial(page.record, "audit.exported", {"format": extension, "filter": activity.parameters}),
     )
 
 
@@ -165,26 +151,17 @@ def _batches(page: PageRequest, query: AuditQuery) -> Iterator[list[AuditEvent]]
     before_id: int | None = None
     for _ in range(MAXIMUM_BATCHES):
         batch = replace(query, after_id=before_id, limit=BATCH_EVENTS)
-        events = page.services.state.read(partial(_read, batch))
+        events = _read(page, batch)
         yield events
         if len(events) < BATCH_EVENTS:
             return
         before_id = events[-1].event_id
 
 
-def _read(query: AuditQuery, stores: Stores) -> list[AuditEvent]:
-    return stores.audit.read(query)
+def _read(page: PageRequest, query: AuditQuery) -> list[AuditEvent]:
+    return page.services.state.read(lambda stores: stores.audit.read(query))
 
 
 def _record(event: AuditEvent) -> dict[str, object]:
-    return {
-        "at": event.at.isoformat(),
-        "action": event.action,
-        "result": event.result,
-        "actor": event.actor,
-        "subject": event.subject or "",
-        "address": event.address,
-        "user_agent": event.user_agent,
-        "request_id": event.request_id,
-        "details": dict(event.details),
-    }
+    changed = {"at": event.at.isoformat(), "subject": event.subject or "", "details": dict(event.details)}
+    return {name: changed[name] if name in changed else getattr(event, name) for name in _FIELDS}

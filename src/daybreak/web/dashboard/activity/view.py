@@ -17,13 +17,8 @@ _LINK, _FETCH = "link.issued", "file.fetched"
 _CHANGE_KEYS = ("before", "after")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A setting that an event changed, with its values before and after."""
-
-    name: str
-    before: str
-    after: str
+Change = tuple[str, str, str]
+"""Name of a setting that an event changed, with its values before and after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +151,11 @@ def setting_changes(event: AuditEvent) -> list[Change]:
     """Return the settings that differ between `before` and `after`, and the notifications that were changed."""
     if event.action == "notifications.changed":
         switched = {name: value for name, value in event.details.items() if isinstance(value, bool)}
-        return [Change(label_of({}, name), _value(not on), _value(on)) for name, on in switched.items()]
+        return [(label_of({}, name), _value(not on), _value(on)) for name, on in switched.items()]
     before, after = _settings(event.details.get("before")), _settings(event.details.get("after"))
     names = dict.fromkeys((*before, *after))
     return [
-        Change(label_of(SETTING_LABELS, name), _value(before.get(name)), _value(after.get(name)))
+        (label_of(SETTING_LABELS, name), _value(before.get(name)), _value(after.get(name)))
         for name in names
         if before.get(name) != after.get(name)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -161,20 +161,8 @@ async def load_status(page: PageRequest) -> FreshnessView:
     return freshness_view(await load_freshness(page), page.now)
 
 
-@dataclass(frozen=True, slots=True)
-class DayView:
-    """One day. `kind` is `on-time`, `late-day`, `missing` or `unknown`; `text` says the same in words."""
-
-    kind: str
-    text: str
-
-
-def day_views(days: Sequence[DayPublication]) -> list[DayView]:
-    """Return the cells of a strip, oldest first."""
-    return [DayView(*_kind_and_text(each)) for each in days]
-
-
-def _kind_and_text(each: DayPublication) -> tuple[str, str]:
+def day_view(each: DayPublication) -> tuple[str, str]:
+    """Return the kind of a day, `on-time`, `late-day`, `missing` or `unknown`, and the same in words."""
     day = format_date(each.day)
     if each.lateness is None:
         return "unknown", f"{day}: {'first publication' if each.published_at else 'before the first publication'}"

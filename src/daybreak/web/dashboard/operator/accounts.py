@@ -12,7 +12,7 @@ from daybreak.access import password_reset
 from daybreak.access.directory import edits
 from daybreak.access.operators import find_seat
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
-from daybreak.domain.errors import InvalidRequest, NotFound, OperatorError
+from daybreak.domain.errors import InvalidRequest, OperatorError
 from daybreak.domain.identity import ROLES, Account, Grant, Seat
 from daybreak.state.directory import Directory
 from daybreak.state.stores import Stores
@@ -66,14 +66,15 @@ async def confirm_api_tokens_off(page: PageRequest) -> Confirmation:
     )
 
 
-async def turn_api_tokens_off(page: PageRequest) -> Response:
-    """Refuse API tokens on an account."""
-    return await _set_api_tokens(page, enabled=False)
-
-
-async def turn_api_tokens_on(page: PageRequest) -> Response:
-    """Allow API tokens on an account."""
-    return await _set_api_tokens(page, enabled=True)
+async def set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
+    """Allow or refuse API tokens on an account."""
+    account, actor = await _requested_account(page), page.seat.email
+    return await _change(
+        page,
+        account,
+        lambda stores: edits.set_api_tokens_enabled(stores, account, page.now, enabled=enabled, actor=actor),
+        "api-tokens-on" if enabled else "api-tokens-off",
+    )
 
 
 async def put_grant(page: PageRequest) -> Response | PageOutcome:
@@ -129,12 +130,10 @@ async def confirm_reduction(page: PageRequest) -> Confirmation:
 async def reduce_grant(page: PageRequest) -> Response:
     """Replace the permissions of the seat in the path on the account by fewer."""
     account, seat = await _requested_account(page), await requested_seat(page)
-    grant = _requested_grant(page, account, seat)
-
-    def work(stores: Stores) -> None:
-        edits.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
-
-    return await _change(page, account, work, "grant-saved")
+    grant, actor = _requested_grant(page, account, seat), page.seat.email
+    return await _change(
+        page, account, lambda stores: edits.put_grant(stores, seat, grant, page.now, actor=actor), "grant-saved"
+    )
 
 
 async def confirm_grant_removal(page: PageRequest) -> Confirmation:
@@ -156,24 +155,17 @@ async def confirm_grant_removal(page: PageRequest) -> Confirmation:
 
 async def remove_grant(page: PageRequest) -> Response:
     """Remove the permissions of a seat on an account."""
-    account, seat = await _requested_account(page), await requested_seat(page)
-
-    def work(stores: Stores) -> None:
-        edits.remove_grant(stores, seat, account.client_id, page.now, actor=page.seat.email)
-
-    return await _change(page, account, work, "grant-removed")
-
-
-async def _set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
-    account = await _requested_account(page)
-
-    def work(stores: Stores) -> None:
-        edits.set_api_tokens_enabled(stores, account, page.now, enabled=enabled, actor=page.seat.email)
-
-    return await _change(page, account, work, "api-tokens-on" if enabled else "api-tokens-off")
+    account, seat, actor = await _requested_account(page), await requested_seat(page), page.seat.email
+    client_id = account.client_id
+    return await _change(
+        page,
+        account,
+        lambda stores: edits.remove_grant(stores, seat, client_id, page.now, actor=actor),
+        "grant-removed",
+    )
 
 
-async def _change(page: PageRequest, account: Account, work: Callable[[Stores], None], done: str) -> Response:
+async def _change(page: PageRequest, account: Account, work: Callable[[Stores], object], done: str) -> Response:
     await page.run_task(lambda: page.services.state.write(work))
     return page.redirect(f"accounts/{account.client_id}", done=done)
 
@@ -189,37 +181,38 @@ def _requested_grant(page: PageRequest, account: Account, seat: Seat) -> Grant:
 
 async def _requested_account(page: PageRequest) -> Account:
     client_id = page.request.path_params["account_id"]
-    account = await page.read(lambda stores: stores.directory.account(client_id))
-    if account is None:
-        raise NotFound("No such account.")
-    return account
+    return await page.find(lambda stores: stores.directory.account(client_id), "No such account.")
 
 
 async def list_accounts(page: PageRequest) -> Response:
     """List the accounts that match the search, with the permissions of their seats."""
-    query = _query(page)
-    # Run in threads: there may be 100,000 accounts.
-    directory = await load_directory(page)
-    context = await page.run_task(lambda: _accounts_context(page, directory, query)) | await _sync_context(page)
-    return render_page(page, "operator/accounts.html", {"query": query, **context})
+    return await _list(page, "operator/accounts.html", _accounts_context)
 
 
 async def list_seats(page: PageRequest) -> Response:
     """List the seats that match the search."""
-    query = _query(page)
+    return await _list(page, "operator/seats.html", _seats_context)
+
+
+async def _list(
+    page: PageRequest, template: str, context_of: Callable[[PageRequest, Directory, str], dict[str, object]]
+) -> Response:
+    query = page.request.query_params.get("q", "").strip()[:_MAXIMUM_QUERY_LENGTH]
+    # Run in threads: there may be 100,000 accounts.
     directory = await load_directory(page)
-    context = await page.run_task(lambda: _seats_context(page, directory, query)) | await _sync_context(page)
-    return render_page(page, "operator/seats.html", {"query": query, **context})
+    found = await page.run_task(lambda: context_of(page, directory, query))
+    context = {
+        "query": query,
+        "total_accounts": len(directory.accounts),
+        "total_seats": len(directory.seats),
+        "sync": await page.read(lambda stores: stores.directory.sync_status()),
+    }
+    return render_page(page, template, {**context, **found})
 
 
 async def load_directory(page: PageRequest) -> Directory:
     """Read all accounts, seats and grants."""
     return await page.read_long(lambda stores: stores.directory.load())
-
-
-async def _sync_context(page: PageRequest) -> dict[str, object]:
-    """Return the status of the synchronization with the platform, None without one."""
-    return {"sync": await page.read(lambda stores: stores.directory.sync_status())}
 
 
 def _accounts_context(page: PageRequest, directory: Directory, query: str) -> dict[str, object]:
@@ -237,7 +230,6 @@ def _accounts_context(page: PageRequest, directory: Directory, query: str) -> di
     accounts = sorted(filter(matches, directory.accounts), key=lambda account: account.sort_key)
     shown = _slice(page, accounts, "people", query)
     return {
-        **_totals(directory),
         "slice": shown,
         "accounts": [
             {
@@ -256,20 +248,8 @@ def _seats_context(page: PageRequest, directory: Directory, query: str) -> dict[
         seat for seat in directory.seats if all(word in seat.email.casefold() or word in seat.seat_id for word in words)
     ]
     shown = _slice(page, seats, "seats", query)
-    return {
-        **_totals(directory),
-        "slice": shown,
-        "seats": [{"seat": seat, "accounts": account_counts[seat.seat_id]} for seat in shown.items],
-    }
-
-
-def _totals(directory: Directory) -> dict[str, object]:
-    return {"total_accounts": len(directory.accounts), "total_seats": len(directory.seats)}
+    return {"slice": shown, "seats": [{"seat": seat, "accounts": account_counts[seat.seat_id]} for seat in shown.items]}
 
 
 def _slice(page: PageRequest, items: Sequence[T], path: str, query: str) -> Slice[T]:
     return slice_of(page, items, _PAGE_LENGTH, lambda number: page.url(path, q=query, page=number))
-
-
-def _query(page: PageRequest) -> str:
-    return page.request.query_params.get("q", "").strip()[:_MAXIMUM_QUERY_LENGTH]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daybreak.domain.identity import ApiToken, Device, Seat, Session
+from daybreak.domain.identity import ApiToken, Seat
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_ago, format_name, format_number
 from daybreak.web.dashboard.page_request import PageRequest
@@ -17,11 +17,7 @@ _MAXIMUM_LINES = 20
 
 async def ending_sessions(page: PageRequest, seat: Seat) -> Ending:
     """Return the open sessions of a seat."""
-
-    def read(stores: Stores) -> list[tuple[Session, Device | None]]:
-        return stores.sessions.list_open(seat.seat_id, page.now)
-
-    sessions = await page.read(read)
+    sessions = await page.read(lambda stores: stores.sessions.list_open(seat.seat_id, page.now))
     return _listed("Sessions that end", [view.text for view in await session_views(page, sessions)])
 
 

@@ -14,7 +14,7 @@ from daybreak.state.directory import Directory
 from daybreak.state.file_faults import FileFault
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_number
-from daybreak.web.dashboard.freshness.view import day_views, freshness_view
+from daybreak.web.dashboard.freshness.view import day_view, freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
@@ -70,7 +70,7 @@ async def show_freshness(page: PageRequest) -> Response:
         "fresh": freshness_view(found.freshness, page.now),
         "file_faults": [fault.describe() for fault in found.file_faults],
         "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
-        "days": day_views(days),
+        "days": [day_view(day) for day in days],
         "missing": slice_of(
             page, missing, _ACCOUNTS_SHOWN, lambda number: f"{page.url('freshness', page=number)}#missing-title"
         ),

@@ -9,7 +9,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from daybreak.domain.errors import InvalidRequest, NotFound, OperatorError
+from daybreak.domain.errors import InvalidRequest, OperatorError
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard
@@ -185,10 +185,7 @@ async def _runs_context(page: PageRequest) -> dict[str, object]:
 
 async def requested_run(page: PageRequest) -> Snapshot:
     snapshot_id = page.request.path_params["snapshot_id"]
-    run = await page.read(lambda stores: stores.snapshots.get(snapshot_id))
-    if run is None:
-        raise NotFound("No such run.")
-    return run
+    return await page.find(lambda stores: stores.snapshots.get(snapshot_id), "No such run.")
 
 
 def published_before(stores: Stores, run: Snapshot) -> Snapshot | None:

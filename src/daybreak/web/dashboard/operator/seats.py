@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from starlette.responses import Response
@@ -13,8 +14,8 @@ from daybreak.access import operators, password_reset
 from daybreak.access.directory import edits
 from daybreak.credentials.passwords import new_password
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
-from daybreak.domain.errors import NotFound, OperatorError
-from daybreak.domain.identity import Device, GrantedAccount, Seat, Session
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import Seat
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.operator.endings import ending_sessions, ending_tokens, ending_webhooks
@@ -28,11 +29,10 @@ async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respon
     """Show a seat with its accounts and open sessions."""
     seat, settings = await requested_seat(page), page.services.settings
 
-    def read(stores: Stores) -> tuple[list[GrantedAccount], list[tuple[Session, Device | None]]]:
-        return stores.seats.granted_accounts(seat.seat_id), stores.sessions.list_open(seat.seat_id, page.now)
-
     # Run in a thread: a seat may have thousands of accounts.
-    granted, sessions = await page.read_long(read)
+    granted, sessions = await page.read_long(
+        lambda stores: (stores.seats.granted_accounts(seat.seat_id), stores.sessions.list_open(seat.seat_id, page.now))
+    )
     context: dict[str, object] = {
         "item": seat,
         "own": seat.seat_id == page.seat.seat_id,
@@ -113,9 +113,13 @@ async def create_seat(page: PageRequest) -> Response | PageOutcome:
 
 def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
     """Queue the mail of an invitation. Raises OperatorError."""
+    _require_mail(page)
+    operators.invite(stores, seat, page.now, actor=page.seat.email)
+
+
+def _require_mail(page: PageRequest) -> None:
     if not password_reset.is_available(page.services.settings):
         raise OperatorError("This service sends no mail. Set mail.url, or reset the password of the seat.")
-    operators.invite(stores, seat, page.now, actor=page.seat.email)
 
 
 def _issue_link(stores: Stores, seat: Seat, page: PageRequest, unknown_hash: str = "") -> str:
@@ -126,10 +130,7 @@ def _issue_link(stores: Stores, seat: Seat, page: PageRequest, unknown_hash: str
 async def requested_seat(page: PageRequest) -> Seat:
     """Return the seat in the path. Raises NotFound."""
     seat_id = page.request.path_params["seat_id"]
-    seat = await page.read(lambda stores: stores.seats.by_id(seat_id))
-    if seat is None:
-        raise NotFound("No such seat.")
-    return seat
+    return await page.find(lambda stores: stores.seats.by_id(seat_id), "No such seat.")
 
 
 def _link_page(page: PageRequest, seat: Seat, token: str, *, created: bool) -> Response:
@@ -148,7 +149,7 @@ class SeatAction:
 
     Attributes:
         name: Last part of its path.
-        run: Performs it.
+        run: Performs it, with the parameters of `operators.sign_out`. Raises OperatorError.
         done: Message afterwards.
         title: The action as a heading, and as the label of its button.
         text: What it does.
@@ -156,7 +157,7 @@ class SeatAction:
     """
 
     name: str
-    run: Callable[[Stores, Seat, PageRequest], object]
+    run: Callable[..., object]
     done: str
     title: str = ""
     text: str = ""
@@ -183,39 +184,28 @@ async def confirm_action(action: SeatAction, page: PageRequest) -> Confirmation:
 
 async def perform_action(action: SeatAction, page: PageRequest) -> Response | PageOutcome:
     """Perform an action on the seat in the path."""
-    seat = await requested_seat(page)
+    seat, actor = await requested_seat(page), page.seat.email
     try:
-        await page.services.state.awrite(lambda stores: action.run(stores, seat, page))
+        if action.name == "invite":
+            _require_mail(page)
+        if action.name == "disable" and seat.seat_id == page.seat.seat_id:
+            raise OperatorError("You can't disable your own seat. Ask another operator.")
+        await page.services.state.awrite(lambda stores: action.run(stores, seat, page.now, actor=actor))
     except OperatorError as error:
         return PageOutcome(409, flash=Flash("bad", error.message))
     return page.redirect(f"seats/{seat.seat_id}", done=action.done)
 
 
-def _reset_second_factor(stores: Stores, seat: Seat, page: PageRequest) -> None:
-    operators.reset_second_factor(stores, seat, page.now, actor=page.seat.email)
-
-
-def _sign_out(stores: Stores, seat: Seat, page: PageRequest) -> None:
-    operators.sign_out(stores, seat, page.now, actor=page.seat.email)
-
-
-def _disable(stores: Stores, seat: Seat, page: PageRequest) -> None:
-    if seat.seat_id == page.seat.seat_id:
-        raise OperatorError("You can't disable your own seat. Ask another operator.")
-    operators.set_disabled(stores, seat, page.now, disabled=True, actor=page.seat.email)
-
-
-def _enable(stores: Stores, seat: Seat, page: PageRequest) -> None:
-    operators.set_disabled(stores, seat, page.now, disabled=False, actor=page.seat.email)
-
-
-HARMLESS_ACTIONS = (SeatAction("invite", invite_seat, "seat-invited"), SeatAction("enable", _enable, "seat-enabled"))
+HARMLESS_ACTIONS = (
+    SeatAction("invite", operators.invite, "seat-invited"),
+    SeatAction("enable", partial(operators.set_disabled, disabled=False), "seat-enabled"),
+)
 """Actions that end nothing, and need no confirmation."""
 
 CONFIRMED_ACTIONS = (
     SeatAction(
         "disable",
-        _disable,
+        partial(operators.set_disabled, disabled=True),
         "seat-disabled",
         "Disable seat",
         "The person can't sign in, and scripts with their API tokens stop working immediately, until the seat is "
@@ -224,7 +214,7 @@ CONFIRMED_ACTIONS = (
     ),
     SeatAction(
         "reset-second-factor",
-        _reset_second_factor,
+        operators.reset_second_factor,
         "factor-reset",
         "Reset second factor",
         "Removes authenticator app, recovery codes and passkeys, and the operator role. API tokens stay valid.",
@@ -232,7 +222,7 @@ CONFIRMED_ACTIONS = (
     ),
     SeatAction(
         "sign-out",
-        _sign_out,
+        operators.sign_out,
         "seat-signed-out",
         "End all sessions",
         "Download links issued in these sessions stop working. API tokens stay valid.",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from starlette.responses import Response
 
 from daybreak.access import passkeys
-from daybreak.access.passkeys import MAX_PASSKEYS, are_available
 from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, Unauthenticated
 from daybreak.domain.identity import Passkey
 from daybreak.web.dashboard.confirmation import Confirmation
@@ -99,14 +96,3 @@ def _name(page: PageRequest, default: str) -> str:
 async def _requested_passkey(page: PageRequest) -> Passkey:
     services, reference = page.services, page.request.path_params["reference"]
     return await passkeys.find(services, page.seat, reference)
-
-
-def passkeys_context(page: PageRequest, passkeys: Sequence[Passkey]) -> dict[str, object]:
-    """Return the variables of the list of passkeys."""
-    available = are_available(page.services)
-    return {
-        "passkeys": passkeys,
-        "passkeys_available": available,
-        "maximum_passkeys": MAX_PASSKEYS,
-        "may_add_passkey": available and page.seat.second_factor_enrolled and len(passkeys) < MAX_PASSKEYS,
-    }

@@ -15,7 +15,6 @@ from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.passkeys.handlers import passkeys_context
 from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.dashboard.second_factor.handlers import (
     enrolment_context,
@@ -23,7 +22,7 @@ from daybreak.web.dashboard.second_factor.handlers import (
     normalize_code,
     recovery_codes_context,
 )
-from daybreak.web.dashboard.security.view import security_context, session_reference, session_views
+from daybreak.web.dashboard.security.view import PASSWORD_HINT, session_reference, session_views
 
 _PATH = "settings/security"
 _MAXIMUM_PASSWORD_LENGTH = 1025
@@ -34,9 +33,20 @@ async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Re
     services = page.services
     codes_left = await services.state.aread(lambda stores: stores.seats.recovery_codes_left(page.seat.seat_id))
     open_sessions = await sessions.list_open(services, page.active_session)
-    own_passkeys = await passkeys.list_of_seat(services, page.seat)
-    context = security_context(page, codes_left, await session_views(page, open_sessions))
-    return render_page(page, "security/page.html", context | passkeys_context(page, own_passkeys), outcome)
+    own = await passkeys.list_of_seat(services, page.seat)
+    settings, available = services.settings, passkeys.are_available(services)
+    context = {
+        "has_password": settings.oidc.password_login and page.seat.password_hash is not None,
+        "password_hint": PASSWORD_HINT,
+        "codes_left": codes_left,
+        "sessions": await session_views(page, open_sessions),
+        "shows_locations": settings.access.location_database is not None,
+        "passkeys": own,
+        "passkeys_available": available,
+        "maximum_passkeys": passkeys.MAX_PASSKEYS,
+        "may_add_passkey": available and page.seat.second_factor_enrolled and len(own) < passkeys.MAX_PASSKEYS,
+    }
+    return render_page(page, "security/page.html", context, outcome)
 
 
 async def change_password(page: PageRequest) -> Response | PageOutcome:

@@ -12,7 +12,7 @@ from daybreak.web.dashboard.formatting import format_datetime, format_user_agent
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.security.locations import locations_of
 
-_PASSWORD_HINT = f"At least {MINIMUM_LENGTH} characters. Several unrelated words work well."
+PASSWORD_HINT = f"At least {MINIMUM_LENGTH} characters. Several unrelated words work well."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,6 @@ class SessionView:
         note = "this session" if self.current else "API" if self.session.kind == "api" else ""
         parts = (self.agent, place, note, f"signed in {format_datetime(self.session.started_at)}")
         return "\N{NO-BREAK SPACE}· ".join(part for part in parts if part)
-
-
-def security_context(page: PageRequest, codes_left: int, sessions: list[SessionView]) -> dict[str, object]:
-    """Return the variables of the page. `sessions` are those of `session_views`."""
-    return {
-        "has_password": page.services.settings.oidc.password_login and page.seat.password_hash is not None,
-        "password_hint": _PASSWORD_HINT,
-        "codes_left": codes_left,
-        "sessions": sessions,
-        "shows_locations": page.services.settings.access.location_database is not None,
-    }
 
 
 async def session_views(page: PageRequest, sessions: list[tuple[Session, Device | None]]) -> list[SessionView]:

@@ -13,7 +13,7 @@ from daybreak.snapshots.punctuality import punctuality
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_percentage
-from daybreak.web.dashboard.freshness.view import day_views, freshness_view
+from daybreak.web.dashboard.freshness.view import day_view, freshness_view
 from daybreak.web.dashboard.outcome import PageOutcome
 from daybreak.web.dashboard.rendering import render_template
 
@@ -40,9 +40,9 @@ async def show_status(page: DashboardRequest) -> Response:
     context: dict[str, object] = {
         "fresh": view,
         "favicon": view.favicon,
-        "days": day_views(days),
+        "days": [day_view(day) for day in days],
         "on_time": format_percentage(sum(day.on_time for day in known), len(known)),
-        "late_days": [view for view in reversed(day_views(days)) if view.kind in ("late-day", "missing")],
+        "late_days": [text for kind, text in map(day_view, reversed(days)) if kind in ("late-day", "missing")],
         "contact": services.settings.operator_contact,
     }
     return render_template(page, "status/page.html", context, PageOutcome(headers=_HEADERS))

@@ -75,8 +75,9 @@ def first_request(page: PageRequest) -> FirstRequest:
 
 def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str, object]:
     """Return the variables of the page that shows a new token with the recipe of a tool, or examples that use it."""
+    settings, keyring = page.services.settings, page.services.keyring.current()
     return {
-        "recipe": recipes_of(page.services.settings, page.client_id).get(tool),
+        "recipe": recipes_of(settings, page.client_id).get(tool),
         # After a reload, the page of the token replaces the secret.
         "history_url": page.url(f"settings/tokens/{created.token.token_id}"),
         "token": created.token,
@@ -84,21 +85,8 @@ def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str
         "examples": first_request(page).examples(),
         "profile_url": _profile_url(page, created),
         "profile_name": PROFILE_NAME,
-        "s3": _s3_access(page, created),
-    }
-
-
-def _s3_access(page: PageRequest, created: NewToken) -> Mapping[str, str] | None:
-    """Return endpoint, bucket and static key for S3 tools, None unless the service has the endpoint enabled."""
-    services = page.services
-    if not services.settings.attach.s3:
-        return None
-    key = static_key(created.token.token_id, keyring=services.keyring.current())
-    return {
-        "endpoint": services.settings.attach_url,
-        "bucket": page.client_id,
-        "access_key_id": key.access_key_id,
-        "secret": key.secret,
+        "s3_key": static_key(created.token.token_id, keyring=keyring) if settings.attach.s3 else None,
+        "s3_endpoint": settings.attach_url,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import daybreak
 from daybreak.domain.audit import AuditEvent
 from daybreak.web.dashboard.activity.labels import ACTION_LABELS, grouped_actions
-from daybreak.web.dashboard.activity.view import Change, event_rows, permission_changes, setting_changes
+from daybreak.web.dashboard.activity.view import event_rows, permission_changes, setting_changes
 
 ACTION = re.compile(
     r"(?:account|audit|context|files?|grant|identity|link|member|notifications|passkey|password|run|seat|second_factor"
@@ -109,14 +109,14 @@ def test_changes_have_values_before_and_after() -> None:
     before = {"roles": ["owner"], "data_export": True, "async_rest_api": True}
     after = {"roles": [], "data_export": False, "async_rest_api": True}
     assert setting_changes(_event("grant.changed", 0, seat="carl@example.org", before=before, after=after)) == [
-        Change("Roles", "owner", "none"),
-        Change("Data Export", "on", "off"),
+        ("Roles", "owner", "none"),
+        ("Data Export", "on", "off"),
     ]
     changed = _event("account.changed", 0, before={"api_tokens_enabled": False}, after={"api_tokens_enabled": True})
-    assert setting_changes(changed) == [Change("API tokens", "off", "on")]
+    assert setting_changes(changed) == [("API tokens", "off", "on")]
     switched: dict[str, Any] = {"files.late": False}
     event = _event("notifications.changed", 0, **switched)
-    assert setting_changes(event) == [Change("Files late", "on", "off")]
+    assert setting_changes(event) == [("Files late", "on", "off")]
     assert event_rows([event], LIFETIME)[0].facts == [("Credential", "token:1")]
 
 
