@@ -95,16 +95,8 @@ def _year_before(day: date) -> date:
         return day.replace(year=day.year - 1, day=28)
 
 
-def _sunday(day: date) -> date:
-    return day + timedelta(days=6 - day.weekday())
-
-
 def _month_end(day: date) -> date:
     return (day.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
-
-
-def _year_end(day: date) -> date:
-    return day.replace(month=12, day=31)
 
 
 def _day_label(day: date) -> str:
@@ -122,7 +114,7 @@ def _week_label(first: date, last: date) -> str:
 
 _UNITS: Mapping[str, tuple[Callable[[date], date], Callable[[date, date], str]]] = {
     "day": (lambda day: day, lambda first, _: _day_label(first)),
-    "week": (_sunday, _week_label),
+    "week": (lambda day: day + timedelta(days=6 - day.weekday()), _week_label),
     "month": (_month_end, lambda first, _: f"{first:%b %Y}"),
-    "year": (_year_end, lambda first, _: f"{first:%Y}"),
+    "year": (lambda day: day.replace(month=12, day=31), lambda first, _: f"{first:%Y}"),
 }

@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import ExceptionHandler
+from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from daybreak.access.services import Services
 from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, Unavailable
@@ -58,8 +58,18 @@ if TYPE_CHECKING:
 BODY_LIMIT_BYTES = 16 * 1024
 QUERY_LIMIT_BYTES = 1024 * 1024
 BODY_DEADLINE_SECONDS = 15.0
-Application = Starlette
 Background = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class Application(Starlette):
+    """The application of one worker. Its middleware receives HTTP requests only."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            scope["app"] = self
+            await self.router(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def create_app(services: Services, background: Background, tracing: Tracing | None = None) -> Application:
@@ -90,7 +100,7 @@ def create_app(services: Services, background: Background, tracing: Tracing | No
         *audit_routes(services, streams),
         *health_routes(probe),
     ]
-    app = Starlette(
+    app = Application(
         routes=[
             *api,
             *sharing_routes(services),
@@ -151,45 +161,37 @@ def middleware(settings: Settings, tracing: Tracing | None) -> Sequence[Middlewa
 
 def exception_handlers(dashboard: DashboardContext) -> Mapping[Any, ExceptionHandler]:
     """Return the handlers of errors that endpoints and the router raise."""
-    handlers = _ExceptionHandlers(dashboard)
-    return {
-        404: handlers.not_found,
-        405: handlers.method_not_allowed,
-        ClientDisconnect: handlers.incomplete_body,
-        DaybreakError: handlers.error,
-    }
 
+    async def not_found(request: Request, _error: Exception) -> Response:
+        missing = NotFound("There is no resource at this URL. It may be incomplete or mistyped.")
+        return _error_response(dashboard, request, missing)
 
-class _ExceptionHandlers:
-    def __init__(self, dashboard: DashboardContext) -> None:
-        self._dashboard = dashboard
+    async def method_not_allowed(request: Request, _error: Exception) -> Response:
+        return _error_response(dashboard, request, MethodNotAllowed(_allowed_methods(request)))
 
-    async def not_found(self, request: Request, _error: Exception) -> Response:
-        return self._response(request, NotFound("There is no resource at this URL. It may be incomplete or mistyped."))
-
-    async def method_not_allowed(self, request: Request, _error: Exception) -> Response:
-        return self._response(request, MethodNotAllowed(_allowed_methods(request)))
-
-    async def incomplete_body(self, request: Request, _error: Exception) -> Response:
+    async def incomplete_body(request: Request, _error: Exception) -> Response:
         # The server reports a malformed chunk in the same way as a disconnected client.
-        return self._response(request, InvalidRequest("The request body is incomplete. Send it again."))
+        return _error_response(dashboard, request, InvalidRequest("The request body is incomplete. Send it again."))
 
-    async def error(self, request: Request, error: Exception) -> Response:
+    async def known_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, DaybreakError)
-        return self._response(request, error)
+        return _error_response(dashboard, request, error)
 
-    def _response(self, request: Request, error: DaybreakError) -> Response:
-        record_refusal(request.scope, error.code)
-        path: str = request.scope["path"]
-        if (request.method in {"GET", "HEAD"} or isinstance(error, Unavailable)) and path.startswith("/dashboard/"):
-            return error_page(DashboardRequest(self._dashboard, request), error)
-        route = request.scope.get("route")
-        # Users open shared links and mistyped URLs in a browser.
-        if protocol_form(request.scope) is None and (
-            route is None or (isinstance(route, Route) and route.name == LINK_ROUTE)
-        ):
-            return error_page_or_problem(DashboardRequest(self._dashboard, request), error)
-        return error_response(request.scope, error, base_url=self._dashboard.services.settings.base_url)
+    return {404: not_found, 405: method_not_allowed, ClientDisconnect: incomplete_body, DaybreakError: known_error}
+
+
+def _error_response(dashboard: DashboardContext, request: Request, error: DaybreakError) -> Response:
+    record_refusal(request.scope, error.code)
+    path: str = request.scope["path"]
+    if (request.method in {"GET", "HEAD"} or isinstance(error, Unavailable)) and path.startswith("/dashboard/"):
+        return error_page(DashboardRequest(dashboard, request), error)
+    route = request.scope.get("route")
+    # Users open shared links and mistyped URLs in a browser.
+    if protocol_form(request.scope) is None and (
+        route is None or (isinstance(route, Route) and route.name == LINK_ROUTE)
+    ):
+        return error_page_or_problem(DashboardRequest(dashboard, request), error)
+    return error_response(request.scope, error, base_url=dashboard.services.settings.base_url)
 
 
 def _allowed_methods(request: Request) -> list[str]:

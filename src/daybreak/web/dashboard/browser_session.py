@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from starlette.responses import Response
 
 from daybreak.access.authorization import is_idle, session_fault
@@ -45,7 +47,7 @@ async def load_session(page: DashboardRequest, client_id: str | None = None) -> 
     With a `client_id`, the result includes that account and the seat's grant on it.
     Raises SignInRequired.
     """
-    sid, services = session_id(page), page.services
+    sid, services = signed_cookie(page, "session"), page.services
     if sid is None:
         raise SignInRequired(had_session=False)
     resolved = await services.state.aread(lambda stores: stores.sessions.resolve(sid, client_id))
@@ -71,19 +73,12 @@ async def find_session(page: DashboardRequest) -> ResolvedSession | None:
         return None
 
 
-def session_id(page: DashboardRequest) -> str | None:
-    """Return the session id of the request's cookie. The session may have ended."""
-    return _read(page, "session")
+def signed_cookie(page: DashboardRequest, kind: Literal["session", "device", "form"]) -> str | None:
+    """Return the value of a signed cookie: session id, device id, or what binds the sign-in form to the browser.
 
-
-def device_id(page: DashboardRequest) -> str | None:
-    """Return the device id of the request's cookie."""
-    return _read(page, "device")
-
-
-def form_binding(page: DashboardRequest) -> str | None:
-    """Return the value that binds the sign-in form to this browser before there is a session."""
-    return _read(page, "form")
+    The session may have ended.
+    """
+    return read_cookie(page.request, kind, secure=page.dashboard.secure, keyring=page.services.keyring.current())
 
 
 def set_form_cookie(page: DashboardRequest, response: Response, binding: str) -> None:
@@ -117,10 +112,6 @@ def clear_session(page: DashboardRequest, response: Response) -> None:
     """
     clear_cookie(response, "session", secure=page.dashboard.secure)
     response.headers["Clear-Site-Data"] = '"cache", "storage"'
-
-
-def _read(page: DashboardRequest, kind: str) -> str | None:
-    return read_cookie(page.request, kind, secure=page.dashboard.secure, keyring=page.services.keyring.current())
 
 
 def _set(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: int) -> None:

@@ -67,11 +67,6 @@ def format_date(value: date | None) -> str:
     return EN_DASH if value is None else f"{value.day} {value:%b %Y}"
 
 
-def format_day(value: str) -> str:
-    """Format `2026-11-22` as `22 Nov 2026`."""
-    return format_date(date.fromisoformat(value))
-
-
 def format_recent_datetime(value: datetime, now: datetime) -> str:
     """Format as `today, 03:12 UTC`, `yesterday, 03:12 UTC` or `20 Nov, 03:12 UTC`."""
     day, today = local(value).date(), local(now).date()
@@ -180,7 +175,6 @@ TEMPLATE_FILTERS: Mapping[str, Callable[..., str]] = {
     "datetime": format_datetime,
     "time": format_time,
     "date": format_date,
-    "day": format_day,
     "duration": format_duration,
     "localized": localized,
     "ago": format_ago,

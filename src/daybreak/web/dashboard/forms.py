@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.web.dashboard import csrf
-from daybreak.web.dashboard.browser_session import form_binding, set_form_cookie
+from daybreak.web.dashboard.browser_session import set_form_cookie, signed_cookie
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.outcome import PageOutcome
 from daybreak.web.dashboard.rendering import render_template
@@ -76,7 +76,7 @@ def render_public_form(
     page: DashboardRequest, template: str, context: Mapping[str, object], outcome: PageOutcome
 ) -> Response:
     """Render a page whose form a browser without a session sends. A cookie binds the form to the browser."""
-    binding = form_binding(page) or page.services.random(16).hex()
+    binding = signed_cookie(page, "form") or page.services.random(16).hex()
     contact = page.services.settings.operator_contact
     shared = {"csrf_field": lambda: csrf_field(page, binding), "operator_contact": contact}
     response = render_template(page, template, {**shared, **context}, outcome)

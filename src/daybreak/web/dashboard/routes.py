@@ -54,7 +54,6 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
         *_token_routes(page),
         *_security_routes(page),
         *_passkey_routes(page),
-        *_notification_routes(page),
         *_webhook_routes(page),
         *_account_routes(page),
     ]
@@ -209,15 +208,6 @@ def _passkey_routes(page: PageRoutes) -> list[PageRoute]:
     ]
 
 
-def _notification_routes(page: PageRoutes) -> list[PageRoute]:
-    path, policy = f"{_ACCOUNT}/settings/notifications", Policy(section="notifications")
-    shown, of_display = f"{_ACCOUNT}/settings/display", Policy(section="display")
-    return [
-        *page.form(path, notifications.show_notifications, notifications.save_notifications, policy),
-        *page.form(shown, display.show_display, display.save_display, of_display),
-    ]
-
-
 def _webhook_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, section="webhooks", permission="manage_webhooks")
     secret = partial(policy, recent_password=True)
@@ -242,12 +232,23 @@ def _webhook_routes(page: PageRoutes) -> list[PageRoute]:
 
 
 def _account_routes(page: PageRoutes) -> list[PageRoute]:
+    chosen, shown = Policy(section="notifications"), Policy(section="display")
+    audit = partial(Policy, section="activity", permission="read_audit")
     return [
+        *page.form(
+            f"{_ACCOUNT}/settings/notifications",
+            notifications.show_notifications,
+            notifications.save_notifications,
+            chosen,
+        ),
+        *page.form(f"{_ACCOUNT}/settings/display", display.show_display, display.save_display, shown),
         page.get(f"{_ACCOUNT}/accounts", accounts.list_accounts, Policy()),
         page.get(f"{_ACCOUNT}/commands.json", accounts.list_commands, Policy()),
         page.get(f"{_ACCOUNT}/connect", tokens.show_connect, Policy(section="connect", permission="see_files")),
         *_insight_routes(page),
-        *_activity_routes(page),
+        page.get(f"{_ACCOUNT}/activity", activity.show_activity, audit(is_slow=True)),
+        page.get(f"{_ACCOUNT}/activity.csv", activity.download_csv, audit()),
+        page.get(f"{_ACCOUNT}/activity.jsonl", activity.download_json_lines, audit()),
         *_file_routes(page),
     ]
 
@@ -266,15 +267,6 @@ def _insight_routes(page: PageRoutes) -> list[PageRoute]:
         page.get(campaign, show(campaigns.show_campaign), policy()),
         page.get(f"{campaign}/{{block}}.csv", partial(campaigns.download_campaign_block, figures), policy()),
         page.get(f"{path}/{{block}}.csv", partial(insight.download_block, figures), policy()),
-    ]
-
-
-def _activity_routes(page: PageRoutes) -> list[PageRoute]:
-    policy = partial(Policy, section="activity", permission="read_audit")
-    return [
-        page.get(f"{_ACCOUNT}/activity", activity.show_activity, policy(is_slow=True)),
-        page.get(f"{_ACCOUNT}/activity.csv", activity.download_csv, policy()),
-        page.get(f"{_ACCOUNT}/activity.jsonl", activity.download_json_lines, policy()),
     ]
 
 

@@ -29,9 +29,6 @@ class AccessLogMiddleware:
         self._log = _log.bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         started = time.perf_counter()
         head = state_of(scope)["response_head"] = ResponseHead(send)
         try:

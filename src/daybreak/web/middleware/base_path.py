@@ -14,7 +14,7 @@ class BasePathMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         base = self._base_path
-        if scope["type"] == "http" and (scope["path"] == base or scope["path"].startswith(base + "/")):
+        if scope["path"] == base or scope["path"].startswith(base + "/"):
             scope["path"] = scope["path"][len(base) :] or "/"
             scope["raw_path"] = scope.get("raw_path", b"")[len(base) :] or b"/"
         await self._app(scope, receive, send)

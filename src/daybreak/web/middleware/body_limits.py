@@ -29,10 +29,8 @@ class BodyLimitsMiddleware:
         self._larger_limits = larger_limits or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            body = _LimitedBody(scope, receive, self._limit_of(scope["path"]), self._deadline_seconds)
-            receive, send = body.receive, body.closing(send)
-        await self._app(scope, receive, send)
+        body = _LimitedBody(scope, receive, self._limit_of(scope["path"]), self._deadline_seconds)
+        await self._app(scope, body.receive, body.closing(send))
 
     def _limit_of(self, path: str) -> int:
         limits = (limit for start, limit in self._larger_limits.items() if path.startswith(start))

@@ -38,8 +38,7 @@ class ClientAddressMiddleware:
         self._peer = lru_cache(_CACHED_PEERS)(self._parse_peer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            state_of(scope)["client"] = self._client(scope)
+        state_of(scope)["client"] = self._client(scope)
         await self._app(scope, receive, send)
 
     def _client(self, scope: Scope) -> Client:

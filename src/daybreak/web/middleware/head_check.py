@@ -26,7 +26,7 @@ class HeadCheckMiddleware:
         self._base_url = base_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = head_error(scope) if scope["type"] == "http" else None
+        error = head_error(scope)
         if error is None:
             await self._app(scope, receive, send)
             return

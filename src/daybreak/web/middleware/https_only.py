@@ -23,7 +23,7 @@ class HttpsOnlyMiddleware:
         self._base_url = base_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _is_allowed(scope):
+        if _is_allowed(scope):
             await self._app(scope, receive, send)
             return
         error = Forbidden(

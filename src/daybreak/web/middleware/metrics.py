@@ -32,9 +32,6 @@ class MetricsMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         started = time.perf_counter()
         OPEN_REQUESTS.inc()
         try:

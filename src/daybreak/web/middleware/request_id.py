@@ -20,9 +20,6 @@ class RequestIdMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         request_id = _request_id(scope)
         state_of(scope)["request_id"] = request_id
         header = (b"x-request-id", request_id.encode("ascii"))

@@ -26,10 +26,6 @@ class SecurityHeadersMiddleware:
         self._headers = [*_HEADERS, _HSTS] if hsts else _HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 present = {name for name, _ in message["headers"]}

@@ -16,9 +16,6 @@ class TracingMiddleware:
         self._app, self._tracing = app, tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         sent = [value for name, value in scope["headers"] if name == b"traceparent"]
         traceparent = sent[0].decode("latin-1") if len(sent) == 1 and client_of(scope).proxied else None
         method = scope["method"] if scope["method"] in METHODS else "other"

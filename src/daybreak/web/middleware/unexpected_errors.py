@@ -27,9 +27,6 @@ class UnexpectedErrorMiddleware:
         self._base_url = base_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         started = False
 
         async def send_and_note(message: Message) -> None:

@@ -31,17 +31,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseEntry:
-    """Response that is not a problem."""
-
-    status: str
-    description: str
-    rows: Sequence[Row]
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
-    """One operation. Operations that are variants of one route share a section. `paths` has their paths by title."""
+    """One operation. Operations that are variants of one route share a section. `paths` has their paths by title.
+
+    `responses` are status, description and fields of those that are not problems. `samples` are status, title and body
+    of example responses, "" without a body.
+    """
 
     anchor: str
     method: str
@@ -51,10 +46,10 @@ class Section:
     tokens: str
     parameters: Sequence[Row]
     body: Sequence[Row]
-    responses: Sequence[ResponseEntry]
+    responses: Sequence[tuple[str, str, Sequence[Row]]]
     problems: Mapping[str, Sequence[str]]
     curl: str
-    samples: Sequence[ResponseSample]
+    samples: Sequence[tuple[str, str, str]]
     paths: dict[str, list[str]]
 
 
@@ -111,7 +106,7 @@ class Sections:
             ],
             body=list(self._fields(body["schema"])) if body else [],
             responses=[
-                ResponseEntry(status, response["description"], list(self._response_rows(response)))
+                (status, response["description"], list(self._response_rows(response)))
                 for status, response in operation["responses"].items()
                 if PROBLEM_TYPE not in response.get("content", {})
             ],
@@ -167,15 +162,6 @@ def _kind(schema: JsonObject) -> str:
     return f"{kind} ({schema['format']})" if "format" in schema else kind
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseSample:
-    """Example response. `body` is empty for a response without one."""
-
-    status: str
-    title: str
-    body: str
-
-
 def curl_command(base_url: str, method: str, path: str, operation: JsonObject) -> str:
     """Return a curl command with the example values of the operation. The command prints errors and fails."""
     query = {}
@@ -198,7 +184,7 @@ def curl_command(base_url: str, method: str, path: str, operation: JsonObject) -
     return "\n".join([_joined(*options, url, "--json @- <<'END'"), body, "END"])
 
 
-def response_samples(operation: JsonObject) -> Iterator[ResponseSample]:
+def response_samples(operation: JsonObject) -> Iterator[tuple[str, str, str]]:
     """Yield the example responses of the success statuses."""
     for status, response in operation["responses"].items():
         if status < "400":
@@ -208,7 +194,7 @@ def response_samples(operation: JsonObject) -> Iterator[ResponseSample]:
                 if content not in shown:
                     shown.append(content)
                     for title, body in _examples(content):
-                        yield ResponseSample(status, title, _text(body, media_type))
+                        yield status, title, _text(body, media_type)
 
 
 def problem_sample(example: JsonObject) -> str:

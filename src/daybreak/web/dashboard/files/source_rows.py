@@ -57,16 +57,6 @@ def source_rows(predicate: Mapping[str, Any], resource: Resource, now: datetime)
         "signed_at": datetime.fromisoformat(predicate["signed_at"]),
         "expires_at": expires_at,
         "expired": expires_at <= now,
-        "tables": [
-            {
-                "name": table,
-                "source": rows["source"],
-                "exported": rows["exported"],
-                "excluded": [
-                    {"rule": rule, "reason": _REASONS.get(rule, "a rule of the operator's model"), "rows": count}
-                    for rule, count in rows["excluded"].items()
-                ],
-            }
-            for table, rows in section.items()
-        ],
+        "tables": section,
+        "reasons": _REASONS,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import partial
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
 ColumnKind = Literal["text", "count", "share", "ratio", "date"]
-Cell = str | int | float | Bucket | None
+Cell = str | int | float | date | Bucket | None
 """Value of a cell. A share is a number from 0 to 1, None without a whole."""
 
 _CHANNELS = {"sms": "SMS", "mms": "MMS", "whatsapp": "WhatsApp"}

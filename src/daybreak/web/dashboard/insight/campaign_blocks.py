@@ -77,7 +77,7 @@ def campaigns_block(campaigns: Sequence[Campaign], count: int, url: Callable[[st
         ),
         rows=tuple(
             Row(campaign_label(each.name), (
-                each.sent_at.date().isoformat(), channel_label(each.channel), each.recipients,
+                each.sent_at.date(), channel_label(each.channel), each.recipients,
                 share(each.replied, each.recipients), share(each.stopped, each.recipients),
                 each.clicks if each.links else None, each.segments,
             ), url(each.campaign_id))

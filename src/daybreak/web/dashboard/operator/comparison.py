@@ -45,29 +45,18 @@ def compared_resources(run: Snapshot, previous: Snapshot | None, guard: GuardSet
         return []
     before, now = previous.report.by_resource, run.report.by_resource
     pairs = [
-        (
-            resource.name,
-            resource.title,
-            before[resource.name].rows if resource.name in before else 0,
-            now[resource.name].rows,
-        )
-        for resource in RESOURCES
-        if resource.name in now
+        (each.name, each.title, before[each.name].rows if each.name in before else 0, now[each.name].rows)
+        for each in RESOURCES
+        if each.name in now
     ]
     if run.report.leaders is not None:
         pairs.append(("leaders", "Leaders", previous.report.leaders or 0, run.report.leaders))
     failed = {finding.resource for finding in findings_of(run, "rows")}
-    return [
-        ComparedRow(
-            name=title,
-            before=format_number(old),
-            now=format_number(new),
-            change=row_change(new, old).text,
-            limit=_drop_limit(guard.max_drop_share),
-            verdict="failed" if name in failed else "passed" if guard.enabled and old >= MIN_ROWS else "not checked",
-        )
-        for name, title, old, new in pairs
-    ]
+    rows = []
+    for name, title, old, new in pairs:
+        verdict = "failed" if name in failed else "passed" if guard.enabled and old >= MIN_ROWS else "not checked"
+        rows.append(_compared_rows(title, old, new, guard.max_drop_share, verdict))
+    return rows
 
 
 def compared_columns(run: Snapshot, guard: GuardSettings) -> list[ComparedRow]:
@@ -92,18 +81,13 @@ def compared_leaders(run: Snapshot, guard: GuardSettings, names: Mapping[str, st
     for finding in findings_of(run, "leader_rows"):
         client_id, old, new = finding.client_id or "", int(finding.before or 0), int(finding.now or 0)
         name = f"{names.get(client_id, 'Unknown account')}, {title_of(finding.resource)}"
-        rows.append(
-            ComparedRow(
-                name=name,
-                before=format_number(old),
-                now=format_number(new),
-                change=row_change(new, old).text,
-                limit=_drop_limit(guard.max_leader_drop_share),
-                verdict="failed",
-                client_id=client_id,
-            )
-        )
+        rows.append(_compared_rows(name, old, new, guard.max_leader_drop_share, "failed", client_id))
     return rows
+
+
+def _compared_rows(name: str, old: int, new: int, limit: float, verdict: str, client_id: str = "") -> ComparedRow:
+    change, shown = row_change(new, old).text, f"\N{MINUS SIGN}{100 * limit:.0f} %"
+    return ComparedRow(name, format_number(old), format_number(new), change, shown, verdict, client_id)
 
 
 def failed_checks(run: Snapshot) -> list[FailedCheck]:
@@ -200,7 +184,3 @@ def _relations() -> Iterator[tuple[str, tuple[str, str]]]:
 def title_of(name: str) -> str:
     """Return the title of a resource."""
     return next((resource.title for resource in RESOURCES if resource.name == name), name.capitalize())
-
-
-def _drop_limit(share: float) -> str:
-    return f"\N{MINUS SIGN}{100 * share:.0f} %"

@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from daybreak.state.consumers import Consumer, ConsumerCounts
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import slice_at
@@ -41,7 +40,7 @@ async def list_consumers(page: PageRequest) -> Response:
         url=lambda shown: page.url("consumers", page=shown),
     )  # fmt: skip
     context: dict[str, object] = {
-        "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
+        "figures": figures,
         "slice": slice_,
         "consumers": [{"consumer": each, "version": _version(each, versions, newest)} for each in consumers],
     }

@@ -19,7 +19,6 @@ from daybreak.filestore.file_store import FileStore
 from daybreak.insight.missing_rows import MissingRows, Trait, missing_rows
 from daybreak.insight.published_tables import Interruption, PublishedTables
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.formatting import format_percentage
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.operator.comparison import findings_of
 from daybreak.web.dashboard.operator.runs import published_before, requested_run
@@ -72,7 +71,8 @@ async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
         may_see = _may_see(page, loss.client_id)
         if may_see and found.sample and page.request.method == "GET":
             await _record(page, losses, loss.client_id, len(found.sample))
-        sections.append(_section(losses, loss, found, may_see=may_see))
+        traits = [each for each in found.traits if may_see or _is_impersonal(each)]
+        sections.append({"loss": loss, "found": found, "traits": traits, "may_see": may_see})
     return _page(page, losses, sections)
 
 
@@ -84,16 +84,7 @@ async def show_waiting(page: PageRequest, outcome: PageOutcome) -> Response:
 def _page(
     page: PageRequest, losses: _Losses, sections: Sequence[Mapping[str, object]] | None, outcome: PageOutcome = SUCCESS
 ) -> Response:
-    context: dict[str, object] = {
-        "run": losses.run,
-        "previous": losses.previous,
-        "resource": losses.resource,
-        "resources": RESOURCES,
-        "rows": losses.rows,
-        "leaders": losses.leaders,
-        "losses": [(_name(losses, each), each, format_percentage(each.rows, losses.rows)) for each in losses.largest],
-        "sections": sections,
-    }
+    context: dict[str, object] = {"losses": losses, "resources": RESOURCES, "sections": sections}
     return render_page(page, "operator/explanation.html", context, outcome)
 
 
@@ -153,31 +144,7 @@ async def _record(page: PageRequest, losses: _Losses, client_id: str, rows: int)
     await record_download(page.services, origin, "file.previewed", "ok", details)
 
 
-def _section(losses: _Losses, loss: _Loss, found: MissingRows, *, may_see: bool) -> dict[str, object]:
-    """Return the explanation of one Leader. Values that may be personal are for those who may see the files."""
-    return {
-        "name": _name(losses, loss),
-        "total": found.total,
-        "traits": [
-            {
-                "column": each.column.name,
-                "value": each.first if each.first == each.last else f"{each.first} to {each.last}",
-                "missing": format_percentage(each.missing, found.total),
-                "before": format_percentage(each.before, found.before),
-            }
-            for each in found.traits
-            if may_see or _is_impersonal(each)
-        ],
-        "columns": losses.resource.column_names,
-        "sample": found.sample if may_see else (),
-        "may_see": may_see,
-    }
-
-
 def _is_impersonal(trait: Trait) -> bool:
+    """Return whether users who may not see the files may see a value."""
     column = trait.column
     return bool(column.allowed) or column.type in (ColumnType.BOOLEAN, ColumnType.TIMESTAMP)
-
-
-def _name(losses: _Losses, loss: _Loss) -> str:
-    return losses.names.get(loss.client_id, "Unknown account")

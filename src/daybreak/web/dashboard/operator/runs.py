@@ -207,7 +207,4 @@ async def list_nodes(page: PageRequest) -> Response:
     """List the processes that sent a heartbeat in the last day."""
     since = page.now - _LISTED_FOR
     nodes = await page.read(lambda stores: stores.nodes.list_seen(since))
-    context: dict[str, object] = {
-        "nodes": [{"node": node, "alive": page.now - node.seen_at < ALIVE_FOR} for node in nodes]
-    }
-    return render_page(page, "operator/nodes.html", context)
+    return render_page(page, "operator/nodes.html", {"nodes": nodes, "alive_for": ALIVE_FOR})

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from daybreak.access import password_reset
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
-from daybreak.web.dashboard.browser_session import device_id, form_binding, session_id
+from daybreak.web.dashboard.browser_session import signed_cookie
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.error_pages import no_account_text
 from daybreak.web.dashboard.forms import read_verified_form, render_public_form
@@ -28,7 +28,7 @@ async def show_request_form(page: DashboardRequest) -> Response:
 
 async def request_reset(page: DashboardRequest) -> Response:
     """Queue a mail with a link. The answer is the same whether or not the seat exists."""
-    binding = form_binding(page)
+    binding = signed_cookie(page, "form")
     if binding is None:
         return _request_page(page, outcome=_EXPIRED)
     form = await read_verified_form(page, binding)
@@ -48,7 +48,7 @@ async def show_password_form(page: DashboardRequest) -> Response:
 
 async def set_password(page: DashboardRequest) -> Response:
     """Set the new password, and sign in: the second factor is asked for where the seat has one."""
-    binding = form_binding(page)
+    binding = signed_cookie(page, "form")
     if binding is None:
         return _request_page(page, outcome=_EXPIRED)
     form = await read_verified_form(page, binding)
@@ -59,7 +59,12 @@ async def set_password(page: DashboardRequest) -> Response:
         return await _password_page(page, token, outcome)
     try:
         result = await password_reset.reset_password(
-            page.services, token, new, page.caller, device_id=device_id(page), held_sid=session_id(page)
+            page.services,
+            token,
+            new,
+            page.caller,
+            device_id=signed_cookie(page, "device"),
+            held_sid=signed_cookie(page, "session"),
         )
     except InvalidRequest as error:
         return await _password_page(page, token, invalid_field("new", error.message))

@@ -22,10 +22,10 @@ from daybreak.domain.identity import ResolvedSession, Seat
 from daybreak.web.dashboard.browser_session import (
     AlreadySignedIn,
     SignInRequired,
-    device_id,
     load_session,
     raise_if_ended,
     set_sign_in_cookies,
+    signed_cookie,
 )
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
@@ -66,7 +66,7 @@ async def check_code(page: DashboardRequest) -> Response:
             pending.token,
             code if recovery else normalize_code(code),
             page.caller,
-            device_id=device_id(page),
+            device_id=signed_cookie(page, "device"),
         )
     except (Unauthenticated, RateLimited, Unavailable) as error:
         return await _code_page(pending, recovery=recovery, outcome=_rejected(error))
@@ -85,7 +85,7 @@ async def check_passkey(page: DashboardRequest) -> Response:
     pending, form = await _load_with_form(page)
     try:
         started = await passkey_login.complete_login(
-            page.services, pending.token, form.get("response", ""), page.caller, device_id=device_id(page)
+            page.services, pending.token, form.get("response", ""), page.caller, device_id=signed_cookie(page, "device")
         )
     except (Unauthenticated, RateLimited, Unavailable) as error:
         return await _code_page(pending, recovery=False, outcome=_rejected(error, "passkey"))
@@ -105,7 +105,11 @@ async def confirm_enrolment(page: DashboardRequest) -> Response:
     pending, form = await _load_with_form(page)
     try:
         enrolled = await enrolment.confirm_required(
-            page.services, pending.token, normalize_code(form.get("code", "")), page.caller, device_id=device_id(page)
+            page.services,
+            pending.token,
+            normalize_code(form.get("code", "")),
+            page.caller,
+            device_id=signed_cookie(page, "device"),
         )
     except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
         return await _enrolment_page(pending, _rejected(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from daybreak.credentials.keyring import mac_of
@@ -41,24 +40,15 @@ async def session_views(page: PageRequest, sessions: list[tuple[Session, Device 
     database = page.services.settings.access.location_database
     # The database may be on a slow disk.
     locations = await page.services.threads.run(page.seat.seat_id, lambda: locations_of(database, addresses))
-    views = [_session_view(page, session, device, locations) for session, device in sessions]
+    views = []
+    for session, device in sessions:
+        address, user_agent = (device.address, device.user_agent) if device is not None else ("", "")
+        agent, is_current = format_user_agent(user_agent), session.sid == page.session.sid
+        reference = session_reference(page, session)
+        views.append(SessionView(session, reference, agent, address, locations.get(address, ""), is_current))
     return sorted(views, key=lambda view: not view.current)
 
 
 def session_reference(page: PageRequest, session: Session) -> str:
     """Return a name for a session that is valid in this session only."""
     return mac_of(page.session.sid.encode(), session.sid)[:32]
-
-
-def _session_view(
-    page: PageRequest, session: Session, device: Device | None, locations: Mapping[str, str]
-) -> SessionView:
-    address = device.address if device is not None else ""
-    return SessionView(
-        session=session,
-        reference=session_reference(page, session),
-        agent=format_user_agent(device.user_agent if device is not None else ""),
-        address=address,
-        location=locations.get(address, ""),
-        current=session.sid == page.session.sid,
-    )

@@ -19,14 +19,12 @@ from daybreak.settings.text_forms import duration_in_words
 from daybreak.web.dashboard.browser_session import (
     SecondFactorRequired,
     clear_session,
-    device_id,
     find_session,
-    form_binding,
     raise_if_ended,
     replace_session_cookie,
-    session_id,
     set_session_cookie,
     set_sign_in_cookies,
+    signed_cookie,
 )
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import read_verified_form, render_public_form, safe_redirect_path
@@ -78,7 +76,7 @@ async def show_sign_in_form(page: DashboardRequest) -> Response:
 
 async def sign_in(page: DashboardRequest) -> Response:
     """Check email and password."""
-    binding = form_binding(page)
+    binding = signed_cookie(page, "form")
     if binding is None:
         # The form cookie expires after an hour, or the browser rejects cookies.
         return _sign_in_page(page, outcome=PageOutcome(403, flash=_COOKIES_NEEDED, code="cross_site"))
@@ -90,9 +88,9 @@ async def sign_in(page: DashboardRequest) -> Response:
             email=email,
             password=form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH],
             caller=page.caller,
-            device_id=device_id(page),
+            device_id=signed_cookie(page, "device"),
             kind="dashboard",
-            held_sid=session_id(page),
+            held_sid=signed_cookie(page, "session"),
         )
     except (Unauthenticated, RateLimited, Unavailable) as error:
         outcome = rejected(error, "password")

@@ -11,12 +11,11 @@ from daybreak.access.single_sign_on import Redirection, VerifiedResponse
 from daybreak.domain.errors import InvalidRequest, Unauthenticated
 from daybreak.web.dashboard.browser_session import (
     SecondFactorRequired,
-    device_id,
     find_session,
     load_session,
     raise_if_ended,
     replace_session_cookie,
-    session_id,
+    signed_cookie,
 )
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import safe_redirect_path
@@ -59,7 +58,7 @@ async def receive_response(page: DashboardRequest) -> Response:
         response = await _reauthenticate(page, verified)
     else:
         result = await identity_login.sign_in(
-            services, verified, caller, device_id=device_id(page), held_sid=session_id(page)
+            services, verified, caller, device_id=signed_cookie(page, "device"), held_sid=signed_cookie(page, "session")
         )
         response = await continue_sign_in(page, result, verified.request.next_path)
     clear_cookie(response, _COOKIE, secure=page.dashboard.secure)
