@@ -47,7 +47,6 @@ def container(schema: Any, records: Sequence[bytes], metadata: Mapping[str, str]
 
 
 def text(value: str) -> bytes:
-    """Return a string."""
     content = value.encode()
     return integer(len(content)) + content
 
@@ -58,7 +57,6 @@ def optional(value: bytes | None) -> bytes:
 
 
 def array(items: Sequence[bytes]) -> bytes:
-    """Return an array of encoded items."""
     return integer(len(items)) + b"".join(items) + integer(0) if items else integer(0)
 
 

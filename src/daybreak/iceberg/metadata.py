@@ -34,7 +34,6 @@ class KeptVersion:
 
     @property
     def version(self) -> int:
-        """The number of the publication."""
         return self.publication.version
 
     @property

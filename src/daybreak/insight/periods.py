@@ -49,7 +49,6 @@ class Period:
 
     @property
     def length(self) -> int:
-        """Number of days."""
         return (self.last - self.first).days + 1
 
     def previous(self) -> Period | None:

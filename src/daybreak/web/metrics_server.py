@@ -63,7 +63,6 @@ class WorkerMetrics(Collector):
         self._folder = folder
 
     def collect(self) -> Iterator[Metric]:
-        """Read the files of all workers."""
         for pid in {int(path.stem.rpartition("_")[2]) for path in self._folder.glob("gauge_live*.db")}:
             if not _is_alive(pid):
                 mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]

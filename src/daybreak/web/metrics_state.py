@@ -56,7 +56,6 @@ ReadState = Callable[[], ServiceState]
 
 
 def service_state(stores: Stores, settings: Settings, now: datetime) -> ServiceState:
-    """Read the state of the service."""
     fresh = freshness(stores.snapshots, now, settings.snapshot.publish_at)
     unpublished = stores.snapshots.unpublished()
     return ServiceState(
@@ -88,7 +87,6 @@ class StateMetrics(Collector):
         self._logged = False
 
     def collect(self) -> Iterator[Metric]:
-        """Read the state database."""
         try:
             state = self._read_state()
         # The database does not respond, its file is missing, or it has another schema.

@@ -72,6 +72,5 @@ class Streams:
 
 
 async def thread_pieces(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Generate pieces in a thread."""
     while (piece := await in_thread(lambda: next(pieces, None))) is not None:
         yield piece

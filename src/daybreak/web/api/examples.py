@@ -41,7 +41,6 @@ def uuid(description: str, example: str) -> Meta:
 
 
 def field(description: str, example: object) -> Meta:
-    """Describe a field."""
     return Meta(description=description, examples=[example])
 
 

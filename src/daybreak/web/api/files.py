@@ -208,6 +208,5 @@ def _file_variants(formats: tuple[str, ...]) -> tuple[Variant, ...]:
 
 
 def link_result(issued: IssuedLink) -> LinkResult:
-    """Return the body of the answer with a link."""
     stored = {"bytes": issued.file.stored.bytes, "sha256": issued.file.stored.sha256}
     return LinkResult(view_of(LinkView, issued.file, url=issued.url, expires_at=issued.expires_at, **stored))

@@ -66,7 +66,6 @@ class ReadinessProbe:
         return await asyncio.shield(self._running)
 
     def close(self) -> None:
-        """Stop the thread."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _check(self) -> ReadinessView:

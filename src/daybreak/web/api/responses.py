@@ -187,7 +187,6 @@ class ReadinessView(msgspec.Struct, frozen=True):
 
 
 def context_view(context: Context) -> ContextView:
-    """Return the list entry of a context."""
     account = context.granted.account
     return view_of(
         ContextView,

@@ -87,7 +87,6 @@ def set_form_cookie(page: DashboardRequest, response: Response, binding: str) ->
 
 
 def set_session_cookie(page: DashboardRequest, response: Response, sid: str, seconds: float) -> None:
-    """Set the session cookie."""
     _set(page, response, "session", sid, int(seconds))
 
 

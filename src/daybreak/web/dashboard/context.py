@@ -81,7 +81,6 @@ class DashboardRequest:
 
 
 def create_dashboard_context(services: Services, assets: Assets, streams: Streams) -> DashboardContext:
-    """Return a context with loaded templates."""
     templates = templates_in(Path(__file__).parent)
     templates.filters.update(formatting.TEMPLATE_FILTERS)
     return DashboardContext(services, templates, assets, streams)

@@ -27,7 +27,6 @@ def create_form_token(binding: str, *, keyring: Keyring, random: Callable[[int],
 
 
 def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> bool:
-    """Return whether the token was created for that binding."""
     found = _TOKEN.fullmatch(token or "")
     if found is None:
         return False

@@ -106,7 +106,6 @@ def rejected(error: DaybreakError, field_name: str) -> PageOutcome:
 
 
 def invalid_field(field_name: str, message: str) -> PageOutcome:
-    """Return the outcome of a form with an invalid field."""
     return PageOutcome(400, errors={field_name: message})
 
 

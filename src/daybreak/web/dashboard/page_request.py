@@ -86,7 +86,6 @@ class PageRequest(DashboardRequest):
         return self.client_id or self.seat.seat_id
 
     async def read(self, work: Callable[[Stores], T]) -> T:
-        """Read the state database."""
         return await self.services.state.aread(work)
 
     async def find(self, work: Callable[[Stores], T | None], missing: str) -> T:

@@ -63,5 +63,4 @@ def set_cookie_value(response: Response, kind: str, value: str, *, secure: bool,
 
 
 def clear_cookie(response: Response, kind: str, *, secure: bool) -> None:
-    """Delete the cookie from the browser."""
     response.delete_cookie(cookie_name(kind, secure=secure), path="/", secure=secure, httponly=True, samesite="lax")

@@ -56,7 +56,6 @@ class DigestGuard:
             self._verified.popitem(last=False)
 
     def close(self) -> None:
-        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -55,7 +55,6 @@ class FileAnswer(msgspec.Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """Number of bytes in the body."""
         return sum(len(segment.prefix) + segment.length for segment in self.segments)
 
     def body(self, content: bytes) -> bytes:
@@ -92,7 +91,6 @@ def file_headers(file: CurrentFile, representation: Representation) -> dict[str,
 
 
 def entity_of(file: CurrentFile, representation: Representation) -> FileEntity:
-    """Return a file in a representation."""
     return FileEntity(file_headers(file, representation), file.modified_at, file.content.bytes)
 
 

@@ -173,7 +173,6 @@ def status_of(error: DaybreakError) -> int:
 
 
 def problem_of(error: DaybreakError, *, request_id: str, base_url: str) -> Problem:
-    """Return the problem document of an error."""
     status = status_of(error)
     code = error.code if error.code in PROBLEMS or status < 500 else "internal_error"
     title = PROBLEMS[code][1] if code in PROBLEMS else code.replace("_", " ").capitalize()
@@ -224,7 +223,6 @@ def problem_headers(error: DaybreakError) -> dict[str, str]:
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str]) -> Response:
-    """Return the response to an error, with its headers."""
     return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM_TYPE)
 
 

@@ -78,7 +78,6 @@ class Assets:
 
 
 def load_assets(root: str) -> Assets:
-    """Read every asset."""
     styles = b"".join((_FOLDER / "daybreak" / f"{part}.css").read_bytes() for part in _STYLES)
     assets = {"daybreak.css": Asset(styles, _MEDIA_TYPES["docs.css"])}
     for name, media_type in _MEDIA_TYPES.items():

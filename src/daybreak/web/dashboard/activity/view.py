@@ -58,7 +58,6 @@ class EventRow:
 
     @property
     def agent(self) -> str:
-        """Browser or client."""
         return format_user_agent(self.event.user_agent) if self.event.user_agent else ""
 
     @property

@@ -13,7 +13,6 @@ _PATH = "settings/display"
 
 
 async def show_display(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show the time zone and the number format of the seat."""
     fields = page.fields
     context = {
         "time_zone": fields.get("time_zone", page.seat.time_zone or DEFAULT_ZONE),
@@ -25,7 +24,6 @@ async def show_display(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
 
 
 async def save_display(page: PageRequest) -> Response | PageOutcome:
-    """Save the time zone and the number format of the seat."""
     time_zone, number_format = page.form.get("time_zone", ""), page.form.get("number_format", "")
     if time_zone not in time_zones():
         return invalid_field("time_zone", "Choose a time zone from the list.")

@@ -151,7 +151,6 @@ def _day_of(as_of: datetime, now: datetime) -> str:
 
 
 async def load_freshness(page: PageRequest) -> Freshness:
-    """Read the freshness of the published files."""
     publish_at = page.dashboard.publish_at
     return await page.read(lambda stores: freshness(stores.snapshots, page.now, publish_at))
 

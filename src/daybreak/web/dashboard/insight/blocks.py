@@ -74,7 +74,6 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """The value as text."""
         return self._format(self.value)
 
     @property

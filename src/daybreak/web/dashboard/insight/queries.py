@@ -37,7 +37,6 @@ class AccountFigures:
     campaigns: CampaignFigures
 
     def first_days(self, default: date) -> FirstDays:
-        """Return the first days with data."""
         messages = {day for day, _, _ in self.usage}.union(self.campaigns)
         return FirstDays(min(messages, default=default), min(self.growth, default=default))
 

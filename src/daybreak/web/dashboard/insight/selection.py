@@ -48,7 +48,6 @@ class Selection:
 
     @property
     def query(self) -> dict[str, str]:
-        """The selection as query parameters."""
         return {
             "range": self.range_name, "compare": "" if self.compares else _WITHOUT_COMPARISON, "sort": self.sort
         }  # fmt: skip

@@ -49,7 +49,6 @@ class InsightView:
     blocks: Mapping[str, Block]
 
     def chart(self, name: str) -> Chart | None:
-        """Return the chart of a block."""
         return draw_chart(self.blocks[name])
 
 
@@ -135,7 +134,6 @@ def table_sort(page: PageRequest, selection: Selection, path: str) -> TableSort:
 
 
 def period_text(selection: Selection) -> str:
-    """Return the first and the last day of a selection as text."""
     period = selection.period
     return f"{format_date(period.first)} to {format_date(period.last)}, UTC"
 
@@ -151,7 +149,6 @@ def _comparison_text(selection: Selection) -> str:
 
 
 def summary_figures(figures: AccountFigures, selection: Selection) -> list[Figure]:
-    """Return the key figures of the period."""
     (messages, segments), usage_before = usage_totals(figures.usage, selection)
     sent = campaign_total(figures.campaigns, selection.period)
     previous = selection.messages_before

@@ -34,7 +34,6 @@ EVENT_LABELS: Mapping[EventType, tuple[str, str]] = {
 
 
 async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show the events that the user receives by mail."""
     if "sent" in page.fields:
         chosen = frozenset(event for event in offered_events(page.seat) if event.value in page.fields)
     else:
@@ -58,7 +57,6 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
 
 
 async def save_notifications(page: PageRequest) -> Response:
-    """Save the events that the user receives by mail."""
     chosen = [event for event in offered_events(page.seat) if event.value in page.form]
     await choose_events(page.services, page.active_session, chosen, page.caller)
     return page.redirect("settings/notifications", done="notifications-saved")

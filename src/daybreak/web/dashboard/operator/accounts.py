@@ -35,7 +35,6 @@ _PAGE_LENGTH = 50
 
 
 async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show an account."""
     account, directory = await _requested_account(page), await load_directory(page)
     seats = {seat.seat_id: seat for seat in directory.seats}
     context: dict[str, object] = {
@@ -67,7 +66,6 @@ async def confirm_api_tokens_off(page: PageRequest) -> Confirmation:
 
 
 async def set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
-    """Allow or refuse API tokens on an account."""
     account, actor = await _requested_account(page), page.seat.email
     return await _change(
         page,
@@ -154,7 +152,6 @@ async def confirm_grant_removal(page: PageRequest) -> Confirmation:
 
 
 async def remove_grant(page: PageRequest) -> Response:
-    """Remove the permissions of a seat on an account."""
     account, seat, actor = await _requested_account(page), await requested_seat(page), page.seat.email
     client_id = account.client_id
     return await _change(
@@ -211,7 +208,6 @@ async def _list(
 
 
 async def load_directory(page: PageRequest) -> Directory:
-    """Read all accounts, seats and grants."""
     return await page.read_long(lambda stores: stores.directory.load())
 
 

@@ -108,7 +108,6 @@ def leaders_with_findings(run: Snapshot) -> set[str]:
 
 
 def findings_of(run: Snapshot, kind: FindingKind) -> list[Finding]:
-    """Return the guard's findings of one kind."""
     return [finding for finding in run.report.findings or () if finding.kind == kind]
 
 
@@ -182,5 +181,4 @@ def _relations() -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def title_of(name: str) -> str:
-    """Return the title of a resource."""
     return next((resource.title for resource in RESOURCES if resource.name == name), name.capitalize())

@@ -16,7 +16,6 @@ _MAXIMUM_LINES = 20
 
 
 async def ending_sessions(page: PageRequest, seat: Seat) -> Ending:
-    """Return the open sessions of a seat."""
     sessions = await page.read(lambda stores: stores.sessions.list_open(seat.seat_id, page.now))
     return _listed("Sessions that end", [view.text for view in await session_views(page, sessions)])
 

@@ -39,7 +39,6 @@ _LISTED_FOR = timedelta(days=1)
 
 
 async def open_operator_start(page: PageRequest) -> Response:
-    """Redirect to the Runs page."""
     return page.redirect("runs")
 
 
@@ -66,7 +65,6 @@ async def show_progress(page: PageRequest) -> Response:
 
 
 async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show one run."""
     run, services = await requested_run(page), page.services
     previous, names = await _load_comparison(page, run)
     context = run_context(run, previous, names, services.settings, page.now)

@@ -45,7 +45,6 @@ async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respon
 
 
 async def end_session(page: PageRequest) -> Response:
-    """End one session of a seat."""
     seat, reference = await requested_seat(page), page.request.path_params["reference"]
 
     def write(stores: Stores) -> bool:
@@ -82,7 +81,6 @@ async def reset_password(page: PageRequest) -> Response | PageOutcome:
 
 
 async def show_new_seat_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show the form of a new seat."""
     can_invite = password_reset.is_available(page.services.settings)
     context: dict[str, object] = {"email": page.fields.get("email", ""), "can_invite": can_invite}
     return render_page(page, "operator/new_seat.html", context, outcome)
@@ -183,7 +181,6 @@ async def confirm_action(action: SeatAction, page: PageRequest) -> Confirmation:
 
 
 async def perform_action(action: SeatAction, page: PageRequest) -> Response | PageOutcome:
-    """Perform an action on the seat in the path."""
     seat, actor = await requested_seat(page), page.seat.email
     try:
         if action.name == "invite":

@@ -18,7 +18,6 @@ _MAXIMUM_NAME_LENGTH = 100
 
 
 async def show_new_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show the form of a new passkey."""
     available = passkeys.are_available(page.services)
     if not available or not page.seat.second_factor_enrolled:
         # The list explains why.
@@ -45,14 +44,12 @@ async def add_passkey(page: PageRequest) -> Response | PageOutcome:
 
 
 async def show_rename_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Ask for a new name."""
     passkey = await _requested_passkey(page)
     context: dict[str, object] = {"passkey": passkey, "name": _name(page, passkey.name)}
     return render_page(page, "passkeys/rename.html", context, outcome)
 
 
 async def rename_passkey(page: PageRequest) -> Response | PageOutcome:
-    """Rename a passkey."""
     passkey, services = await _requested_passkey(page), page.services
     try:
         await passkeys.rename(services, page.active_session, passkey, _name(page, ""), page.caller)
@@ -79,7 +76,6 @@ async def confirm_removal(page: PageRequest) -> Confirmation:
 
 
 async def remove_passkey(page: PageRequest) -> Response:
-    """Remove a passkey."""
     services = page.services
     try:
         removed = await passkeys.remove(services, page.active_session, await _requested_passkey(page), page.caller)

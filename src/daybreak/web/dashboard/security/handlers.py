@@ -50,7 +50,6 @@ async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Re
 
 
 async def change_password(page: PageRequest) -> Response | PageOutcome:
-    """Change the user's password."""
     names = ("current", "new", "repeated")
     current, new, repeated = (page.form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in names)
     if new != repeated:

@@ -75,7 +75,6 @@ async def show_sign_in_form(page: DashboardRequest) -> Response:
 
 
 async def sign_in(page: DashboardRequest) -> Response:
-    """Check email and password."""
     binding = signed_cookie(page, "form")
     if binding is None:
         # The form cookie expires after an hour, or the browser rejects cookies.
@@ -168,7 +167,6 @@ def provider_link(page: DashboardRequest, path: str, next_path: str) -> Provider
 
 
 async def show_password_prompt(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Ask for the password."""
     settings, next_path = page.services.settings.oidc, _next_path(page)
     identities = await page.read(lambda stores: stores.identities.list_for(page.seat.seat_id))
     asks_password = settings.password_login and page.seat.password_hash is not None

@@ -60,7 +60,6 @@ class FirstRequest:
 
     @property
     def file_name(self) -> str:
-        """Name of the downloaded file."""
         return self.resource.file_name(self.file_format)
 
     @property
@@ -69,7 +68,6 @@ class FirstRequest:
         return self.file_format.name == "csv"
 
     def examples(self) -> tuple[Example, ...]:
-        """Return an example in each language."""
         return (
             Example("curl", "curl", (ENTER_TOKEN, SAVE_HEADER, self._curl())),
             Example("python", "Python", (ENTER_TOKEN, self._python())),

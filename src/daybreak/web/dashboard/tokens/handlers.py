@@ -52,7 +52,6 @@ async def list_tokens(page: PageRequest) -> Response:
 
 
 async def show_new_token_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show the form of a new token."""
     context: dict[str, object] = {
         "values": _values(page),
         "expiries": [(key, label) for key, (label, _) in EXPIRIES.items()],
@@ -156,7 +155,6 @@ async def confirm_revocation(page: PageRequest) -> Confirmation | Response:
 
 
 async def revoke_token(page: PageRequest) -> Response:
-    """Revoke a token."""
     token = await _requested_token(page)
     await api_tokens.revoke(page.services, page.principal, token.token_id, page.caller)
     return page.redirect(_PATH, done="token-revoked" if token.revoked_at is None else "token-gone")

@@ -23,7 +23,6 @@ _MAXIMUM_URL_LENGTH = 2000
 
 
 async def list_webhooks(page: PageRequest) -> Response:
-    """List the webhooks of the account."""
     found = []
     if page.refusal is None:
         found = await webhooks.list_of_account(page.services, page.principal)
@@ -36,7 +35,6 @@ async def list_webhooks(page: PageRequest) -> Response:
 
 
 async def show_new_webhook_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    """Show the form of a new webhook."""
     return render_page(page, "webhooks/new.html", {"url": _url(page), "events": _event_choices(page)}, outcome)
 
 
@@ -59,7 +57,6 @@ async def show_webhook(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
 
 
 async def choose_events(page: PageRequest) -> Response | PageOutcome:
-    """Save the events that a webhook receives."""
     services, chosen = page.services, _posted_events(page)
     try:
         await webhooks.choose_events(services, page.principal, _endpoint_id(page), chosen, page.caller)
@@ -78,7 +75,6 @@ async def show_deliveries(page: PageRequest) -> Response:
 
 
 async def send_test(page: PageRequest) -> Response:
-    """Have a test event sent."""
     services, endpoint_id = page.services, _endpoint_id(page)
     before = _newest(await webhooks.delivery_log(services, page.principal, endpoint_id))
     await webhooks.send_test(services, page.principal, endpoint_id, page.caller)
@@ -86,7 +82,6 @@ async def send_test(page: PageRequest) -> Response:
 
 
 async def retry_delivery(page: PageRequest) -> Response:
-    """Attempt a failed delivery again."""
     delivery_id = page.request.path_params["delivery_id"]
     services = page.services
     retried = await webhooks.retry(services, page.principal, _endpoint_id(page), delivery_id, page.caller)
@@ -94,7 +89,6 @@ async def retry_delivery(page: PageRequest) -> Response:
 
 
 async def disable_webhook(page: PageRequest) -> Response:
-    """Stop sending to a webhook."""
     await webhooks.disable(page.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-disabled")
 

@@ -52,7 +52,6 @@ def is_s3_request(scope: Scope) -> bool:
 
 
 def s3_error(problem: Problem, headers: Mapping[str, str]) -> Response:
-    """Return the response to an error."""
     code, status = problem.code, _STATUS.get(problem.code)
     if status is None:
         code, status = _OTHERS.get(problem.status, ("InvalidRequest", problem.status))

@@ -57,7 +57,6 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 def table_name(request: Request) -> TableName:
-    """Return the table in the path."""
     parts = request.path_params
     return TableName(parts["share"], parts["schema"], parts["table"])
 
