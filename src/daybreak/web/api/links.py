@@ -139,26 +139,17 @@ def _media_types(formats: tuple[str, ...]) -> tuple[str, ...]:
 
 def link_routes(services: Services, sender: FileSender) -> list[ApiRoute]:
     """Return the route below /download/v1/links."""
-    endpoint = _LinkEndpoint(services, sender)
-    path, operation = "/download/v1/links/{client_id}/{snapshot_id}/{file}", link_operation(services.settings)
-    return [ApiRoute(path, endpoint.fetch, operation, name=LINK_ROUTE)]
 
-
-class _LinkEndpoint:
-    def __init__(self, services: Services, sender: FileSender) -> None:
-        self._services = services
-        self._sender = sender
-
-    async def fetch(self, request: Request) -> Response:
+    async def fetch(request: Request) -> Response:
         require_plain_path(request)
         query = request.scope["query_string"].decode("latin-1")
         if len(query) > _MAX_QUERY_CHARACTERS:
             raise Forbidden("Invalid link.", code="invalid_link")
         parts = request.path_params
         link = LinkRequest(parts["client_id"], parts["snapshot_id"], parts["file"], _parameters(query))
-        opened = await downloads.open_link(self._services, link, caller_of(request))
+        opened = await downloads.open_link(services, link, caller_of(request))
         record_subject(request, "", opened.client_id)
-        serve_gzip_as = self._services.settings.files.serve_gzip_as
+        serve_gzip_as = services.settings.files.serve_gzip_as
         resource, file_format = opened.named.resource, opened.named.format
         representation = choose(
             resource,
@@ -173,7 +164,10 @@ class _LinkEndpoint:
             name = opened.saved_name._replace(file_name=representation.file_name).text
             representation = msgspec.structs.replace(representation, file_name=name)
         entity, headers = entity_of(opened.file, representation), merged_headers(request.scope["headers"])
-        return await self._sender.send(request, opened, entity, headers, redirect=redirect)
+        return await sender.send(request, opened, entity, headers, redirect=redirect)
+
+    path, operation = "/download/v1/links/{client_id}/{snapshot_id}/{file}", link_operation(services.settings)
+    return [ApiRoute(path, fetch, operation, name=LINK_ROUTE)]
 
 
 def _parameters(query: str) -> list[tuple[str, str]]:
