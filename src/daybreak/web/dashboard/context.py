@@ -10,7 +10,7 @@ from jinja2 import Environment
 from starlette.requests import Request
 
 from daybreak.access.services import Services
-from daybreak.domain.identity import Caller, SecondFactorPolicy
+from daybreak.domain.identity import Caller
 from daybreak.web.dashboard import formatting
 from daybreak.web.fair_queue import FairQueue
 from daybreak.web.request_state import caller_of
@@ -46,11 +46,6 @@ class DashboardContext:
     def secure(self) -> bool:
         """Whether browsers reach the service over https."""
         return self.services.settings.secure
-
-    @property
-    def second_factor_policy(self) -> SecondFactorPolicy:
-        """Which sessions need a second factor."""
-        return self.services.settings.access.require_second_factor
 
     @property
     def publish_at(self) -> time:

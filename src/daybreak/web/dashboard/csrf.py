@@ -7,32 +7,24 @@ response sizes under compression do not reveal it (BREACH, CVE-2013-3587).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from daybreak.credentials.keyring import Keyring, is_mac, mac_of
+from daybreak.credentials.keyring import Keyring
+from daybreak.web.dashboard.session_cookie import seal, unseal
 
 FIELD = "csrf"
-_TOKEN = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f]{32})\.([0-9a-f]{64})")
 
 
 def create_form_token(binding: str, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
     """Return a new form token that is valid for `binding`, a session id or the form cookie's value."""
-    kid, key = keyring.signing_key("csrf")
-    salt = random(16).hex()
-    return f"{kid}.{salt}.{mac_of(key, binding, salt)}"
+    return seal(random(16).hex(), kind=binding, keyring=keyring, purpose="csrf")
 
 
 def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> bool:
-    found = _TOKEN.fullmatch(token or "")
-    if found is None:
-        return False
-    kid, salt, sent = found.groups()
-    key = keyring.derive(kid, "csrf")
-    return key is not None and is_mac(sent, key, binding, salt)
+    return unseal(token, kind=binding, keyring=keyring, purpose="csrf") is not None
 
 
 def salt_of(token: str) -> str:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import set_form_cookie, signed_cookie
@@ -32,22 +33,16 @@ async def read_form(request: Request) -> dict[str, str]:
         raise InvalidRequest("This page accepts forms only.", code="unsupported_media_type")
     body = await read_body(request)
     try:
-        pairs = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            max_num_fields=_MAXIMUM_FIELDS,
-            encoding="utf-8",
-            errors="strict",
+        text = body.decode("ascii")
+        fields = unique_members(
+            parse_qsl(text, keep_blank_values=True, max_num_fields=_MAXIMUM_FIELDS, errors="strict")
         )
+    except RepeatedMember:
+        raise InvalidRequest("The form contains a field twice.") from None
     except ValueError:
         raise InvalidRequest("The form cannot be parsed.") from None
-    fields: dict[str, str] = {}
-    for name, value in pairs:
-        if name in fields:
-            raise InvalidRequest("The form contains a field twice.")
-        if "\x00" in value:
-            raise InvalidRequest("The form contains a NUL character.")
-        fields[name] = value
+    if any("\x00" in value for value in fields.values()):
+        raise InvalidRequest("The form contains a NUL character.")
     return fields
 
 

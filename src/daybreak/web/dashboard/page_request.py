@@ -78,7 +78,7 @@ class PageRequest(DashboardRequest):
     @property
     def principal(self) -> Principal:
         """Principal for the account in the path. Raises Forbidden if the session may not open it."""
-        return principal_of(self.active_session, self.dashboard.second_factor_policy)
+        return principal_of(self.active_session, self.services.settings.access.require_second_factor)
 
     @property
     def queue_account(self) -> str:
@@ -125,7 +125,9 @@ class PageRequest(DashboardRequest):
         requested = self.request.query_params.get("account", "")
         if any(entry.account.client_id == requested for entry in self.accounts):
             return requested
-        return default_account_id(self.resolved, self.accounts, self.dashboard.second_factor_policy) or ""
+        return (
+            default_account_id(self.resolved, self.accounts, self.services.settings.access.require_second_factor) or ""
+        )
 
     def path(self, path: str, /, **query: str) -> str:
         """Return the path of a page on this account, or of an operator page, with its query parameters."""
@@ -178,7 +180,9 @@ async def load_page_request(sent: DashboardRequest, policy: Policy) -> PageReque
     accounts = await granted_accounts(services, resolved.seat.seat_id)
     page = PageRequest(dashboard, request, services.clock(), client_id, resolved, accounts, policy)
     if client_id:
-        fault = account_fault(resolved.account, resolved.grant, resolved.session, dashboard.second_factor_policy)
+        fault = account_fault(
+            resolved.account, resolved.grant, resolved.session, services.settings.access.require_second_factor
+        )
         if fault is not None:
             raise fault
     return page

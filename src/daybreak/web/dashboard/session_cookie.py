@@ -11,7 +11,7 @@ import re
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.credentials.keyring import Keyring, is_mac, mac_of
+from daybreak.credentials.keyring import Keyring, Purpose, is_mac, mac_of
 
 _VALUE = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f-]{16,64})\.([0-9a-f]{64})")
 FORM_COOKIE_SECONDS = 3600
@@ -25,19 +25,19 @@ def cookie_name(kind: str, *, secure: bool) -> str:
     return f"__Host-daybreak-{kind}" if secure else f"daybreak-{kind}"
 
 
-def seal(payload: str, *, kind: str, keyring: Keyring) -> str:
-    """Return the cookie value for a payload of hex digits and dashes."""
-    kid, key = keyring.signing_key("dashboard-cookie")
+def seal(payload: str, *, kind: str, keyring: Keyring, purpose: Purpose = "dashboard-cookie") -> str:
+    """Return the signed value for a payload of hex digits and dashes."""
+    kid, key = keyring.signing_key(purpose)
     return f"{kid}.{payload}.{mac_of(key, kind, payload)}"
 
 
-def unseal(value: str | None, *, kind: str, keyring: Keyring) -> str | None:
-    """Return the payload, or None if this service did not write the value for this kind of cookie."""
+def unseal(value: str | None, *, kind: str, keyring: Keyring, purpose: Purpose = "dashboard-cookie") -> str | None:
+    """Return the payload, or None if this service did not write the value for this kind and purpose."""
     found = _VALUE.fullmatch(value or "")
     if found is None:
         return None
     kid, payload, sent = found.groups()
-    key = keyring.derive(kid, "dashboard-cookie")
+    key = keyring.derive(kid, purpose)
     return payload if key is not None and is_mac(sent, key, kind, payload) else None
 
 

@@ -22,15 +22,6 @@ class RowChange:
     is_large_drop: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sparkline:
-    """Line chart in a box of 100 x 30. `line` and `area` are SVG point lists."""
-
-    line: str
-    area: str
-    label: str
-
-
 def row_change(rows: int, previous: int | None) -> RowChange:
     """Return the difference as text: `+120 (+1.2 %)`, `no change`, or `nothing to compare` without a previous count."""
     if previous is None:
@@ -47,8 +38,8 @@ def row_change(rows: int, previous: int | None) -> RowChange:
     )
 
 
-def sparkline(values: Sequence[int]) -> Sparkline | None:
-    """Draw row counts, oldest first. Return None for fewer than two values.
+def sparkline(values: Sequence[int]) -> tuple[str, str] | None:
+    """Draw row counts, oldest first, in a box of 100 x 30. Return SVG points and a label, None for one count.
 
     The scale begins at 0, so that the line falls as far as the rows do.
     """
@@ -60,4 +51,4 @@ def sparkline(values: Sequence[int]) -> Sparkline | None:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     first, last, lowest, highest = map(format_number, (values[0], values[-1], low, high))
     label = f"Rows over {len(values)} snapshots: from {first} to {last}, lowest {lowest}, highest {highest}"
-    return Sparkline(line, f"0,30 {line} 100,30", label)
+    return line, label

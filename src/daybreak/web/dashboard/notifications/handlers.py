@@ -34,23 +34,21 @@ EVENT_LABELS: Mapping[EventType, tuple[str, str]] = {
 
 
 async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
+    offered = offered_events(page.seat)
     if "sent" in page.fields:
-        chosen = frozenset(event for event in offered_events(page.seat) if event.value in page.fields)
+        chosen = frozenset(event for event in offered if event.value in page.fields)
     else:
         chosen = await chosen_events(page.services, page.seat)
-    groups: dict[str, list[dict[str, object]]] = {"Files": [], "Operator": [], "Security": []}
-    for event in offered_events(page.seat):
-        label, hint = EVENT_LABELS[event]
-        group = (
-            "Files"
-            if event in (*ACCOUNT_EVENTS, *TOKEN_EVENTS)
-            else "Security"
-            if event in SECURITY_EVENTS
-            else "Operator"
-        )
-        groups[group].append({"name": event.value, "label": label, "hint": hint, "chosen": event in chosen})
+    about_files, about_security = {*ACCOUNT_EVENTS, *TOKEN_EVENTS}, {*SECURITY_EVENTS}
+    groups = {
+        "Files": [event for event in offered if event in about_files],
+        "Operator": [event for event in offered if event not in about_files | about_security],
+        "Security": [event for event in offered if event in about_security],
+    }
     context: dict[str, object] = {
         "groups": {name: events for name, events in groups.items() if events},
+        "labels": EVENT_LABELS,
+        "chosen": chosen,
         "mail_enabled": page.services.settings.mail.enabled,
     }
     return render_page(page, "notifications/page.html", context, outcome)

@@ -52,7 +52,7 @@ async def open_start_page(page: DashboardRequest) -> Response:
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
     accounts = await granted_accounts(page.services, resolved.seat.seat_id)
-    client_id = default_account_id(resolved, accounts, page.dashboard.second_factor_policy)
+    client_id = default_account_id(resolved, accounts, page.services.settings.access.require_second_factor)
     if client_id is not None:
         return redirect(page, f"/dashboard/{client_id}/files")
     if any(entry.account.active for entry in accounts):

@@ -35,7 +35,7 @@ async def list_webhooks(page: PageRequest) -> Response:
 
 
 async def show_new_webhook_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    return render_page(page, "webhooks/new.html", {"url": _url(page), "events": _event_choices(page)}, outcome)
+    return render_page(page, "webhooks/new.html", {"url": _url(page), **_event_choices(page)}, outcome)
 
 
 async def create_webhook(page: PageRequest) -> Response | PageOutcome:
@@ -171,16 +171,14 @@ def _posted_events(page: PageRequest) -> list[EventType]:
     return [event for event in ACCOUNT_EVENTS if event.value in page.fields]
 
 
-def _event_choices(page: PageRequest, webhook: Webhook | None = None) -> list[dict[str, object]]:
-    """Return the checkboxes of the event types: as posted, or as the webhook has them."""
+def _event_choices(page: PageRequest, webhook: Webhook | None = None) -> dict[str, object]:
+    """Return the variables of the checkboxes of event types: as posted, or as the webhook has them."""
     chosen = [event for event in ACCOUNT_EVENTS if webhook is None or webhook.receives(event)]
-    if "sent" in page.fields:
-        chosen = _posted_events(page)
-    return [
-        {"name": event.value, "label": label, "hint": hint, "chosen": event in chosen}
-        for event in ACCOUNT_EVENTS
-        for label, hint in (EVENT_LABELS[event],)
-    ]
+    return {
+        "events": ACCOUNT_EVENTS,
+        "labels": EVENT_LABELS,
+        "chosen": _posted_events(page) if "sent" in page.fields else chosen,
+    }
 
 
 def _webhook_path(page: PageRequest) -> str:
@@ -201,7 +199,7 @@ async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
     after = page.request.query_params.get("after", "")
     return {
         "webhook": webhook,
-        "events": _event_choices(page, webhook),
+        **_event_choices(page, webhook),
         "is_owner": webhook.created_by == page.seat.seat_id,
         "deliveries": log,
         "after": after,

@@ -14,7 +14,7 @@ def test_row_change_has_direction_and_percentage() -> None:
 def test_sparkline_fits_its_box() -> None:
     chart = sparkline([5, 1_000_000, 0, 7])
     assert chart is not None
-    for point in chart.line.split():
+    for point in chart[0].split():
         x, y = (float(part) for part in point.split(","))
         assert 0 <= x <= 100
         assert 0 <= y <= 30
@@ -30,5 +30,5 @@ def test_drop_of_over_a_fifth_is_large() -> None:
 def test_sparkline_starts_at_zero() -> None:
     chart = sparkline([100, 98])
     assert chart is not None
-    assert chart.line == "0.0,2.0 100.0,2.5"
+    assert chart[0] == "0.0,2.0 100.0,2.5"
     assert sparkline([0, 0]) is not None
