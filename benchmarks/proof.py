@@ -67,14 +67,14 @@ def _measured(folder: Path, source: Path, kind: str, *, signed: bool = False) ->
 def _program(kind: str) -> None:
     """Run `daybreakd` with the remaining arguments. Print the CPU seconds of its signing."""
     from daybreak.cli.main import run
-    from daybreak.export import key_ranges, resource_export
-    from daybreak.export.leader_sums import LeaderSums
-    from daybreak.proof.accounting import SourceFigures
+    from daybreak.export import leader_rows, row_partition, work_tables
+    from daybreak.export.line_encoder import records
+    from daybreak.proof import accounting
     from daybreak.snapshots.snapshot_run import SnapshotRun
 
     seconds = 0.0
 
-    def timed(sign: Callable[..., None], run: SnapshotRun, figures: SourceFigures) -> None:
+    def timed(sign: Callable[..., None], run: SnapshotRun, figures: accounting.SourceFigures) -> None:
         nonlocal seconds
         before = time.process_time()
         sign(run, figures)
@@ -84,9 +84,11 @@ def _program(kind: str) -> None:
         signs = partialmethod(partial(timed, vars(SnapshotRun)["_sign"]))
         patches.enter_context(patch.object(SnapshotRun, "_sign", signs))
         if kind == "without":
-            for module in (key_ranges, resource_export):
-                patches.enter_context(patch.object(module, "leader_sums", lambda *_: LeaderSums({}, {})))
-            figures = SourceFigures((), ())
+            without = {"row_figures": dict, "times": list, "figure_names": tuple}
+            for module in (accounting, leader_rows, records, row_partition, work_tables):
+                for name in without.keys() & vars(module).keys():
+                    patches.enter_context(patch.object(module, name, lambda _, empty=without[name]: empty()))
+            figures = accounting.SourceFigures((), ())
             patches.enter_context(patch.object(SnapshotRun, "_account", lambda *_: figures))
         try:
             sys.exit(run(sys.argv[1:]))

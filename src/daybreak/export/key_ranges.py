@@ -22,10 +22,9 @@ from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import read_leader_rows
-from daybreak.export.leader_sums import leader_sums
 from daybreak.export.resource_export import encoding_of, resource_report
 from daybreak.export.sql import identifier
-from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts, surveyed
+from daybreak.export.survey import LeaderTotals, RowCounts, surveyed
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
 
@@ -33,14 +32,13 @@ from daybreak.filestore.file_store import FileSink
 @dataclass(frozen=True, slots=True)
 class LeaderRange:
     """Totals of one Leader's rows in a range, and the keys of its first and last row. `counts` are those of all rows of
-    the range, in its first Leader only. `sums` are those of `leader_sums`.
+    the range, in its first Leader only.
     """
 
     totals: LeaderTotals
     counts: RowCounts
     first: bytes
     last: bytes
-    sums: tuple[int, ...]
 
 
 def range_chunks(
@@ -57,14 +55,11 @@ def range_chunks(
         ThreadPoolExecutor(threads, thread_name_prefix="ranges") as executor,
         closing(read_leader_rows(tables, rows.leaders(), executor, threads, lambda: None)) as read,
     ):
-        keys, sums = _keys(tables), leader_sums(tables, frozenset(rows.leaders()))
-        ranges = {
-            one.client_id: LeaderRange(one, RowCounts(), *keys[one.client_id], sums.by_leader[one.client_id])
-            for one in read.totals
-        }
+        keys = _keys(tables)
+        ranges = {one.client_id: LeaderRange(one, RowCounts(), *keys[one.client_id]) for one in read.totals}
         if read.totals:
             first = read.totals[0].client_id
-            ranges[first] = replace(ranges[first], counts=read.counts + RowCounts(unexpected=sums.out_of_range))
+            ranges[first] = replace(ranges[first], counts=read.counts)
         chunks = (chunk for bundle in read.bundles(ranges, kinds) for part in bundle.lines for chunk in part)
         leaders_seen = 0
         for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
@@ -94,9 +89,7 @@ def join_ranges(
             )
     totals = reduce(add, (one.totals for one in ranges))
     counts = reduce(add, (one.counts for one in ranges))
-    sums = {
-        totals.client_id: tuple(sum(values) % SUM_MODULUS for values in zip(*(one.sums for one in ranges), strict=True))
-    }
+    sums = {totals.client_id: totals.figures}
     [leader] = leaders = surveyed([totals], resource_named(job.resource), encoding_of(job))
     if job.previous.get(leader.client_id) == leader.fingerprint:
         observer.leaders_reused([leader.client_id])

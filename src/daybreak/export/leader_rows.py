@@ -14,6 +14,7 @@ import duckdb
 import structlog
 from nanoarrow.c_array import CArrayView
 
+from daybreak.catalogue.written_sums import figure_names
 from daybreak.export.bucket_lines import BucketLines
 from daybreak.export.buckets import Buckets, Spill
 from daybreak.export.duckdb_internals import packed_row, record_batches, sort_key_fault
@@ -21,6 +22,7 @@ from daybreak.export.engine import memory_bytes, temp_folder
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_sql import line_query
+from daybreak.export.row_figures import row_figures, times
 from daybreak.export.row_partition import RowPartition
 from daybreak.export.sql import identifier, literal
 from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts
@@ -118,27 +120,30 @@ def sql_totals(tables: WorkTables, known: Collection[str]) -> tuple[list[LeaderT
 
     Two independent 64-bit hashes cover a row: one combines a hash per cell, the other hashes the packed row.
     """
-    columns = tables.resource.columns
+    resource, columns = tables.resource, tables.resource.columns
     names = [identifier(column.name) for column in columns]
     checked = [column for column in columns if column.allowed]
+    kept, sums = len(figure_names(resource.name)), [f"sum({name})" for name in row_figures(resource)]
     figures = [
-        "count(*)", f"sum(hash({', '.join(names)}))", f"sum(hash({packed_row(names)}))",
+        "count(*)", f"sum(hash({', '.join(names)}))", f"sum(hash({packed_row(names)}))", *sums[:kept],
         *(f"count(*) - count({name})" for name in names),
         *(f"count(*) FILTER ({identifier(c.name)} NOT IN ({', '.join(map(literal, c.allowed))}))" for c in checked),
+        *sums[kept:],
     ]  # fmt: skip
     found = tables.connection.execute(
         f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(figures)} FROM {tables.rows} GROUP BY ALL ORDER BY ALL'
     ).fetchall()
     by_leader = [row for row in found if row[0] in known]
-    totals = [
-        LeaderTotals(leader, rows, (first % SUM_MODULUS, second % SUM_MODULUS), "duckdb")
-        for leader, rows, first, second, *_ in by_leader
-    ]
-    counts = [sum(values) for values in zip(*(row[4:] for row in by_leader), strict=True)] or [0] * len(figures[3:])
-    unexpected = {c.name: count for c, count in zip(checked, counts[len(names) :], strict=True) if count}
+    totals = []
+    for leader, rows, *values in by_leader:
+        first, second, *kept_sums = (value % SUM_MODULUS for value in values[: 2 + kept])
+        totals.append(LeaderTotals(leader, rows, (first, second), "duckdb", tuple(kept_sums)))
+    counts = [sum(values) for values in zip(*(row[4 + kept :] for row in by_leader), strict=True)]
+    counts = counts or [0] * len(figures[3 + kept :])
+    named = zip((*(c.name for c in checked), *times(resource)), counts[len(names) :], strict=True)
     return totals, RowCounts(
         {column.name: count for column, count in zip(columns, counts, strict=False)},
-        unexpected,
+        {name: count for name, count in named if count},
         sum(row[1] for row in found) - sum(row[1] for row in by_leader),
     )
 

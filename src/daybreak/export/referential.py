@@ -9,8 +9,9 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Reference, Resource, RowCount
 from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.engine import engine_faults
+from daybreak.export.row_figures import TIMES
 from daybreak.export.sql import identifier
-from daybreak.export.work_tables import TIMES, EmbeddedRows, open_known_rows
+from daybreak.export.work_tables import EmbeddedRows, open_known_rows
 
 
 class Check(NamedTuple):

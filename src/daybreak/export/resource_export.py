@@ -19,7 +19,6 @@ from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import LeaderRows, read_leader_rows
-from daybreak.export.leader_sums import leader_sums
 from daybreak.export.parquet_files import ParquetFiles
 from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
 from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
@@ -52,10 +51,8 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
             except BaseException:
                 executor.shutdown(cancel_futures=True)
                 raise
-            sums = leader_sums(tables, frozenset(rows.leaders()))
-    counts = read.counts + RowCounts(unexpected=sums.out_of_range)
-    report = resource_report(job, leaders, counts, reused_leaders=len(reused), bytes_written=export.bytes_written)
-    return replace(report, spill_bytes=read.spill_bytes, sums=sums.by_leader)
+    report = resource_report(job, leaders, read.counts, reused_leaders=len(reused), bytes_written=export.bytes_written)
+    return replace(report, spill_bytes=read.spill_bytes, sums={one.client_id: one.figures for one in read.totals})
 
 
 def encoding_of(job: ExportJob) -> str:

@@ -15,10 +15,12 @@ import nanoarrow
 from nanoarrow.c_array import CArray
 
 from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.written_sums import figure_names
 from daybreak.export.buckets import Buckets
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
 from daybreak.export.line_encoder.records import RecordLayout, packed_text
+from daybreak.export.row_figures import times
 from daybreak.export.sql import identifier
 from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts
 from daybreak.export.work_tables import WorkTables
@@ -103,22 +105,28 @@ class RowPartition:
                     yield from _packed_large_rows(batch)
 
     def _add_totals(self, partitioners: Iterable[Partitioner]) -> None:
+        resource = self.layout.resource
         first, *others = (one.totals().tolist() for one in partitioners)
         words = reduce(lambda sums, more: list(map(add, sums, more)), others, first)
-        columns = (words[::4], words[2::4], words[3::4])
-        for client_id, rows, low, high in zip(self.leaders, *columns, strict=False):
+        width = len(words) // (len(self.leaders) + 1)
+        columns = [words[place::width] for place in range(width)]
+        kept = len(figure_names(resource.name))
+        for client_id, rows, _, *sums in zip(self.leaders, *columns, strict=False):
             if rows:
-                self.totals.append(LeaderTotals(client_id, rows, (low % SUM_MODULUS, high % SUM_MODULUS), "murmur3"))
+                low, high, *figures = (value % SUM_MODULUS for value in sums[: 2 + kept])
+                self.totals.append(LeaderTotals(client_id, rows, (low, high), "murmur3", tuple(figures)))
         rows = sum(one.rows for one in self.totals)
         cells = zip(*(one.cell_counts() for one in partitioners), strict=True)
         counts = {
             column.name: (sum(present for present, _ in each), sum(unexpected for _, unexpected in each))
             for column, each in zip(self.layout.cells, cells, strict=True)
         }
+        unexpected = {name: count for name, (_, count) in counts.items()}
+        unexpected |= zip(times(resource), map(sum, columns[4 + kept :]), strict=True)
         self.counts = RowCounts(
-            {name: rows - counts[name][0] if name in counts else 0 for name in self.layout.resource.column_names},
-            {name: unexpected for name, (_, unexpected) in counts.items() if unexpected},
-            words[4 * len(self.leaders)],
+            {name: rows - counts[name][0] if name in counts else 0 for name in resource.column_names},
+            {name: count for name, count in unexpected.items() if count},
+            columns[0][-1],
         )
 
 

@@ -20,6 +20,7 @@ SUM_MODULUS = 1 << 64
 @dataclass(frozen=True, slots=True)
 class LeaderTotals:
     """Rows of one Leader, and the sums of two independent 64-bit hashes of each row, modulo 2^64. `hash` names them.
+    `figures` are the sums of `catalogue.written_sums.figure_names`, modulo 2^64.
 
     Rows of a Leader have one order, so a sum identifies them as well as a hash over their sequence would.
     """
@@ -28,12 +29,14 @@ class LeaderTotals:
     rows: int
     sums: tuple[int, int]
     hash: str
+    figures: tuple[int, ...] = ()
 
     def __add__(self, other: LeaderTotals) -> LeaderTotals:
         """Return the totals of two parts of the same Leader's rows."""
-        first, second = ((a + b) % SUM_MODULUS for a, b in zip(self.sums, other.sums, strict=True))
+        pairs = zip((*self.sums, *self.figures), (*other.sums, *other.figures), strict=True)
+        first, second, *figures = ((a + b) % SUM_MODULUS for a, b in pairs)
         name = self.hash if self.hash == other.hash else "mixed"
-        return LeaderTotals(self.client_id, self.rows + other.rows, (first, second), name)
+        return LeaderTotals(self.client_id, self.rows + other.rows, (first, second), name, tuple(figures))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from typing import Protocol
 
 import duckdb
 
-from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.key_sql import in_range
+from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import Resource
-from daybreak.export.engine import ENGINE_TYPES
+from daybreak.export.row_figures import TIMES, cast_value, exported_in_range, row_figures
 from daybreak.export.sql import identifier
 
 
@@ -31,10 +30,10 @@ class EmbeddedRows(Protocol):
 
 
 class WorkTables:
-    """One resource's rows as the FROM item `rows`, in the catalogue's types, and the tables derived from it, which are
-    temporary, and visible only on `connection`.
+    """One resource's rows as the FROM item `rows`, in the catalogue's types and with `row_figures`, and the tables
+    derived from it, which are temporary, and visible only on `connection`.
 
-    Times that files cannot contain are NULL in `rows`. The FROM item `all_values` has them.
+    Times that files cannot contain are NULL in `rows`.
     """
 
     SORTED_ROWS = "sorted_rows"
@@ -43,9 +42,9 @@ class WorkTables:
         self.connection = connection
         self.resource = resource
         # A view would be bound when it is created, and again when it is used.
-        self.rows, self.all_values = (
-            f"(SELECT {', '.join(map(value, resource.columns))} FROM ({query}))" for value in (_exported, _typed)
-        )
+        values = {column.name: _exported(column) for column in resource.columns} | row_figures(resource)
+        columns = ", ".join(f"{value} AS {identifier(name)}" for name, value in values.items())
+        self.rows = f"(SELECT {columns} FROM ({query}))"
 
     def number_leaders(self, client_ids: Sequence[str]) -> None:
         """Number the Leaders to export from 0. Replaces earlier numbers."""
@@ -114,24 +113,7 @@ def open_known_rows(rows: EmbeddedRows) -> Iterator[KnownRows]:
         yield KnownRows(connection, rows)
 
 
-def _typed(column: Column) -> str:
-    return f"{_cast(column)} AS {identifier(column.name)}"
-
-
-def _cast(column: Column) -> str:
-    return f"CAST({identifier(column.name)} AS {ENGINE_TYPES[column.type]})"
-
-
 def _exported(column: Column) -> str:
     """Return SQL for the value in files: NULL for a time outside the years 1 to 9999."""
-    if column.type not in TIMES:
-        return _typed(column)
-    return f"CASE WHEN {exported_in_range(column)} THEN {_cast(column)} END AS {identifier(column.name)}"
-
-
-def exported_in_range(column: Column) -> str:
-    """Return a condition: the column of times has a value that files can contain."""
-    return in_range(_cast(column), ENGINE_TYPES[column.type])
-
-
-TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
+    value = cast_value(column)
+    return f"CASE WHEN {exported_in_range(column)} THEN {value} END" if column.type in TIMES else value

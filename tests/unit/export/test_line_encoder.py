@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import struct
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
+from daybreak.catalogue.written_sums import KEY_PARTS, SUMMED_COLUMNS
 from daybreak.domain.errors import RunError
 from daybreak.export import row_partition
 from daybreak.export.duckdb_internals import packed_row, record_batches
@@ -78,12 +80,16 @@ def lines(
     threads: int = 2,
     resource: Resource = EVERY_TYPE,
 ) -> dict[str, bytes]:
-    """Return all client_ids, one per row, and lines, joined."""
+    """Return all client_ids, one per row, lines, joined, and figures of Leaders and counts of unexpected times."""
+    monkeypatch.setitem(KEY_PARTS, "every_type", ("UUID_1", "TEXT_1", "TIMESTAMP_1"))
+    monkeypatch.setitem(SUMMED_COLUMNS, "every_type", ("BIGINT_1", "BIGINT_2"))
     monkeypatch.setattr(runtime, "unavailable_reason", lambda: None if compiled else "switched off by the test")
     joined = {"leaders": b"", "csv": b"", "json": b""}
     with engine.cursor() as cursor, ThreadPoolExecutor(threads) as executor:
         tables = WorkTables(cursor, resource, "SELECT * FROM every_type")
         with closing(read_leader_rows(tables, LEADERS, executor, threads, lambda: None)) as rows:
+            figures = [(one.client_id, one.rows, one.figures) for one in rows.totals]
+            joined["figures"] = repr((figures, rows.counts.unexpected)).encode()
             for bundle in rows.bundles(LEADERS, ("csv", "json")):
                 for chunk in (chunk for chunks in bundle.lines for chunk in chunks):
                     joined["leaders"] += chunk.client_id.encode() * chunk.rows
@@ -138,6 +144,10 @@ def test_extreme_times_and_numbers_are_encoded(engine: Engine, monkeypatch: pyte
     found = lines(engine, monkeypatch, compiled=True)
     assert found == lines(engine, monkeypatch, compiled=False)
     assert found["csv"].count(b"\n") == len(days) * len(instants)
+    outside = {"DATE_1": 7 * len(instants), "TIMESTAMP_1": 7 * len(days)}
+    [(_, rows, (_, total, none))], unexpected = ast.literal_eval(found["figures"].decode())
+    assert (rows, none, unexpected) == (len(days) * len(instants), 0, outside)
+    assert total == sum(numbers[key % len(numbers)] for key in range(rows)) % 2**64
 
 
 @pytest.mark.release
@@ -183,7 +193,8 @@ def test_key_after_other_columns_orders_the_rows(engine: Engine, monkeypatch: py
 def test_malformed_row_is_an_error(engine: Engine) -> None:
     insert(engine, [(1, LEADERS[0], *[None] * 12)])
     layout = RecordLayout.of(EVERY_TYPE)
-    relation = engine.sql(f"SELECT {packed_row(layout.packed_columns[:-1])} FROM every_type")
+    item = WorkTables(engine, EVERY_TYPE, "SELECT * FROM every_type").rows
+    relation = engine.sql(f"SELECT {packed_row(layout.packed_columns[:-1])} FROM {item}")
     [rows] = [rows for batch in record_batches(relation, 2048) for rows in split_batch(batch)]
     with pytest.raises(RunError, match="lock file"):
         Partitioner(layout, UUID(LEADERS[0]).bytes, bytes(4), 1).partition([rows])

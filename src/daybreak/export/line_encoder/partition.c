@@ -19,11 +19,12 @@ typedef struct {
   uint64_t unexpected;
 } Cell;
 
-/* Totals of a Leader: the sums are those of the two halves of its rows' hashes. */
+/* Totals of a Leader: the sums are those of the two halves of its rows' hashes, and those of its rows' figures. */
 typedef struct {
   uint64_t rows;
   uint64_t bytes;
   uint64_t sums[2];
+  uint64_t figures[];
 } Totals;
 
 /* Records to be written by bucket. `sizes` has the bytes of each bucket, and after `scatter` its end in `output`. */
@@ -121,13 +122,14 @@ typedef struct {
   uint32_t leader_count;
   const uint8_t *leaders;    /* identifiers by ordinal */
   const uint32_t *bucket_of; /* by ordinal */
-  Totals *totals;            /* by ordinal, and those of unknown Leaders at the end */
+  uint8_t *totals;           /* by ordinal, and those of unknown Leaders at the end */
   uint32_t *slots;           /* hash table: 1 + ordinal, or 0 */
   uint32_t slot_mask;
   Scatter *scatter;
   uint8_t *packed;
   const int32_t *bounds;
   uint32_t rows;
+  uint32_t figure_count;
 } Rows;
 
 static inline uint64_t half_of(const uint8_t *identifier, uint32_t half) {
@@ -185,19 +187,22 @@ EXPORT("number_leaders") void number_leaders(const Rows *task) {
   }
 }
 
-/* Adds the rows of known Leaders to `scatter`. Rows become records in place: the header replaces the end of LEADER_ID.
- * Returns the number of rows, or MALFORMED_ROW. */
+/* Adds the rows of known Leaders to `scatter`. Rows become records in place: the header replaces the end of LEADER_ID and
+ * of the figures. Returns the number of rows, or MALFORMED_ROW. */
 EXPORT("read_rows") uint32_t read_rows(const Rows *task) {
   const Cell *cells_end = task->cells + task->cell_count;
+  const uint32_t totals_bytes = sizeof(Totals) + task->figure_count * sizeof(uint64_t);
   for (uint32_t row = 0; row < task->rows; row++) {
     uint8_t *from = task->packed + (task->bounds[row] - task->bounds[0]);
     const uint8_t *end = task->packed + (task->bounds[row + 1] - task->bounds[0]);
     if (from == end) continue;
     uint32_t ordinal = *from++ == PRESENT ? ordinal_of(task, from) : UNKNOWN;
-    Totals *totals = &task->totals[ordinal == UNKNOWN ? task->leader_count : ordinal];
+    Totals *totals = (Totals *)(task->totals + totals_bytes * (ordinal == UNKNOWN ? task->leader_count : ordinal));
     totals->rows++;
     if (ordinal == UNKNOWN) continue;
     from += IDENTIFIER_BYTES;
+    for (uint32_t figure = 0; figure < task->figure_count; figure++, from += 1 + VALUE_BYTES[INTEGER])
+      totals->figures[figure] += eight_big_endian(from + 1) ^ 1ULL << 63;
     Header of = {(uint32_t)(end - from), ordinal};
     if (count_cells(task->cells, cells_end, from) != end) return MALFORMED_ROW;
     Hash row_hash = murmur3(from, of.bytes);

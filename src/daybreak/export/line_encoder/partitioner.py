@@ -10,7 +10,6 @@ from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, pa
 from daybreak.export.line_encoder.runtime import Instance
 
 _CELL = struct.Struct("<4I2Q")
-_TOTALS_WORDS = 4
 
 Slices = list[tuple[int, bytes]]
 """Records by bucket, in the order of the buckets."""
@@ -76,13 +75,14 @@ class Partitioner:
         slots = 1 << (2 * count + 1).bit_length()
         self._cells_at = instance.write(cells)
         leaders_at, buckets_at = instance.write(leaders), instance.write(bucket_of)
-        self._totals_at = instance.write(bytes(8 * _TOTALS_WORDS * (count + 1)))
+        self._totals_bytes = 8 * (4 + len(layout.figures)) * (count + 1)
+        self._totals_at = instance.write(bytes(self._totals_bytes))
         slots_at = instance.write(bytes(4 * slots))
         self._scatter = _Scatter(instance, buckets)
-        self._task_at = instance.reserve(48)
+        self._task_at = instance.reserve(52)
         write_words(
             instance, self._task_at, self._cells_at, self._cells, count, leaders_at, buckets_at, self._totals_at,
-            slots_at, slots - 1, self._scatter.address,
+            slots_at, slots - 1, self._scatter.address, 0, 0, 0, len(layout.figures),
         )  # fmt: skip
         instance.call("number_leaders", self._task_at)
         self._fixed = instance.free
@@ -100,10 +100,8 @@ class Partitioner:
         return self._scatter.finish()
 
     def totals(self) -> memoryview:
-        """Return rows, bytes and the two hash sums of every Leader, and then of unknown Leaders, as uint64."""
-        return self._instance.memory[self._totals_at : self._totals_at + 8 * _TOTALS_WORDS * (self._count + 1)].cast(
-            "Q"
-        )
+        """Return rows, bytes, and sums of hashes and figures of each Leader, and last of unknown ones, as uint64."""
+        return self._instance.memory[self._totals_at : self._totals_at + self._totals_bytes].cast("Q")
 
     def cell_counts(self) -> Iterator[tuple[int, int]]:
         """Yield for each cell of a record how often it has a value, and how often an unexpected one."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.line_encoder.runtime import Instance
+from daybreak.export.row_figures import row_figures
 
 KINDS = {
     ColumnType.TEXT: 0,
@@ -26,12 +27,13 @@ HEADER = struct.Struct("<2I")
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
     """Order of a record's cells: the columns that order the rows of a file, then the others. `key_cells` is the number
-    of cells that are not in the order of the file.
+    of cells that are not in the order of the file. In packed rows, `figures` come first; records do not have them.
     """
 
     resource: Resource
     cells: tuple[Column, ...]
     key_cells: int
+    figures: tuple[str, ...]
 
     @classmethod
     def of(cls, resource: Resource) -> RecordLayout:
@@ -39,12 +41,12 @@ class RecordLayout:
         key = [resource.column(name) for name in (*resource.key, *resource.tie_break)]
         in_file = [column for column in resource.columns if column.name != LEADER]
         cells = (*key, *(column for column in in_file if column not in key))
-        return cls(resource, cells, 0 if list(cells) == in_file else len(key))
+        return cls(resource, cells, 0 if list(cells) == in_file else len(key), tuple(row_figures(resource)))
 
     @property
     def packed_columns(self) -> tuple[str, ...]:
         """Names of the columns of a packed row in order."""
-        return (LEADER, *(column.name for column in self.cells))
+        return (LEADER, *self.figures, *(column.name for column in self.cells))
 
 
 def packed_text(text: str | None) -> bytes:
