@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.delta import ResourceDelta
@@ -21,6 +22,8 @@ ERASED = "erased"
 """Rule under which a statement counts the rows of an erased Member."""
 UNACCOUNTED = msgspec.Raw(b'{"status":"unaccounted"}')
 """Completeness of files without row accounting."""
+
+_json = partial(msgspec.json.encode, order="sorted")
 
 _STATUSES = ("unexplained", "unaccounted", "derived", "declared", "proved")
 """Statuses of a resource, the weakest first."""
@@ -70,24 +73,28 @@ class AccountFacts(msgspec.Struct, frozen=True):
 
 def statement(facts: Facts, account: AccountFacts) -> bytes:
     """Return the statement of an account."""
-    subjects = b",".join([entry.subjects for entry in account.entries])
-    files = b",".join(sorted([entry.files for entry in account.entries]))
     previous = account.previous
-    predicate = {
-        "service": facts.service,
-        "client_id": account.client_id,
-        "version": facts.version,
-        "revision": account.revision,
-        "chain_id": account.chain_id,
-        "as_of": facts.as_of,
-        "signed_at": facts.signed_at,
-        "expires_at": facts.expires_at,
-        "previous": previous,
-        "files": msgspec.Raw(b"{%b}" % files),
-        "deltas": {} if previous is None else _deltas(account.deltas, previous),
-        "completeness": account.completeness,
-    }
-    return in_toto(PUBLICATION_TYPE, msgspec.Raw(b"[%b]" % subjects), predicate)
+    deltas = {} if previous is None else _deltas(account.deltas, previous)
+    return _template(facts) % (
+        account.chain_id.encode(),
+        account.client_id.encode(),
+        account.completeness,
+        _json(deltas) if deltas else b"{}",
+        b",".join(sorted([entry.files for entry in account.entries])),
+        _json(previous),
+        account.revision,
+        b",".join([entry.subjects for entry in account.entries]),
+    )
+
+
+@lru_cache(1)
+def _template(facts: Facts) -> bytes:
+    """Return the statement of any account, with places for what accounts do not have in common, in their order."""
+    common = {name: _json(value).replace(b"%", b"%%") for name, value in structs.asdict(facts).items()}
+    own = {"chain_id": b'"%b"', "client_id": b'"%b"', "completeness": b"%b", "deltas": b"%b", "files": b"{%b}",
+           "previous": b"%b", "revision": b"%d"}  # fmt: skip
+    predicate = {name: msgspec.Raw(value) for name, value in (common | own).items()}
+    return in_toto(PUBLICATION_TYPE, msgspec.Raw(b"[%b]"), predicate)
 
 
 def listed(entry: ManifestEntry, formats: Collection[str]) -> ListedFiles:
@@ -112,7 +119,7 @@ def _file_name(resource: str, format: str) -> str:
 def in_toto(predicate_type: str, subjects: object, predicate: Mapping[str, Any]) -> bytes:
     """Return an in-toto statement with sorted keys."""
     value = {"_type": STATEMENT_TYPE, "subject": subjects, "predicateType": predicate_type, "predicate": predicate}
-    return msgspec.json.encode(value, order="sorted")
+    return _json(value)
 
 
 def completeness_of(tables: Mapping[str, Mapping[str, Any]], statuses: Mapping[str, str]) -> dict[str, Any]:
@@ -142,7 +149,7 @@ def reconciled(completeness: msgspec.Raw, entries: Mapping[str, ListedFiles]) ->
         excluded[ERASED] = excluded.get(ERASED, 0) + rows
         changed = {**account, "exported": account["exported"] - rows, "excluded": excluded}
         section[resource] = {**section[resource], table: changed}
-    return msgspec.Raw(msgspec.json.encode(section, order="sorted"))
+    return msgspec.Raw(_json(section))
 
 
 def _deltas(deltas: Mapping[str, ResourceDelta], previous: Edition) -> dict[str, dict[str, Any]]:
