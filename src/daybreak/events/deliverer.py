@@ -67,9 +67,10 @@ class Deliverer:
             self._wake.clear()
             more, error = await _outcome(self.step())
             if error is not None:
-                await asyncio.to_thread(self._context.stop.wait, await self._supervisor.arecord_failure(_STEPS, error))
+                pause = await asyncio.to_thread(self._supervisor.record_failure, _STEPS, error)
+                await asyncio.to_thread(self._context.stop.wait, pause)
                 continue
-            await self._supervisor.arecord_success(_STEPS)
+            await asyncio.to_thread(self._supervisor.record_success, _STEPS)
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.0 if more else self._context.timings.poll_seconds):
                     await self._wake.wait()
@@ -183,10 +184,10 @@ class Deliverer:
         _, error = await _outcome(work)
         task = name if name == _MAIL else f"webhook {name}"
         if error is not None:
-            pause = await self._supervisor.arecord_failure(task, error)
+            pause = await asyncio.to_thread(self._supervisor.record_failure, task, error)
             self._paused_until[name] = self._context.ticks() + pause
         elif name == _MAIL or self._paused_until.pop(name, None) is not None:
-            await self._supervisor.arecord_success(task)
+            await asyncio.to_thread(self._supervisor.record_success, task)
 
     async def _deliver_webhooks(self, deliveries: list[Delivery], slots: asyncio.Semaphore) -> None:
         for delivery in deliveries:

@@ -28,7 +28,7 @@ class AuditStore(Store):
         """Append events, without the secrets that clients put into texts."""
         if not events:
             return
-        encode_instant = instant_text if self._connection.dialect.name == "sqlite" else _unchanged
+        encode_instant = instant_text if self._connection.dialect.name == "sqlite" else (lambda at: at)
         _INSERT.run(
             self._connection,
             [
@@ -125,7 +125,3 @@ def _matches_action(action: str) -> sa.ColumnElement[bool]:
     if action[-1:] in (".", "*"):
         return audit_events.c.action.startswith(action.rstrip("*"), autoescape=True)
     return audit_events.c.action == action
-
-
-def _unchanged(at: datetime) -> datetime:
-    return at

@@ -108,18 +108,14 @@ class Json(TypeDecorator[Any]):
         return json_of(value)
 
 
-class StructJson(TypeDecorator[Any]):
+class StructJson(Json):
     """A msgspec struct, stored as JSON text."""
 
-    impl = sa.Text
     cache_ok = True
 
     def __init__(self, kind: type[msgspec.Struct]) -> None:
         super().__init__()
         self.kind = kind
-
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
-        return None if value is None else json_text(value)
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
         return None if value is None else msgspec.json.decode(value, type=self.kind)

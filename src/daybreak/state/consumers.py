@@ -94,11 +94,11 @@ class ConsumerStore(Store):
             .order_by(last, api_tokens.c.token_id)
             .limit(_MAX_STOPPED)
         )
-        tokens = [token_of(row) for row in rows]
-        return [token for token in tokens if len(self._days(token)) >= _DAYS]
-
-    def _days(self, token: ApiToken) -> set[object]:
-        return {event.at.date() for event in self._downloads(token, timedelta(days=6), _MAX_EVENTS)}
+        days = {
+            token: {event.at.date() for event in self._downloads(token, timedelta(days=6), _MAX_EVENTS)}
+            for token in map(token_of, rows.all())
+        }
+        return [token for token, fetched in days.items() if len(fetched) >= _DAYS]
 
     def _downloads(self, token: ApiToken, before_last_use: timedelta, limit: int) -> Iterator[AuditEvent]:
         if token.last_used_at is None:

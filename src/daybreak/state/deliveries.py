@@ -100,16 +100,9 @@ class DeliveryStore(Store):
 
     def list_recent(self, selected: DeliveryFilter, limit: int) -> list[Delivery]:
         """Return deliveries, newest first."""
-        statement = sa.select(*_COLUMNS).order_by(deliveries.c.created_at.desc(), deliveries.c.delivery_id)
-        for column, value in (
-            (deliveries.c.client_id, selected.client_id),
-            (deliveries.c.endpoint_id, selected.endpoint_id),
-            (deliveries.c.channel, selected.channel),
-            (deliveries.c.state, selected.state),
-        ):
-            if value is not None:
-                statement = statement.where(column == value)
-        return self._all(statement.limit(limit), _delivery_of)
+        wanted = {name: value for name, value in values_of(selected).items() if value is not None}
+        newest = deliveries.c.created_at.desc(), deliveries.c.delivery_id
+        return self._all(sa.select(*_COLUMNS).filter_by(**wanted).order_by(*newest).limit(limit), _delivery_of)
 
     def backlog(self, failed_since: datetime) -> dict[str, DeliveryBacklog]:
         """Return the pending deliveries of each channel, and how many failed since that instant."""
@@ -147,7 +140,7 @@ class DeliveryStore(Store):
         self, delivery: Delivery, attempt: Attempt, state: DeliveryState, *, next_attempt_at: datetime | None = None
     ) -> bool:
         """Record an attempt and its result. Returns False, and changes nothing, if it was recorded before."""
-        changed = self._execute(
+        changed = self._changes(
             sa.update(deliveries)
             .where(
                 deliveries.c.delivery_id == delivery.delivery_id,
@@ -163,7 +156,7 @@ class DeliveryStore(Store):
                 detail=attempt.detail,
             )
         )
-        if changed.rowcount != 1:
+        if changed != 1:
             return False
         self._execute(sa.insert(delivery_attempts).values(delivery_id=delivery.delivery_id, **values_of(attempt)))
         return True
@@ -174,12 +167,8 @@ class DeliveryStore(Store):
 
     def retry(self, delivery_id: str, now: datetime) -> bool:
         """Make a failed or skipped delivery due now. Returns False for any other delivery."""
-        changed = self._execute(
-            sa.update(deliveries)
-            .where(deliveries.c.delivery_id == delivery_id, deliveries.c.state.in_(_RETRIABLE))
-            .values(state=DeliveryState.PENDING, next_attempt_at=now, finished_at=None)
-        )
-        return changed.rowcount == 1
+        ended = sa.update(deliveries).where(deliveries.c.delivery_id == delivery_id, deliveries.c.state.in_(_RETRIABLE))
+        return self._changes(ended.values(state=DeliveryState.PENDING, next_attempt_at=now, finished_at=None)) == 1
 
     def end_pending(self, endpoint_id: str, now: datetime, reason: str) -> int:
         """Change the pending deliveries of an endpoint to failed, and return their number."""

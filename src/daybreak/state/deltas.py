@@ -142,7 +142,8 @@ class DeltaStore(Store):
         resources = self._resources(client_id, service_chain_id)
         beginning = self._beginning(client_id, service_chain_id)
         entries: list[ChainEntry] = []
-        for publication in self._links(service_chain_id, beginning.version, current.version):
+        kept = map(_publication_of, _LINKS.all(self._connection, service_chain_id=service_chain_id))
+        for publication in (each for each in kept if beginning.version < each.version <= current.version):
             if publication.version != current.version - len(entries):
                 break
             entries.append(ChainEntry(publication, resources.get(publication.snapshot_id, {})))
@@ -171,20 +172,11 @@ class DeltaStore(Store):
         ).first()
         if row is None or row.version <= self._beginning(client_id, row.chain_id).version:
             return None
-        delta = _DELTA.decode(row.delta)
+        delta, at = _DELTA.decode(row.delta), (row.as_of, row.published_at)
         stored = delta.formats.get(format)
         if stored is None:
             return None
-        return CurrentFile(
-            snapshot_id=row.snapshot_id,
-            as_of=row.as_of,
-            published_at=row.published_at,
-            version=row.version,
-            resource=resource,
-            format=format,
-            rows=delta.lines,
-            stored=stored,
-        )
+        return CurrentFile(row.snapshot_id, *at, row.version, resource, format, delta.lines, stored)
 
     def publications(self) -> list[Publication]:
         """Return the published snapshot and those before it that have files, newest first."""
@@ -329,11 +321,6 @@ class DeltaStore(Store):
         first = _FIRST.first(self._connection, service_chain_id=service_chain_id)
         assert first is not None  # the snapshot of a chain is kept
         return _Beginning(service_chain_id, first[0], first[1] or "")
-
-    def _links(self, service_chain_id: str, after: int, last: int) -> Iterator[Publication]:
-        """Yield the publications of the chain whose deltas are kept, newest first."""
-        kept = map(_publication_of, _LINKS.all(self._connection, service_chain_id=service_chain_id))
-        return (each for each in kept if after < each.version <= last)
 
     def _resources(self, client_id: str, service_chain_id: str) -> dict[str, dict[str, ResourceDelta]]:
         found: dict[str, dict[str, ResourceDelta]] = {}

@@ -101,18 +101,9 @@ class DirectoryStore(Store):
             ([*change, "password_hash"], [seat for seat in new if seat.password_hash is not None]),
             (change, [seat for seat in new if seat.password_hash is None]),
         ):
-            rows = [
-                {
-                    "seat_id": seat.seat_id,
-                    "email": seat.email,
-                    "email_folded": folded_email(seat.email),
-                    "password_hash": seat.password_hash,
-                    "disabled": seat.disabled,
-                    "operator": seat.operator,
-                    "last_client_id": seat.last_client_id,
-                }
-                for seat in batch
-            ]
+            rows = [values_of(seat) | {"email_folded": folded_email(seat.email)} for seat in batch]
+            for row in rows:
+                del row["second_factor_enrolled"]
             upsert(self._connection, seats, rows, keys=("seat_id",), change=columns)
 
     def put_grants(self, *new: Grant) -> None:

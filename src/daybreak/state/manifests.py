@@ -109,7 +109,7 @@ class ManifestStore(Store):
 
         The row of the run stays locked until the transaction ends, so that no other builder takes the run over.
         """
-        row = self._connection.execute(
+        row = self._execute(
             sa.select(snapshots.c.state, snapshots.c.fence)
             .where(snapshots.c.snapshot_id == snapshot_id)
             .with_for_update()
@@ -146,10 +146,10 @@ class ManifestStore(Store):
         table = snapshot_files.c
         for old, new in zip(before, after, strict=True):
             row = (table.fence == fence, table.resource == old.resource, table.client_id == old.client_id)
-            found = self._connection.execute(sa.select(FORMATS_TEXT).where(*row).with_for_update()).scalar()
+            found = self._execute(sa.select(FORMATS_TEXT).where(*row).with_for_update()).scalar()
             if found is None or FORMATS.decode(found) != old.formats:
                 raise Conflict(f"The files of {old.client_id} in snapshot {snapshot_id} have changed.")
-            self._connection.execute(
+            self._execute(
                 sa.update(snapshot_files)
                 .where(*row)
                 .values(
@@ -179,17 +179,8 @@ class ManifestStore(Store):
         stored = None if formats is None else FORMATS.decode(formats).get(format)
         if stored is None:
             return None
-        return CurrentFile(
-            snapshot_id=found_id,
-            as_of=instant_of(as_of),
-            published_at=instant_of(published_at),
-            version=version,
-            resource=resource,
-            format=format,
-            rows=rows,
-            stored=stored,
-            replaced_at=instant_or_none(replaced_at),
-        )
+        at = instant_of(as_of), instant_of(published_at)
+        return CurrentFile(found_id, *at, version, resource, format, rows, stored, instant_or_none(replaced_at))
 
     def table(self, client_id: str, resource: str, at: TableVersion) -> TableFiles | None:
         """Return the Parquet files of a resource of a Leader, read by one statement.
@@ -256,7 +247,7 @@ class ManifestStore(Store):
         """
         table = snapshot_files.c
         position = sa.tuple_(table.resource, table.client_id)
-        rows = self._connection.execute(
+        rows = self._execute(
             sa.select(table.resource, table.client_id, FORMATS_TEXT)
             .where(table.fence == self._fence_of(snapshot_id), position > sa.tuple_(*after))
             .order_by(table.resource, table.client_id)
@@ -273,7 +264,7 @@ class ManifestStore(Store):
             page = sa.select(table.client_id).where(table.fence == fence).order_by(table.client_id).limit(_PAGE)
             if after is not None:
                 page = page.where(table.client_id > after)
-            names = self._connection.execute(page).scalars().all()
+            names = self._execute(page).scalars().all()
             yield from names
             if len(names) < _PAGE:
                 break
@@ -292,7 +283,7 @@ class ManifestStore(Store):
             now.c.client_id == before.c.client_id,
         )
         rows_now = sa.func.coalesce(now.c.rows, 0)
-        found = self._connection.execute(
+        found = self._execute(
             sa.select(before.c.client_id, before.c.rows, rows_now)
             .select_from(before.outerjoin(now, same))
             .where(
@@ -323,7 +314,7 @@ class ManifestStore(Store):
         With `at_most`, repeat until fewer rows were deleted; other transactions can write in between. Raises Conflict
         for a snapshot that is published, or may still be published.
         """
-        row = self._connection.execute(
+        row = self._execute(
             sa.select(snapshots.c.fence, snapshots.c.state)
             .where(snapshots.c.snapshot_id == snapshot_id)
             .with_for_update()
@@ -332,10 +323,8 @@ class ManifestStore(Store):
             return 0
         if row.state not in _DELETABLE:
             raise Conflict(f"Snapshot {snapshot_id} is {row.state}. Its files are still needed.")
-        self._connection.execute(
-            sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(files_stand=False)
-        )
-        self._connection.execute(sa.delete(snapshot_statements).where(snapshot_statements.c.fence == row.fence))
+        self._execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(files_stand=False))
+        self._execute(sa.delete(snapshot_statements).where(snapshot_statements.c.fence == row.fence))
         deleted = 0
         for table in (statement_revisions, snapshot_files, snapshot_leaders):
             remaining = None if at_most is None else at_most - deleted
@@ -350,7 +339,7 @@ class ManifestStore(Store):
             keys = [column for column in table.primary_key.columns if column.name != "fence"]
             first = sa.select(*keys).where(condition).order_by(*keys).limit(at_most)
             condition = sa.and_(condition, sa.tuple_(*keys).in_(first) if len(keys) > 1 else keys[0].in_(first))
-        return self._connection.execute(sa.delete(table).where(condition)).rowcount
+        return self._execute(sa.delete(table).where(condition)).rowcount
 
     # --- Internal --------------------------------------------------------------------------------
 
@@ -360,18 +349,16 @@ class ManifestStore(Store):
         rows = sa.select(*ENTRY_COLUMNS).where(table.fence == self._fence_of(snapshot_id), table.resource == resource)
         page = rows.where(*conditions).order_by(table.client_id).limit(_PAGE)
         # Keyset pagination: no cursor stays open, and memory is bounded.
-        found = self._connection.execute(page).all()
+        found = self._execute(page).all()
         while found:
             yield from found
             if len(found) < _PAGE:
                 return
-            found = self._connection.execute(page.where(table.client_id > found[-1][0])).all()
+            found = self._execute(page.where(table.client_id > found[-1][0])).all()
 
     def _fence_of(self, snapshot_id: str) -> int:
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
-        fence = self._connection.execute(
-            sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)
-        ).scalar()
+        fence = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)).scalar()
         return -1 if fence is None else fence
 
     def _resources(self, snapshot_id: str) -> list[str]:
@@ -391,5 +378,5 @@ class ManifestStore(Store):
             .scalar_subquery()
         )
         walk = walk.union_all(sa.select(following).select_from(walk).where(walk.c.resource.is_not(None)))
-        names = self._connection.execute(sa.select(walk.c.resource).where(walk.c.resource.is_not(None))).scalars()
+        names = self._execute(sa.select(walk.c.resource).where(walk.c.resource.is_not(None))).scalars()
         return sorted(names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -80,10 +80,7 @@ class NodeStore(Store):
         rows = self._execute(
             sa.select(*nodes.columns).where(nodes.c.seen_at >= since).order_by(nodes.c.host, nodes.c.node_id)
         )
-        return [
-            Node(node_id, host, version, started_at, seen_at, tuple(roles), keyring)
-            for node_id, host, version, started_at, seen_at, roles, keyring in rows
-        ]
+        return [replace(Node(*row), roles=tuple(row.roles)) for row in rows]
 
     def delete_before(self, before: datetime) -> int:
         """Delete nodes not seen since that instant, and return how many."""

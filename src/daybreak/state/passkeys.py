@@ -41,16 +41,11 @@ class PasskeyStore(Store):
         """
         increased = passkeys.c.sign_count < sign_count
         without_counter = sa.and_(passkeys.c.sign_count == 0, sa.literal(sign_count) == 0)
-        used = self._execute(
-            sa.update(passkeys)
-            .where(*_is(passkey), sa.or_(increased, without_counter))
-            .values(sign_count=sign_count, last_used_at=now)
-        )
-        return used.rowcount == 1
+        used = sa.update(passkeys).where(*_is(passkey), sa.or_(increased, without_counter))
+        return self._changes(used.values(sign_count=sign_count, last_used_at=now)) == 1
 
     def rename(self, passkey: Passkey, name: str) -> bool:
-        renamed = self._execute(sa.update(passkeys).where(*_is(passkey)).values(name=name))
-        return renamed.rowcount == 1
+        return self._changes(sa.update(passkeys).where(*_is(passkey)).values(name=name)) == 1
 
     def remove(self, passkey: Passkey) -> bool:
         return self._changes(sa.delete(passkeys).where(*_is(passkey))) == 1

@@ -87,41 +87,20 @@ def seat_of(row: Sequence[Any]) -> Seat:
 def session_of(row: Sequence[Any]) -> Session:
     """Return the session of a row of SESSION_COLUMNS."""
     sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, reauthenticated, seen = row
-    return Session(
-        sid=sid,
-        seat_id=seat_id,
-        started_at=instant_of(started),
-        expires_at=instant_of(expires),
-        amr=strings_of(amr),
-        awaiting_second_factor=bool(awaiting),
-        device_id=device_id,
-        ended_at=instant_or_none(ended),
-        end_reason=reason,
-        kind=kind,
-        reauthenticated_at=instant_or_none(reauthenticated),
-        last_seen_at=instant_or_none(seen),
-    )
+    lifetime, methods = (instant_of(started), instant_of(expires)), strings_of(amr)
+    end = instant_or_none(ended), reason
+    activity = instant_or_none(reauthenticated), instant_or_none(seen)
+    return Session(sid, seat_id, *lifetime, methods, bool(awaiting), device_id, *end, kind, *activity)
 
 
 def token_of(row: Sequence[Any]) -> ApiToken:
     """Return the API token of a row of TOKEN_COLUMNS."""
-    token_id, digest, seat_id, client_id, name, last_four, *rest = row
-    created, expires, used, revoked, reason, email, serve_gzip_as, allowed_networks = rest
+    token_id, digest, seat_id, client_id, name, last_four, *instants, reason, email, serve_gzip_as, allowed = row
+    created, expires, used, revoked = instants
+    ends = instant_of(created), instant_or_none(expires), instant_or_none(used), instant_or_none(revoked)
+    networks = () if allowed is None else strings_of(allowed)
     return ApiToken(
-        token_id=token_id,
-        digest=digest,
-        seat_id=seat_id,
-        client_id=client_id,
-        name=name,
-        last_four=last_four,
-        created_at=instant_of(created),
-        expires_at=instant_or_none(expires),
-        last_used_at=instant_or_none(used),
-        revoked_at=instant_or_none(revoked),
-        revoke_reason=reason,
-        created_by_email=email,
-        serve_gzip_as=serve_gzip_as,
-        allowed_networks=() if allowed_networks is None else strings_of(allowed_networks),
+        token_id, digest, seat_id, client_id, name, last_four, *ends, reason, email, serve_gzip_as, networks
     )
 
 

@@ -39,14 +39,9 @@ class RunRequestStore(Store):
 
     def take(self, request_id: str, now: datetime) -> bool:
         """Mark a request as taken, atomically. Return False if another builder has taken it."""
-        taken = self._execute(
-            sa.update(run_requests)
-            .where(run_requests.c.request_id == request_id, run_requests.c.taken_at.is_(None))
-            .values(taken_at=now)
-        )
-        return taken.rowcount == 1
+        waiting = run_requests.c.request_id == request_id, run_requests.c.taken_at.is_(None)
+        return self._changes(sa.update(run_requests).where(*waiting).values(taken_at=now)) == 1
 
     def delete_before(self, before: datetime) -> int:
         """Delete requests made before that instant and return their number."""
-        deleted = self._execute(sa.delete(run_requests).where(run_requests.c.requested_at < before))
-        return deleted.rowcount
+        return self._changes(sa.delete(run_requests).where(run_requests.c.requested_at < before))

@@ -164,30 +164,26 @@ class SeatStore(Store):
 
         Returns False when no seed was pending.
         """
-        confirmed = self._execute(
+        confirmed = self._changes(
             sa.update(seats)
             .where(seats.c.seat_id == seat_id, seats.c.pending_seed.is_not(None))
             .values(
                 sealed_seed=seats.c.pending_seed, enrolled_at=now, last_step=step, pending_seed=None, pending_since=None
             )
         )
-        if confirmed.rowcount != 1:
+        if confirmed != 1:
             return False
         self.replace_recovery_codes(seat_id, recovery_hashes)
         return True
 
     def use_step(self, seat_id: str, step: int) -> bool:
         """Mark a step as used, atomically. Returns False when this or a later one was used before."""
-        accepted = self._execute(
-            sa.update(seats)
-            .where(
-                seats.c.seat_id == seat_id,
-                seats.c.sealed_seed.is_not(None),
-                sa.or_(seats.c.last_step.is_(None), seats.c.last_step < step),
-            )
-            .values(last_step=step)
+        unused = sa.update(seats).where(
+            seats.c.seat_id == seat_id,
+            seats.c.sealed_seed.is_not(None),
+            sa.or_(seats.c.last_step.is_(None), seats.c.last_step < step),
         )
-        return accepted.rowcount == 1
+        return self._changes(unused.values(last_step=step)) == 1
 
     def replace_recovery_codes(self, seat_id: str, hashes: Sequence[str]) -> None:
         self._execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
@@ -199,16 +195,12 @@ class SeatStore(Store):
 
     def use_recovery_code(self, seat_id: str, code_hash: str, now: datetime) -> bool:
         """Mark a recovery code as used, atomically. Returns False when it is unknown or used."""
-        used = self._execute(
-            sa.update(recovery_codes)
-            .where(
-                recovery_codes.c.seat_id == seat_id,
-                recovery_codes.c.code_hash == code_hash,
-                recovery_codes.c.used_at.is_(None),
-            )
-            .values(used_at=now)
+        unused = sa.update(recovery_codes).where(
+            recovery_codes.c.seat_id == seat_id,
+            recovery_codes.c.code_hash == code_hash,
+            recovery_codes.c.used_at.is_(None),
         )
-        return used.rowcount == 1
+        return self._changes(unused.values(used_at=now)) == 1
 
     def recovery_codes_left(self, seat_id: str) -> int:
         return self._execute(
@@ -226,22 +218,7 @@ class SeatStore(Store):
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
         """Replace each encrypted seed by `reseal(seat_id, sealed)`; None keeps it. Returns the number replaced."""
-        rows = self._execute(
-            sa.select(seats.c.seat_id, seats.c.sealed_seed, seats.c.pending_seed)
-            .where(sa.or_(seats.c.sealed_seed.is_not(None), seats.c.pending_seed.is_not(None)))
-            .with_for_update()
-        ).all()
-        resealed = 0
-        for seat_id, sealed, pending in rows:
-            changes: dict[str, Any] = {}
-            for name, seed in (("sealed_seed", sealed), ("pending_seed", pending)):
-                replacement = None if seed is None else reseal(seat_id, seed)
-                if replacement is not None and replacement != seed:
-                    changes[name] = replacement
-            if changes:
-                self._change(seat_id, **changes)
-                resealed += len(changes)
-        return resealed
+        return self._reseal(seats, (seats.c.sealed_seed, seats.c.pending_seed), reseal)
 
     def _change(self, seat_id: str, **values: Any) -> None:
         parameters = {f"new_{name}": value for name, value in values.items()}

@@ -74,12 +74,7 @@ class SessionStore(Store):
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         """End a session. Returns False when it had ended already."""
-        ended = self._execute(
-            sa.update(sessions)
-            .where(sessions.c.sid == sid, sessions.c.ended_at.is_(None))
-            .values(ended_at=now, end_reason=reason)
-        )
-        return ended.rowcount == 1
+        return self._changes(_END_OPEN.where(sessions.c.sid == sid).values(ended_at=now, end_reason=reason)) == 1
 
     def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int:
         """End every session of a seat that has not expired, except `keep_sid`, and return their number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.state.columns import json_of
 from daybreak.state.manifests import ManifestStore
-from daybreak.state.records import columns_of
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import (
     account_chains,
     counters,
@@ -84,16 +85,13 @@ class SnapshotStore(ManifestStore):
 
     def renew(self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: RunProgress) -> bool:
         """Renew the lease and store the progress. Return False when another builder has the run."""
-        renewed = self._execute(
-            sa.update(snapshots)
-            .where(
-                snapshots.c.snapshot_id == snapshot_id,
-                snapshots.c.fence == fence,
-                snapshots.c.state == SnapshotState.BUILDING,
-            )
-            .values(heartbeat_at=now, lease_until=now + timedelta(seconds=lease_seconds), progress=progress)
+        building = sa.update(snapshots).where(
+            snapshots.c.snapshot_id == snapshot_id,
+            snapshots.c.fence == fence,
+            snapshots.c.state == SnapshotState.BUILDING,
         )
-        return renewed.rowcount == 1
+        lease = {"heartbeat_at": now, "lease_until": now + timedelta(seconds=lease_seconds)}
+        return self._changes(building.values(**lease, progress=progress)) == 1
 
     def finish(
         self,
@@ -131,8 +129,7 @@ class SnapshotStore(ManifestStore):
         Raises RunFenced, and Conflict for a snapshot that is older (`as_of`) than the published one, is not complete,
         or is held without a reason.
         """
-        # The lock on the pointer serializes publications and discards.
-        served_id = self._lock_pointer()
+        served_id = self.lock_current()
         snapshot = self._locked(snapshot_id)
         self._check_publishable(snapshot, fence, accepted_reason)
         served = None if served_id is None else self.get(served_id)
@@ -175,13 +172,15 @@ class SnapshotStore(ManifestStore):
                 f"Snapshot {snapshot.snapshot_id} is {snapshot.state}. Only complete snapshots can be published."
             )
 
-    def lock_current(self) -> None:
-        """Lock the pointer to the published snapshot: publications and discards wait until this transaction ends."""
-        self._lock_pointer()
+    def lock_current(self) -> str | None:
+        """Lock the pointer to the published snapshot, and return its id: publications and discards wait until this
+        transaction ends.
+        """
+        return self._execute(sa.select(current_snapshot.c.snapshot_id).with_for_update()).scalar()
 
     def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:
         """Change a complete or held snapshot to discarded. Raises Conflict."""
-        self._lock_pointer()
+        self.lock_current()
         snapshot = self._locked(snapshot_id)
         if snapshot.state not in (SnapshotState.COMPLETE, SnapshotState.HELD):
             raise Conflict(
@@ -320,30 +319,10 @@ class SnapshotStore(ManifestStore):
         return value
 
     def _begin(self, snapshot: Snapshot, fence: int, now: datetime, lease_seconds: int) -> Snapshot:
-        self._execute(
-            sa.insert(snapshots).values(
-                snapshot_id=snapshot.snapshot_id,
-                fence=fence,
-                state=SnapshotState.BUILDING,
-                day=snapshot.day,
-                as_of=snapshot.as_of,
-                started_at=snapshot.started_at,
-                builder=snapshot.builder,
-                heartbeat_at=now,
-                lease_until=now + timedelta(seconds=lease_seconds),
-                progress=snapshot.progress,
-                report=snapshot.report,
-                columns=recorded_columns(),
-                files_stand=True,
-            )
-        )
-        begun = self.get(snapshot.snapshot_id)
-        assert begun is not None
+        lease_until = now + timedelta(seconds=lease_seconds)
+        begun = replace(snapshot, fence=fence, state=SnapshotState.BUILDING, heartbeat_at=now, lease_until=lease_until)
+        self._execute(sa.insert(snapshots).values(columns=recorded_columns(), files_stand=True, **values_of(begun)))
         return begun
-
-    def _lock_pointer(self) -> str | None:
-        """Lock the pointer until the transaction ends and return the id of the served snapshot."""
-        return self._execute(sa.select(current_snapshot.c.snapshot_id).with_for_update()).scalar()
 
     def _locked(self, snapshot_id: str) -> Snapshot:
         snapshot = self._snapshot(

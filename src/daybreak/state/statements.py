@@ -39,6 +39,19 @@ class Store:
     def _changes(self, statement: sa.Executable) -> int:
         return self._execute(statement).rowcount
 
+    def _reseal(
+        self, table: sa.Table, columns: Sequence[sa.Column[Any]], reseal: Callable[[str, str], str | None]
+    ) -> int:
+        """Replace each encrypted value by `reseal(id, sealed)`; None keeps it. Returns the number replaced."""
+        (key,), replaced = table.primary_key.columns, 0
+        has_value = sa.or_(*(column.is_not(None) for column in columns))
+        for owner_id, *values in self._execute(sa.select(key, *columns).where(has_value).with_for_update()).all():
+            for column, sealed in zip(columns, values, strict=True):
+                again = None if sealed is None else reseal(owner_id, sealed)
+                if again is not None and again != sealed:
+                    replaced += self._changes(sa.update(table).where(key == owner_id).values({column: again}))
+        return replaced
+
 
 class PreparedRead:
     """SELECT that is compiled once per database and passed directly to the driver.

@@ -58,7 +58,9 @@ class Supervisor:
         fault = self._fault(task, error)
         with suppress(DaybreakError):
             self._state.write(lambda stores: stores.task_faults.record(fault))
-        return _pause_seconds(fault, error)
+        if isinstance(error, DaybreakError):
+            return _AFTER_DAYBREAK_ERROR_SECONDS
+        return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(fault.failures - 1, 16), _MAX_PAUSE_SECONDS))
 
     def record_success(self, task: str) -> None:
         """Record that a task works."""
@@ -66,21 +68,6 @@ class Supervisor:
             return
         with suppress(DaybreakError):
             self._state.write(lambda stores: stores.task_faults.clear(task, self._host))
-            self._failures[task] = 0
-
-    async def arecord_failure(self, task: str, error: BaseException) -> float:
-        """Record a failure, on an event loop, and return the seconds until the next attempt."""
-        fault = self._fault(task, error)
-        with suppress(DaybreakError):
-            await self._state.awrite(lambda stores: stores.task_faults.record(fault))
-        return _pause_seconds(fault, error)
-
-    async def arecord_success(self, task: str) -> None:
-        """Record that a task works, on an event loop."""
-        if self._failures.get(task) == 0:
-            return
-        with suppress(DaybreakError):
-            await self._state.awrite(lambda stores: stores.task_faults.clear(task, self._host))
             self._failures[task] = 0
 
     def _fault(self, task: str, error: BaseException) -> TaskFault:
@@ -94,9 +81,3 @@ class Supervisor:
             text = f"{type(error).__name__}. The log has the details."
             _log.error("task.failed", task=task, failures=failures, reason=first_line(error), exc_info=error)
         return TaskFault(task, self._host, failures, self._clock(), text[:_MAX_ERROR_LENGTH])
-
-
-def _pause_seconds(fault: TaskFault, error: BaseException) -> float:
-    if isinstance(error, DaybreakError):
-        return _AFTER_DAYBREAK_ERROR_SECONDS
-    return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(fault.failures - 1, 16), _MAX_PAUSE_SECONDS))

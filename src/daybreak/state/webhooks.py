@@ -83,8 +83,7 @@ class WebhookStore(Store):
 
     def remove(self, endpoint_id: str) -> bool:
         """Delete an endpoint with its deliveries. Returns False when it does not exist."""
-        removed = self._execute(sa.delete(webhooks).where(webhooks.c.endpoint_id == endpoint_id))
-        return removed.rowcount == 1
+        return self._changes(sa.delete(webhooks).where(webhooks.c.endpoint_id == endpoint_id)) == 1
 
     def rotate(self, endpoint_id: str, sealed_secret: str, previous_until: datetime) -> bool:
         """Replace the secret. The replaced one also signs until `previous_until`."""
@@ -139,18 +138,8 @@ class WebhookStore(Store):
 
     def reseal(self, reseal: Callable[[str, str], str | None]) -> int:
         """Replace each secret by `reseal(endpoint_id, sealed)`; None keeps it. Returns the number replaced."""
-        replaced = 0
-        columns = (webhooks.c.sealed_secret, webhooks.c.previous_secret)
-        for endpoint_id, *secrets in self._execute(sa.select(webhooks.c.endpoint_id, *columns)).all():
-            for column, sealed in zip(columns, secrets, strict=True):
-                again = None if sealed is None else reseal(endpoint_id, sealed)
-                if again is not None:
-                    # The condition keeps a secret that was rotated in the meantime.
-                    replaced += self._change(endpoint_id, column == sealed, **{column.name: again})
-        return replaced
+        return self._reseal(webhooks, (webhooks.c.sealed_secret, webhooks.c.previous_secret), reseal)
 
     def _change(self, endpoint_id: str, *conditions: sa.ColumnElement[bool], **values: Any) -> bool:
-        changed = self._execute(
-            sa.update(webhooks).where(webhooks.c.endpoint_id == endpoint_id, *conditions).values(**values)
-        )
-        return changed.rowcount == 1
+        found = sa.update(webhooks).where(webhooks.c.endpoint_id == endpoint_id, *conditions)
+        return self._changes(found.values(**values)) == 1
