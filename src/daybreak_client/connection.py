@@ -62,7 +62,6 @@ class Connection:
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     def close(self) -> None:
-        """Close all connections."""
         self._http.close()
 
     def request(
@@ -196,7 +195,7 @@ def _client(headers: Mapping[str, str]) -> httpx.Client:
     system. Raises WrongUse for an invalid proxy or file.
     """
     try:
-        context = _certificates()
+        context = _read_certificates(os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None)
     except (OSError, ValueError) as fault:
         raise WrongUse(
             f"SSL_CERT_FILE or SSL_CERT_DIR does not contain certificates: {reason_of(fault)}. Correct or remove it."
@@ -215,14 +214,9 @@ def _client(headers: Mapping[str, str]) -> httpx.Client:
         ) from None
 
 
-def _certificates() -> ssl.SSLContext:
-    """Return the accepted certificates. Those of the system include private CAs."""
-    return _read_certificates(os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None)
-
-
 @functools.cache
 def _read_certificates(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Read certificates once per process: those of a system take 50 ms."""
+    """Read the accepted certificates once per process: those of the system, which include private CAs, take 50 ms."""
     if file or folder:
         return ssl.create_default_context(cafile=file, capath=folder)
     if sys.platform != "linux":

@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,8 @@ def _changes(address: str, token: str, client_id: str, resources: Sequence[str])
             full = _loads_full(step)
             changes = _full_rows(step, table, client_id, folder) if full else _changed_rows(step, table, folder)
             keys = (LEADER_COLUMN,) if full else (LEADER_COLUMN, *table.key)
-            first = True
-            for batch in _batches({**row, LEADER_COLUMN: client_id} for row in changes):
+            rows, first = ({**row, LEADER_COLUMN: client_id} for row in changes), True
+            while batch := list(islice(rows, _BATCH_ROWS)):
                 # The hints of the first batch apply to the whole table.
                 yield (
                     dlt.mark.with_hints(batch, _hints(table, keys), create_table_variant=True)
@@ -180,14 +181,3 @@ def _value(field: re.Match[str], reader: Callable[[str], object] | None) -> obje
     except ValueError:
         # The message of the error is the value.
         raise Damaged("A file contains a value that is not a number.") from None
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == _BATCH_ROWS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -66,7 +66,6 @@ class Feed:
 
 
 def parse_feed(response: Mapping[str, Any], etag: str) -> Feed:
-    """Parse the response to a request for the feed."""
     data = wire.mapping(wire.mapping(response)["data"])
     client_id = wire.uuid(data["client_id"])
     entries = wire.items(data["entries"], lambda entry: _entry(client_id, entry))

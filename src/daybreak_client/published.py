@@ -130,7 +130,6 @@ def _account(value: Mapping[str, Any]) -> Account:
 
 
 def parse_manifest(response: Mapping[str, Any]) -> PublishedSnapshot:
-    """Parse a manifest."""
     data = wire.mapping(wire.mapping(response)["data"])
     client_id = wire.uuid(data["client_id"])
     resources = wire.items(data["resources"], lambda entry: tuple(_files_of(client_id, entry)))

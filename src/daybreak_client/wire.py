@@ -39,18 +39,11 @@ RESOURCES = (
 """The resources of the service's specification. No other name becomes a file or a table."""
 ENDINGS: Mapping[str, str] = {"csv": ".csv.gz", "json": ".json.gz", "ndjson": ".ndjson.gz", "parquet": ".parquet"}
 """The ending of the files of each format."""
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{0,128}")
-_TOKEN = re.compile(r"[!-~]{1,8192}")
-_ETAG = re.compile(r'(?:W/)?"[!#-~]{0,200}"|')
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # Control, format and surrogate characters, which a terminal interprets or does not show.
 _HIDDEN = re.compile(
     "[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
-_SERVICE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::[0-9]{1,5})?")
 _FILE_NAME = re.compile(rf"({'|'.join(RESOURCES)})({'|'.join(map(re.escape, ENDINGS.values()))})")
 
 
@@ -82,14 +75,39 @@ def json_value(content: bytes) -> Any:
     return value
 
 
-def uuid(value: object) -> str:
-    """Return a UUID in canonical form: an account, a snapshot or a chain."""
-    return _matching(value, _UUID, "a UUID")
+def _matching(pattern: str, kind: str) -> Callable[[object], str]:
+    """Return a function that returns text which matches a pattern, and raises InvalidValue for anything else."""
+    compiled = re.compile(pattern)
+
+    def check(value: object) -> str:
+        if not isinstance(value, str) or not compiled.fullmatch(value):
+            raise InvalidValue(f"{kind} is invalid")
+        return value
+
+    return check
+
+
+uuid = _matching(_UUID, "a UUID")
+"""Return a UUID in canonical form: an account, a snapshot or a chain."""
+digest = _matching(r"[0-9a-f]{64}", "a SHA-256")
+"""Return a SHA-256 as 64 lower-case hex digits."""
+service_name = _matching(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::[0-9]{1,5})?", "the name of a service")
+"""Return the name under which a service signs: that of a host, which becomes part of a file name."""
+name = _matching(r"[A-Za-z][A-Za-z0-9_]{0,62}", "the name of a column")
+"""Return the name of a column or table, which becomes part of SQL."""
+code = _matching(r"[a-z][a-z0-9_]{0,63}", "a code")
+"""Return an error code or another name in snake case."""
+request_id = _matching(r"[A-Za-z0-9_.:-]{0,128}", "a request id")
+"""Return the id of a request."""
+token = _matching(r"[!-~]{1,8192}", "a token")
+"""Return a token, which becomes part of a header."""
+etag = _matching(r'(?:W/)?"[!#-~]{0,200}"|', "an entity tag")
+"""Return an entity tag, which becomes part of a header, or an empty text."""
 
 
 def is_uuid(text: str) -> bool:
     """Return whether text is a UUID in canonical form."""
-    return _UUID.fullmatch(text) is not None
+    return re.fullmatch(_UUID, text) is not None
 
 
 def create_tables(value: object) -> str:
@@ -97,11 +115,6 @@ def create_tables(value: object) -> str:
     if not isinstance(value, str) or not all(map(_DDL_LINE.fullmatch, value.split("\n"))):
         raise InvalidValue("the CREATE TABLE statements are invalid")
     return value
-
-
-def digest(value: object) -> str:
-    """Return a SHA-256 as 64 lower-case hex digits."""
-    return _matching(value, _DIGEST, "a SHA-256")
 
 
 def resource(value: object) -> str:
@@ -117,11 +130,6 @@ def format_name(value: object) -> str | None:
     return found if found in ENDINGS else None
 
 
-def service_name(value: object) -> str:
-    """Return the name under which a service signs: that of a host, which becomes part of a file name."""
-    return _matching(value, _SERVICE_NAME, "the name of a service")
-
-
 def is_file_name(text: str) -> bool:
     """Return whether text is the name of a file with all rows of a resource, such as `members.csv.gz`."""
     return _FILE_NAME.fullmatch(text) is not None
@@ -130,31 +138,6 @@ def is_file_name(text: str) -> bool:
 def format_of(file_name: str) -> str:
     """Return the format of a file with all rows of a resource."""
     return next(name for name, ending in ENDINGS.items() if file_name.partition(".")[2] == ending[1:])
-
-
-def name(value: object) -> str:
-    """Return the name of a column or table, which becomes part of SQL."""
-    return _matching(value, _NAME, "the name of a column")
-
-
-def code(value: object) -> str:
-    """Return an error code or another name in snake case."""
-    return _matching(value, _CODE, "a code")
-
-
-def request_id(value: object) -> str:
-    """Return the id of a request."""
-    return _matching(value, _REQUEST_ID, "a request id")
-
-
-def token(value: object) -> str:
-    """Return a token, which becomes part of a header."""
-    return _matching(value, _TOKEN, "a token")
-
-
-def etag(value: object) -> str:
-    """Return an entity tag, which becomes part of a header, or an empty text."""
-    return _matching(value, _ETAG, "an entity tag")
 
 
 def count(value: object) -> int:
@@ -245,15 +228,8 @@ def items(value: object, parse: Callable[[Mapping[str, Any]], T]) -> tuple[T, ..
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return an object."""
     if not isinstance(value, dict):
         raise InvalidValue("an object is missing")
-    return value
-
-
-def _matching(value: object, pattern: re.Pattern[str], kind: str) -> str:
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise InvalidValue(f"{kind} is invalid")
     return value
 
 

@@ -135,11 +135,7 @@ def _status_of(account_files: AccountFiles) -> str:
 def _code_prompt() -> Callable[[], str]:
     """Return a function that prompts for the code of the second factor, and after a wrong code again."""
     prompts = iter(["Code: "])
-
-    def ask() -> str:
-        return _prompt_secret(next(prompts, "Wrong code. Code: "))
-
-    return ask
+    return lambda: _prompt_secret(next(prompts, "Wrong code. Code: "))
 
 
 def _prompt(prompt: str) -> str:

@@ -12,16 +12,14 @@ from typing import Any, ClassVar, Protocol
 from daybreak_client.database_sync.plan import AccountState
 from daybreak_client.database_sync.sql import (
     STATE_TABLE,
-    account_columns,
     identifier,
-    kinds_of,
     lacking_columns,
     names_recorded,
     recorded,
     resource_state,
-    update_constants,
 )
-from daybreak_client.tables import Table
+from daybreak_client.tables import LEADER_COLUMN, TEXT, Table
+from daybreak_client.wire import RESOURCES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEY_PROBLEM = "its rows repeat the key, or have no value in it"
@@ -119,14 +117,18 @@ class Database(Protocol):
 
     def delete_account(self, client_id: str) -> None:
         """Delete the rows and the state of an account."""
-        for name, column in account_columns(self._columns()):
+        found = self._columns()
+        # Tables whose rows may refer to rows of another one are before it.
+        tables = [(name, LEADER_COLUMN) for name in reversed(RESOURCES) if LEADER_COLUMN in found.get(name, {})]
+        for name, column in [*tables, (STATE_TABLE, "client_id")]:
             self._execute(
                 f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = {self.placeholder}", [client_id]
             )
 
     def columns(self, table: str) -> Mapping[str, str]:
         """Return the columns of a table with their kinds, none if it does not exist. Other types are text."""
-        return kinds_of(self._columns().get(table, {}), self.accepted)
+        kinds = {name: kind for kind, names in self.accepted.items() for name in names}
+        return {column: kinds.get(name.lower(), TEXT) for column, name in self._columns().get(table, {}).items()}
 
     def added_columns(self, table: str) -> frozenset[str]:
         """Return the names of columns that syncs have added to a table, none if those of earlier versions have."""
@@ -145,9 +147,9 @@ class Database(Protocol):
     def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
         """Set columns of all rows of an account."""
         if constants:
-            update = update_constants(
-                self._name(table.name), table, constants, self.types, placeholder=self.placeholder
-            )
+            types = {column.name: self.types[column.kind] for column in table.columns}
+            values = ", ".join(f"{identifier(name)} = CAST({self.placeholder} AS {types[name]})" for name in constants)
+            update = f'UPDATE {self._name(table.name)} SET {values} WHERE "LEADER_ID" = {self.placeholder}'
             self._execute(update, [*constants.values(), client_id])
 
     def count(self, table: Table, client_id: str) -> int:

@@ -77,7 +77,8 @@ class SyncRun:
                 plan = self.plan(full=full)
                 if plan.published is None:
                     assert plan.state is not None
-                    self._save_etag(plan.feed.etag)
+                    if self.database is not None and plan.feed.etag:
+                        self.database.save_etag(self.account.client_id, plan.feed.etag)
                     return plan, plan.state
                 if changes >= _CHANGES_WITH_DELTAS and self._reload_deltas(plan, "a delta is not available"):
                     continue
@@ -291,7 +292,3 @@ class SyncRun:
         found = {step.resource: reason for step in plan.steps if step.action == DELTA}
         self.reload |= found
         return bool(found)
-
-    def _save_etag(self, etag: str) -> None:
-        if self.database is not None and etag:
-            self.database.save_etag(self.account.client_id, etag)

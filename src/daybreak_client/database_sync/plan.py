@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -120,7 +120,9 @@ def _step(full: PublishedFile, stored: ResourceState, changes: Sequence[Resource
     """Return the step that applies these changes, if each begins with the content that the previous one leads to."""
     deltas: list[ResourceDelta] = []
     digest = stored.content_sha256
-    for change in _real_changes(changes):
+    for change in changes:
+        if change is None or change.state == "unchanged":
+            continue
         if change.state != "changed":
             return Step(full.resource, FULL, full, reason=change.reason.replace("_", " ") or "no delta is available")
         if change.content_sha256_before != digest:
@@ -130,9 +132,3 @@ def _step(full: PublishedFile, stored: ResourceState, changes: Sequence[Resource
     if digest != full.content_sha256 or (deltas and deltas[-1].rows_after != full.rows):
         return Step(full.resource, FULL, full, reason="the deltas do not lead to the published file")
     return Step(full.resource, DELTA if deltas else UNCHANGED, full, tuple(deltas))
-
-
-def _real_changes(changes: Sequence[ResourceDelta | None]) -> Iterator[ResourceDelta]:
-    for change in changes:
-        if change is not None and change.state != "unchanged":
-            yield change

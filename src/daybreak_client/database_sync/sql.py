@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from daybreak_client.database_sync.plan import ResourceState
 from daybreak_client.errors import WrongUse
-from daybreak_client.tables import LEADER_COLUMN, TEXT, Column, Table
-from daybreak_client.wire import RESOURCES
+from daybreak_client.tables import LEADER_COLUMN, Column, Table
 
 STATE_TABLE = "_daybreak_sync"
 STATE_COLUMNS = (
@@ -51,36 +50,12 @@ def names_recorded(rows: Iterable[tuple[str | None]]) -> frozenset[str]:
     return frozenset(each.split(" ")[0] for (text,) in rows for each in (text or "").split(",") if each)
 
 
-def update_constants(
-    target: str, table: Table, constants: Iterable[str], types: Mapping[str, str], *, placeholder: str
-) -> str:
-    """Return an UPDATE of these columns in all rows of an account. Parameters: their values, then its client_id."""
-    kinds = {column.name: column.kind for column in table.columns}
-    values = ", ".join(f"{identifier(name)} = CAST({placeholder} AS {types[kinds[name]]})" for name in constants)
-    return f'UPDATE {target} SET {values} WHERE "LEADER_ID" = {placeholder}'
-
-
-def kinds_of(types: Mapping[str, str], accepted: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """Return the kinds of columns from their types. Types of no kind are text."""
-    kinds = {name: kind for kind, names in accepted.items() for name in names}
-    return {column: kinds.get(name.lower(), TEXT) for column, name in types.items()}
-
-
 def types_by_table(rows: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
     """Return the types of columns by table, from rows of table, column and type."""
     found: dict[str, dict[str, str]] = {}
     for table, column, data_type in rows:
         found.setdefault(table, {})[column] = data_type
     return found
-
-
-def account_columns(found: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str]]:
-    """Return the tables that contain rows of accounts, with the column of the account. `found` is as in others.
-
-    Tables whose rows may refer to rows of another one are before it.
-    """
-    resources = [(name, LEADER_COLUMN) for name in reversed(RESOURCES) if LEADER_COLUMN in found.get(name, {})]
-    return [*resources, (STATE_TABLE, "client_id")]
 
 
 def lacking_columns(

@@ -83,7 +83,6 @@ class Memory:
         self._folder = folder
 
     def service_folder(self, service: str) -> Path:
-        """Return the folder of a service."""
         return self._folder / service.lower().replace(":", "_")
 
     def of_service(self, service: str) -> Seen | None:
@@ -171,11 +170,6 @@ def _account_json(account: SeenAccount) -> dict[str, object]:
 
 
 def _parse_account(value: Any) -> SeenAccount:
-    statements = {_edition(name): wire.digest(digest) for name, digest in value["statements"].items()}
+    statements = {Edition(*map(int, name.split("."))): wire.digest(each) for name, each in value["statements"].items()}
     edition = Edition(wire.count(value["version"]), wire.count(value["revision"]))
     return SeenAccount(edition, wire.instant(value["expires_at"]), statements)
-
-
-def _edition(name: str) -> Edition:
-    version, revision = map(int, name.split("."))
-    return Edition(version, revision)

@@ -41,7 +41,7 @@ def verified_receipts(lines: bytes, seen: Seen, client_id: str) -> Iterator[Rece
 
 
 def _verified(content: bytes, signature: bytes, seen: Seen, client_id: str) -> Receipt:
-    signed_by = seen.trust.signed_statement(content, signature, client_id)
+    certificate = seen.trust.signed_statement(content, signature, client_id)
     value = wire.mapping(wire.json_value(content))
     predicate = wire.mapping(value["predicate"])
     if (value["_type"], value["predicateType"]) != (_TYPE, _PREDICATE_TYPE):
@@ -50,7 +50,7 @@ def _verified(content: bytes, signature: bytes, seen: Seen, client_id: str) -> R
         raise wire.InvalidValue("it is of another service or account")
     finished_at = wire.instant(predicate["finished_at"])
     # The key of a receipt is valid for minutes.
-    signed_by.check(finished_at, seen.revoked)
+    certificate.check(finished_at, seen.revoked)
     rows = wire.items(predicate["files"], lambda file: wire.count(file["rows_removed"]))
     erasure_id, member = wire.uuid(predicate["erasure_id"]), wire.digest(predicate["member_sha256"])
     return Receipt(erasure_id, member, finished_at, len(rows), sum(rows), content, signature)

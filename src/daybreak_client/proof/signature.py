@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from daybreak_client.errors import NotProved
+from daybreak_client.errors import Expired, NotProved
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
@@ -53,6 +53,17 @@ class Certificate:
     principals: tuple[str, ...]
     valid_after: datetime
     valid_before: datetime
+
+    def check(self, at: datetime, revoked: frozenset[str]) -> None:
+        """Check that it is valid at a time, and that neither key is revoked. Raises NotProved, Expired."""
+        if revoked & {self.key.text, self.ca.text}:
+            raise NotProved("The certificate of the signature is revoked.")
+        if at < self.valid_after:
+            raise NotProved(
+                f"The certificate of the signature is valid from {minute(self.valid_after)}. Check the clock."
+            )
+        if at >= self.valid_before:
+            raise Expired(f"The certificate of the signature expired at {minute(self.valid_before)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,11 @@ def check_certificate(certificate: Certificate, service: str, cas: Collection[Pu
     if service not in certificate.principals:
         names = ", ".join(map(_shown, certificate.principals)) or "no service"
         raise NotProved(f"The certificate is for {names}, not for {service}.")
+
+
+def minute(instant: datetime) -> str:
+    """Return an instant for a message."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _certificate(found: SSHCertificate) -> Certificate:

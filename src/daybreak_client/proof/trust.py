@@ -7,11 +7,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from daybreak_client import wire
-from daybreak_client.errors import Expired, NotProved
-from daybreak_client.proof.signature import PublicKey, check_certificate, parse_certificate, parse_key, parse_signature
+from daybreak_client.errors import NotProved
+from daybreak_client.proof.signature import (
+    Certificate,
+    PublicKey,
+    check_certificate,
+    parse_certificate,
+    parse_key,
+    parse_signature,
+)
 
 TRUST_NAMESPACE = "daybreak-trust"
 _MAX_BYTES = 256 << 10
@@ -44,7 +50,7 @@ class Trust:
     recovery: tuple[Signer, ...]
     text: str
 
-    def signed_statement(self, statement: bytes, signature: bytes, client_id: str) -> SignedBy:
+    def signed_statement(self, statement: bytes, signature: bytes, client_id: str) -> Certificate:
         """Check the signature of a statement for an account, and return its certificate. Raises NotProved."""
         found, namespace = parse_signature(signature), f"daybreak/{client_id}"
         if not found.has_certificate:
@@ -53,7 +59,7 @@ class Trust:
         cas = [each.key for each in self.signers if each.may_sign(namespace)]
         check_certificate(certificate, self.service, cas)
         found.check(certificate.key, statement, namespace)
-        return SignedBy(certificate.key, certificate.ca, certificate.valid_after, certificate.valid_before)
+        return certificate
 
     def check_successor(self, newer: Trust, signature: bytes) -> None:
         """Check that a version is this one, or a later one that the recovery key has signed. Raises NotProved."""
@@ -76,27 +82,6 @@ class Trust:
                 found.check(signer.key, newer.text.encode(), TRUST_NAMESPACE)
                 return True
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class SignedBy:
-    """The key of a valid signature, the CA of its certificate, and when the certificate is valid."""
-
-    key: PublicKey
-    ca: PublicKey
-    valid_after: datetime
-    valid_before: datetime
-
-    def check(self, at: datetime, revoked: frozenset[str]) -> None:
-        """Check that the certificate is valid at a time, and that neither key is revoked. Raises NotProved, Expired."""
-        if revoked & {self.key.text, self.ca.text}:
-            raise NotProved("The certificate of the signature is revoked.")
-        if at < self.valid_after:
-            raise NotProved(
-                f"The certificate of the signature is valid from {_minute(self.valid_after)}. Check the clock."
-            )
-        if at >= self.valid_before:
-            raise Expired(f"The certificate of the signature expired at {_minute(self.valid_before)}.")
 
 
 def parse_trust(content: bytes) -> Trust:
@@ -158,7 +143,3 @@ def _matches(pattern: str, text: str) -> bool:
     """Return whether text matches a pattern of OpenSSH, in which `*` and `?` stand for characters."""
     parts = (".*" if each == "*" else "." if each == "?" else re.escape(each) for each in pattern)
     return re.fullmatch("".join(parts), text) is not None
-
-
-def _minute(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%d %H:%M} UTC"

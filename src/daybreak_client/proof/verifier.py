@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from daybreak_client.errors import Expired, NotProved, Unsigned, WrongUse
 from daybreak_client.feed import Feed, FeedEntry, ResourceDelta
 from daybreak_client.proof.memory import Memory, Seen
+from daybreak_client.proof.signature import minute
 from daybreak_client.proof.statement import SignedDelta, Statement, parse_statement
 from daybreak_client.proof.trust import Trust, parse_revoked, parse_trust
 from daybreak_client.published import PublishedSnapshot
@@ -153,7 +154,7 @@ class Verifier:
 
     def verify(self, seen: Seen, content: bytes, signature: bytes, client_id: str) -> SignedStatement:
         """Verify a statement for an account and remember it. Raises NotProved; one that has expired is returned."""
-        signed_by = seen.trust.signed_statement(content, signature, client_id)
+        certificate = seen.trust.signed_statement(content, signature, client_id)
         statement = parse_statement(content, hashlib.sha256(content).hexdigest())
         if statement.service != seen.trust.service:
             raise NotProved(f"The statement is one of {statement.service}, not of {seen.trust.service}.")
@@ -162,14 +163,14 @@ class Verifier:
         at = self.at or datetime.now(UTC)
         if (statement.signed_at - at).total_seconds() > _MAX_CLOCK_DIFFERENCE_SECONDS:
             raise NotProved(
-                f"The statement was signed at {_minute(statement.signed_at)}, later than {_minute(at)}. Check the "
+                f"The statement was signed at {minute(statement.signed_at)}, later than {minute(at)}. Check the "
                 "clock, or the time of --at."
             )
         expired = ""
         try:
-            signed_by.check(at, seen.revoked)
+            certificate.check(at, seen.revoked)
             if at >= statement.expires_at:
-                raise Expired(f"The statement expired at {_minute(statement.expires_at)}.")
+                raise Expired(f"The statement expired at {minute(statement.expires_at)}.")
         except Expired as fault:
             expired = f"{fault.message} The files are late, or an old copy."
         self.memory.check(statement, archived=self.at is not None or bool(expired))
@@ -217,7 +218,7 @@ class Verifier:
         account = None if seen is None else self.memory.of_account(seen.trust.service, client_id)
         if account is not None and datetime.now(UTC) >= account.expires_at:
             raise Expired(
-                f"The statement expired at {_minute(account.expires_at)}, and the service has no newer files. They are "
+                f"The statement expired at {minute(account.expires_at)}, and the service has no newer files. They are "
                 "late, or the answer is an old copy."
             )
 
@@ -291,7 +292,3 @@ def _check_delta(resource: str, entry: FeedEntry, delta: ResourceDelta, signed: 
         dict(signed.constants), signed.start.version,
     ) or (delta.file is not None and delta.file.sha256 != signed.sha256):  # fmt: skip
         raise NotProved(f"{resource}: the service lists another delta than the statement of version {entry.version}.")
-
-
-def _minute(instant: datetime) -> str:
-    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
