@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 
+from daybreak.domain.clock import now_utc
 from daybreak.settings import Settings, load_settings
 
 
@@ -28,7 +29,7 @@ def new_app(variables: Mapping[str, str] | None = None) -> Iterator[tuple[Settin
         file = Path(folder) / "daybreak.toml"
         file.write_text('[source]\nlocation = "platform"\n', "utf-8")
         settings = load_settings(file, variables or {})
-        keyring.create(settings.keys.file, bootstrap.now_utc(), os.urandom)
+        keyring.create(settings.keys.file, now_utc(), os.urandom)
         migrate(settings.state.url.get_secret_value())
         wired = bootstrap.build(settings)
         try:

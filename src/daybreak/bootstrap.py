@@ -7,12 +7,13 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import daybreak
+from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 from daybreak.settings import Settings
 
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     from daybreak.state.nodes import Node
     from daybreak.state.stores import State, Stores
     from daybreak.telemetry import Tracing
-
-
-def now_utc() -> datetime:
-    """Return the current UTC instant."""
-    return datetime.now(UTC)
 
 
 def new_id() -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from daybreak.bootstrap import now_utc, open_source, open_state
+from daybreak.bootstrap import open_source, open_state
 from daybreak.catalogue.models import load_models
 from daybreak.cli.doctor import _source
 from daybreak.cli.doctor_deep import check_own_models, run_own_models
@@ -28,6 +28,7 @@ from daybreak.demo.directory import DemoDirectory, make_directory
 from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import Webhook
 from daybreak.domain.identity import ApiToken
@@ -592,7 +593,7 @@ def test_doctor_names_snapshots_of_another_instance(installation: tuple[Path, De
 def test_doctor_reports_late_files_in_sentences(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     command("snapshot", "run")
     two_days_later = now_utc().replace(hour=12) + timedelta(days=2)
-    monkeypatch.setattr("daybreak.bootstrap.now_utc", lambda: two_days_later)
+    monkeypatch.setattr("daybreak.cli.doctor.now_utc", lambda: two_days_later)
     tomorrow = two_days_later + timedelta(days=1)
     assert (
         "FAULT freshness: The run for today's files has not started. It starts as soon as possible. "

@@ -7,6 +7,7 @@ import pytest
 
 from daybreak import bootstrap
 from daybreak.credentials import keyring
+from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 from daybreak.export.gzip_member import codec_named
 from daybreak.settings import Settings, load_settings
@@ -30,7 +31,7 @@ def test_all_services_share_the_settings(tmp_path: Path) -> None:
         tmp_path,
         BASE_URL="https://export.example.org/",
     )
-    keyring.create(settings.keys.file, bootstrap.now_utc(), secrets.token_bytes)
+    keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
     migrate(settings.state.url.get_secret_value())
     wired = bootstrap.build(settings)
     try:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, parse_instant, parse_instant_or_age, state_of
 from daybreak.cli.output import format_instant, is_terminal, print_json, print_note, print_table
+from daybreak.domain.clock import now_utc
 
 if TYPE_CHECKING:
     from daybreak.domain.audit import AuditEvent, AuditQuery
@@ -68,7 +69,6 @@ def audit(
 
 def _query_of(chosen: EventFilter) -> "AuditQuery":
     """Parse the options except the seat. Raises OperatorError(wrong_use)."""
-    from daybreak.bootstrap import now_utc
     from daybreak.domain.audit import AuditQuery
 
     return AuditQuery(

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from daybreak.cli.options import state_of
+from daybreak.cli.options import read_state, state_of
 from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
@@ -87,7 +88,6 @@ def demo(
 
 def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDemo:
     from daybreak.access.directory.file_import import import_document
-    from daybreak.bootstrap import now_utc
     from daybreak.cli.init import make_folder
     from daybreak.cli.logs import configure_logging
     from daybreak.cli.options import DEFAULT_FILE, state_of
@@ -148,7 +148,7 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
 def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     """Set up the operator role, a second factor and an API token. Returns the secret of the token."""
     from daybreak.access import api_tokens, operators
-    from daybreak.bootstrap import now_utc, read_keyring
+    from daybreak.bootstrap import read_keyring
     from daybreak.credentials import totp
     from daybreak.demo.emails import OWNER_EMAIL
     from daybreak.state.stores import Stores
@@ -181,8 +181,7 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
 def _snapshot(settings: "Settings", as_of: datetime) -> None:
     from daybreak.cli.snapshot import run_once
 
-    with state_of(settings) as state:
-        served = state.read(lambda stores: stores.snapshots.current())
+    served = read_state(settings, lambda stores: stores.snapshots.current())
     if served is not None:
         print_note(f"Using the existing snapshot {served.snapshot_id}.")
         return
@@ -202,10 +201,10 @@ def _check(prepared: _PreparedDemo) -> int:
 
     with _running_service(prepared, "web") as service:
         _wait_until_ready(prepared, service)
+        served = read_state(prepared.settings, lambda stores: stores.snapshots.current())
         faults = 0
-        for checked in check_service(
-            prepared.settings.base_url, prepared.platform, _served_as_of(prepared), prepared.directory
-        ):
+        as_of = served.as_of if served is not None else prepared.as_of
+        for checked in check_service(prepared.settings.base_url, prepared.platform, as_of, prepared.directory):
             print_text(f"{'ok   ' if checked.passed else 'WRONG'} {checked.description}")
             faults += not checked.passed
     print_text("The files match the source." if not faults else f"{format_count(faults, 'comparison')} failed.")
@@ -223,13 +222,6 @@ def _running_service(prepared: _PreparedDemo, verb: str) -> "Iterator[subprocess
     finally:
         service.terminate()
         service.wait(60)
-
-
-def _served_as_of(prepared: _PreparedDemo) -> datetime:
-
-    with state_of(prepared.settings) as state:
-        served = state.read(lambda stores: stores.snapshots.current())
-    return served.as_of if served is not None else prepared.as_of
 
 
 def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]") -> None:

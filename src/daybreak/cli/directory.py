@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import Config, settings_of, state_of
+from daybreak.cli.options import Config, read_state, settings_of, state_of
 from daybreak.cli.output import one_line, print_note, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
@@ -27,7 +28,6 @@ def import_(
 ) -> None:
     """Add and change the accounts and seats in a document. Others stay as they are. Importing twice changes nothing."""
     from daybreak.access.directory.file_import import import_document
-    from daybreak.bootstrap import now_utc
 
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
@@ -52,8 +52,7 @@ def export(*, config: Config = None) -> None:
     """Print the directory as a document for `import`, without passwords."""
     from daybreak.access.directory.document import write_directory
 
-    with state_of(config) as state:
-        sys.stdout.write(write_directory(state.read(lambda stores: stores.directory.load())))
+    sys.stdout.write(write_directory(read_state(config, lambda stores: stores.directory.load())))
 
 
 @app.command

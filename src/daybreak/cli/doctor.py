@@ -5,17 +5,18 @@ import shutil
 import stat
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
 from daybreak.cli.doctor_deep import check_s3
-from daybreak.cli.options import AsJson, Config, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, read_state, settings_of, state_of
 from daybreak.cli.output import describe_error, format_bytes, format_instant, print_json, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
+from daybreak.settings.text_forms import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:
     from daybreak.filestore.file_store import FileStore, FreeSpace
@@ -30,7 +31,6 @@ _MAX_NAMED = 3
 _MAX_SYNC_AGE = timedelta(hours=26)
 # Checks that fail with the check that they need.
 _NEEDS = {"freshness": "file store", "large file": "file store"}
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def doctor(
@@ -52,7 +52,12 @@ def doctor(
     """
     from daybreak.cli import doctor_deep
 
-    report = _print_check_json if json else _print_check
+    def report(check: str, text: str, passed: bool) -> None:
+        if json:
+            print_json({"check": check, "ok": passed, "detail": text})
+        else:
+            print_text(f"{'ok   ' if passed else 'FAULT'} {check}: " + "\n      ".join(text.splitlines()))
+
     try:
         settings = settings_of(config)
     except OperatorError as fault:
@@ -72,14 +77,6 @@ def doctor(
     return 1 if failed else 0
 
 
-def _print_check(check: str, text: str, passed: bool) -> None:
-    print_text(f"{'ok   ' if passed else 'FAULT'} {check}: " + "\n      ".join(text.splitlines()))
-
-
-def _print_check_json(check: str, text: str, passed: bool) -> None:
-    print_json({"check": check, "ok": passed, "detail": text})
-
-
 def _configuration(settings: "Settings") -> str:
     from daybreak.settings.load import secret_in_file
 
@@ -97,7 +94,7 @@ def _configuration(settings: "Settings") -> str:
 
 def _addresses(settings: "Settings") -> str:
     parts = urlsplit(settings.base_url)
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK_HOSTS:
         raise OperatorError(
             "base_url is plain HTTP on a public host: passwords and tokens are sent unencrypted. Put a proxy with a "
             "certificate in front, set base_url to https://... and require_https to true."
@@ -114,7 +111,7 @@ def _addresses(settings: "Settings") -> str:
 def _leads_elsewhere(settings: "Settings") -> bool:
     """Return whether base_url is a port of this machine that neither the service nor a known proxy listens on."""
     parts = urlsplit(settings.base_url)
-    if parts.hostname not in _LOOPBACK or settings.trusted_proxies or settings.listen.startswith("unix:"):
+    if parts.hostname not in LOOPBACK_HOSTS or settings.trusted_proxies or settings.listen.startswith("unix:"):
         return False
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return not settings.listen.endswith(f":{port}")
@@ -123,8 +120,7 @@ def _leads_elsewhere(settings: "Settings") -> bool:
 def _keyring(settings: "Settings") -> str:
     from daybreak.bootstrap import read_keyring
 
-    with state_of(settings) as state:
-        ring = state.read(lambda stores: read_keyring(settings, stores))
+    ring = read_state(settings, lambda stores: read_keyring(settings, stores))
     return f"{settings.keys.file}, signing key {ring.signing_kid}"
 
 
@@ -176,8 +172,7 @@ def _webhooks(settings: "Settings") -> str:
 
 
 def _tasks(settings: "Settings") -> str:
-    with state_of(settings) as state:
-        faults = state.read(lambda stores: stores.task_faults.list_all())
+    faults = read_state(settings, lambda stores: stores.task_faults.list_all())
     lines = [
         f"{each.task} on {each.host}: {format_count(each.failures, 'failure')} in a row, last at "
         f"{format_instant(each.failed_at)} UTC: {each.error}"
@@ -197,8 +192,7 @@ def _encoder(settings: "Settings") -> str:
 
 
 def _state(settings: "Settings") -> str:
-    with state_of(settings) as state:
-        accounts, seats = state.read(lambda stores: (stores.directory.load().accounts, stores.seats.list_all()))
+    accounts, seats = read_state(settings, lambda stores: (stores.directory.load().accounts, stores.seats.list_all()))
     verb = "sync" if settings.directory.accounts else "import FILE"
     hint = "" if accounts and seats else f"; next, run `daybreakd directory {verb}`"
     return f"{format_count(len(accounts), 'account')}, {format_count(len(seats), 'seat')}{hint}"
@@ -240,8 +234,7 @@ def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
 
     in_store = store.snapshot_ids()
     try:
-        with state_of(settings) as state:
-            unknown = state.read(lambda stores: unknown_snapshots(stores, in_store))
+        unknown = read_state(settings, lambda stores: unknown_snapshots(stores, in_store))
     except (OperatorError, Unavailable):
         return ""  # The check of the state database reports it.
     if not unknown:
@@ -254,7 +247,7 @@ def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
 
 
 def _source(settings: "Settings") -> str:
-    from daybreak.bootstrap import now_utc, open_source
+    from daybreak.bootstrap import open_source
 
     with open_source(settings).open(now_utc()) as reading:
         reading.check()
@@ -268,7 +261,7 @@ def _source(settings: "Settings") -> str:
 
 def _directory(settings: "Settings") -> str:
     """Run the queries without applying changes, and check the age of the latest sync."""
-    from daybreak.bootstrap import directory_sync, now_utc
+    from daybreak.bootstrap import directory_sync
 
     if not settings.directory.accounts:
         return "not synchronized with the platform"
@@ -292,7 +285,7 @@ def _directory(settings: "Settings") -> str:
 
 def _disk(settings: "Settings") -> str:
     folder = settings.spill_folder
-    existing = _nearest_existing(folder)
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         problem = "writable" if existing.is_dir() else "a folder"
         raise OperatorError(
@@ -307,15 +300,14 @@ def _disk(settings: "Settings") -> str:
 
 
 def _clock(settings: "Settings") -> str:
-    from daybreak.bootstrap import now_utc
     from daybreak.state.nodes import CLOCK_TOLERANCE, describe_offset
 
     now = now_utc()
     if now < _EARLIEST:
         raise OperatorError(f"The clock shows {format_instant(now)} UTC. Set it and run an NTP service.")
-    with state_of(settings) as state:
-        offset = state.read(lambda stores: stores.nodes.clock_offset(now_utc))
-        newest = state.read(lambda stores: stores.snapshots.recent(1))
+    offset, newest = read_state(
+        settings, lambda stores: (stores.nodes.clock_offset(now_utc), stores.snapshots.recent(1))
+    )
     if abs(offset) > CLOCK_TOLERANCE:
         raise OperatorError(describe_offset(offset))
     if newest and newest[0].started_at > now + timedelta(minutes=1):
@@ -327,12 +319,10 @@ def _clock(settings: "Settings") -> str:
 
 
 def _freshness(settings: "Settings") -> str:
-    from daybreak.bootstrap import now_utc
     from daybreak.proof.newest import stale_tables
     from daybreak.snapshots.freshness import freshness
 
-    with state_of(settings) as state:
-        fresh = state.read(lambda stores: freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at))
+    fresh = read_state(settings, lambda stores: freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at))
     due = f"files expected {format_instant(fresh.next_expected_at)} UTC"
     if fresh.snapshot is None:
         return f"no snapshot yet, next {due}; to build one now, run `daybreakd snapshot run`"
@@ -347,8 +337,7 @@ def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
     """Read the start of one published file: an unmounted disk looks like an empty folder. Raises OperatorError."""
     from daybreak.bootstrap import open_files
 
-    with state_of(settings) as state:
-        entry = state.read(lambda stores: next(stores.snapshots.entries(snapshot_id), None))
+    entry = read_state(settings, lambda stores: next(stores.snapshots.entries(snapshot_id), None))
     if entry is None:
         return
     store = open_files(settings)
@@ -363,17 +352,10 @@ def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
 
 def _lost_files(settings: "Settings") -> str:
     """Report what the latest run or verification found."""
-    with state_of(settings) as state:
-        faults = state.read(lambda stores: stores.file_faults.list_all())
+    faults = read_state(settings, lambda stores: stores.file_faults.list_all())
     if faults:
         raise OperatorError("\n".join(fault.describe() for fault in faults))
     return "none in the kept snapshots"
-
-
-def _nearest_existing(folder: Path) -> Path:
-    while not folder.exists():
-        folder = folder.parent
-    return folder
 
 
 _CHECKS: "tuple[tuple[str, Callable[[Settings], str]], ...]" = (

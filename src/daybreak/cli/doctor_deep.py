@@ -10,14 +10,15 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daybreak import __version__
+from daybreak.cli.options import read_state
 from daybreak.cli.output import format_bytes, format_seconds
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError, SourceError, first_line
 
@@ -67,12 +68,11 @@ def check_large_file(settings: "Settings") -> str:
 
 def check_nodes(settings: "Settings") -> str:
     """Compare versions, keyrings and clocks of the running nodes with this one."""
-    from daybreak.bootstrap import now_utc, open_keyring, open_state
+    from daybreak.bootstrap import open_keyring
     from daybreak.state.nodes import ALIVE_FOR
 
     now, keyring = now_utc(), open_keyring(settings).current().fingerprint
-    with closing(open_state(settings)) as state:
-        nodes = state.read(lambda stores: stores.nodes.list_seen(now - ALIVE_FOR))
+    nodes = read_state(settings, lambda stores: stores.nodes.list_seen(now - ALIVE_FOR))
     faults = []
     for node in nodes:
         name = f"{node.host} ({', '.join(node.roles)})"
@@ -92,7 +92,7 @@ def check_own_models(settings: "Settings") -> str:
     """Run each model of the operator for a few rows: the columns of a SELECT are known without running it, and a
     division by zero or a cast of a value is not.
     """
-    from daybreak.bootstrap import now_utc, open_source
+    from daybreak.bootstrap import open_source
 
     return run_own_models(open_source(settings), now_utc())
 
@@ -136,10 +136,7 @@ def _stop(reading: "Reading", expired: threading.Event) -> None:
 
 def check_webhook_hosts(settings: "Settings") -> str:
     """Resolve the hosts of all enabled webhooks."""
-    from daybreak.bootstrap import open_state
-
-    with closing(open_state(settings)) as state:
-        webhooks = state.read(lambda stores: stores.webhooks.list_enabled("", _MAX_WEBHOOKS))
+    webhooks = read_state(settings, lambda stores: stores.webhooks.list_enabled("", _MAX_WEBHOOKS))
     hosts = sorted({urlsplit(webhook.url).hostname or "" for webhook in webhooks})
     faults = [fault for host in hosts if (fault := _resolution_fault(host)) is not None]
     if faults:
@@ -160,7 +157,6 @@ def check_s3(settings: "Settings") -> str:
 
     Raises OperatorError with the fix.
     """
-    from daybreak.bootstrap import now_utc
     from daybreak.credentials.sigv4 import CLOCK_SKEW
 
     if not settings.attach.s3:

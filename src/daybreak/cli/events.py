@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, read_state, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -33,13 +34,10 @@ def list_(
 
     client_id = parse_client_id(account, "--account") if account is not None else None
     selected = DeliveryFilter(client_id=client_id, state=DeliveryState(state) if state is not None else None)
-    with state_of(config) as database:
-
-        def read(stores: "Stores") -> "list[tuple[Delivery, str]]":
-            found = stores.deliveries.list_recent(selected, limit)
-            return [(each, _recipient(stores, each)) for each in found]
-
-        rows = database.read(read)
+    rows = read_state(
+        config,
+        lambda stores: [(each, _recipient(stores, each)) for each in stores.deliveries.list_recent(selected, limit)],
+    )
     if json:
         print_json([_as_json(delivery, recipient) for delivery, recipient in rows])
         return
@@ -54,7 +52,6 @@ def retry(
     delivery_id: Annotated[str, Parameter(help="Id of the delivery, as in `events list`.")], *, config: Config = None
 ) -> None:
     """Attempt a failed or skipped delivery again, as soon as the builder runs."""
-    from daybreak.bootstrap import now_utc
     from daybreak.events.webhooks import retry_by_operator
 
     with state_of(config) as database:
@@ -69,7 +66,6 @@ def retry(
 @app.command(name="test")
 def send_test(account: Annotated[str, Parameter(help="client_id of the account.")], *, config: Config = None) -> None:
     """Send a test event to every enabled webhook of an account, as soon as the builder runs."""
-    from daybreak.bootstrap import now_utc
     from daybreak.events.webhooks import send_test_by_operator
 
     settings, client_id, now = settings_of(config), parse_client_id(account, "ACCOUNT"), now_utc()

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from daybreak.cli.options import DEFAULT_FILE, refuse_password
 from daybreak.cli.output import print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import DaybreakError, OperatorError
 
 DEFAULT_SOURCE = "platform"
@@ -39,7 +40,6 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
 
     `values` are set in it; all other settings are commented out. Raises OperatorError when a configuration exists.
     """
-    from daybreak.bootstrap import now_utc
     from daybreak.credentials import keyring
     from daybreak.credentials.signing_folder import create_keys
     from daybreak.settings import load_settings

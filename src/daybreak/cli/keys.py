@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from daybreak.cli.options import AsJson, Config, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
@@ -46,7 +47,6 @@ def rotate(*, config: Config = None) -> None:
     previous rotation, so no request fails in the meantime.
     """
     from daybreak.access import keys
-    from daybreak.bootstrap import now_utc
     from daybreak.credentials import keyring
 
     settings = settings_of(config)
@@ -79,7 +79,6 @@ def revoke(
     not depend on keys. The command can be repeated after a failure.
     """
     from daybreak.access import keys
-    from daybreak.bootstrap import now_utc
     from daybreak.credentials import keyring
 
     settings = settings_of(config)

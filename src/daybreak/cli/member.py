@@ -3,6 +3,7 @@
 import os
 import pwd
 import socket
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,7 +64,8 @@ def receipts(*, json: AsJson = False, config: Config = None) -> None:
         found = state.read(lambda stores: stores.erasures.list_all())
         signed = [state.read(partial(_signed_receipts, each.erasure_id)) for each in found] if json else []
     if json:
-        print_json([_as_json(each, own) for each, own in zip(found, signed, strict=True)])
+        shown = [{**asdict(each), "signed_receipts": own} for each, own in zip(found, signed, strict=True)]
+        print_json([{name: value for name, value in each.items() if name != "obsolete_keys"} for each in shown])
         return
     print_table(
         ("ERASURE", "MEMBER SHA-256", "REQUESTED BY", "STARTED (UTC)", "FINISHED (UTC)", "SNAPSHOTS", "ROWS"),
@@ -158,15 +160,3 @@ def _signed_receipts(erasure_id: str, stores: "Stores") -> list[dict[str, str]]:
         {"client_id": client_id, "statement": content, "signature": signature}
         for client_id, (content, signature) in stores.erasures.receipts(erasure_id).items()
     ]
-
-
-def _as_json(erasure: "Erasure", signed: list[dict[str, str]]) -> dict[str, object]:
-    return {
-        "erasure_id": erasure.erasure_id,
-        "member_sha256": erasure.member_sha256,
-        "requested_by": erasure.requested_by,
-        "started_at": erasure.started_at,
-        "finished_at": erasure.finished_at,
-        "replaced": erasure.replaced,
-        "signed_receipts": signed,
-    }

@@ -5,7 +5,7 @@ import re
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 from uuid import UUID, uuid5
 
 from cyclopts import Parameter
@@ -14,11 +14,13 @@ from cyclopts.validators import Number
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from daybreak.settings import Settings
     from daybreak.state.database import Database
+    from daybreak.state.stores import Stores
 
+T = TypeVar("T")
 DEFAULT_FILE = "daybreak.toml"
 
 Config = Annotated[
@@ -54,6 +56,12 @@ def state_of(settings: "Settings | Path | None") -> "Iterator[Database]":
 
     with closing(open_state(settings if not isinstance(settings, Path | None) else settings_of(settings))) as state:
         yield state
+
+
+def read_state(settings: "Settings | Path | None", work: "Callable[[Stores], T]") -> T:
+    """Return the result of `work` on the state database of settings, or of those in a configuration file."""
+    with state_of(settings) as state:
+        return state.read(work)
 
 
 def parse_instant(text: str, option: str) -> datetime:

@@ -3,14 +3,14 @@
 import secrets
 import sys
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, read_state, settings_of, state_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from daybreak.domain.identity import Seat
     from daybreak.state.stores import Stores
 
+P = ParamSpec("P")
 T = TypeVar("T")
 app = App(name="seat", help="Manage passwords, second factors, sessions and roles of seats.")
 Email = Annotated[str, Parameter(help="The seat's email address.")]
@@ -27,8 +28,7 @@ ACTOR = "operator"
 @app.command(name="list")
 def list_seats(*, json: AsJson = False, config: Config = None) -> None:
     """List seats by email with their state, password, second factor, operator role and single sign-on."""
-    with state_of(config) as state:
-        seats, bound = state.read(lambda stores: (stores.seats.list_all(), stores.identities.list_all()))
+    seats, bound = read_state(config, lambda stores: (stores.seats.list_all(), stores.identities.list_all()))
     identities = {seat.seat_id: [each for each in bound if each.seat_id == seat.seat_id] for seat in seats}
     if json:
         print_json(
@@ -73,15 +73,13 @@ def set_password(email: Email, *, config: Config = None) -> None:
     from daybreak.access import operators
     from daybreak.credentials.passwords import hash_password, weakness
 
-    _write(config, email, lambda _stores, _seat, _now: None)  # an unknown seat is reported before the prompt
+    _write(config, email, lambda _stores, _seat: None)  # an unknown seat is reported before the prompt
     password = _new_password()
     breached = settings_of(config).access.breached_passwords
     if (fault := weakness(password, email=email, breached=breached)) is not None:
         raise OperatorError(f"The password is too weak: {fault}", code="weak_password")
     hashed = hash_password(password)
-    ended = _write(
-        config, email, lambda stores, seat, now: operators.set_password_hash(stores, seat, hashed, now, actor=ACTOR)
-    )
+    ended = _write(config, email, operators.set_password_hash, hashed, now_utc(), actor=ACTOR)
     print_text(f"The password of {email} is set. {format_count(ended, 'session')} ended.")
 
 
@@ -92,7 +90,7 @@ def invite(email: Email, *, config: Config = None) -> None:
 
     if not password_reset.is_available(settings_of(config)):
         raise OperatorError("This service sends no mail. Set mail.url, or use `daybreakd seat reset-password`.")
-    _write(config, email, lambda stores, seat, now: operators.invite(stores, seat, now, actor=ACTOR))
+    _write(config, email, operators.invite, now_utc(), actor=ACTOR)
     print_text(f"The builder will send the invitation to {email}.")
 
 
@@ -109,11 +107,7 @@ def reset_password(email: Email, *, config: Config = None) -> None:
         raise OperatorError("Passwords are off. Set oidc.password_login to true.")
     unknown_hash = hash_password(new_password(secrets.token_bytes))
     token = _write(
-        config,
-        email,
-        lambda stores, seat, now: operators.issue_link(
-            stores, seat, unknown_hash, now, random=secrets.token_bytes, actor=ACTOR
-        ),
+        config, email, operators.issue_link, unknown_hash, now_utc(), random=secrets.token_bytes, actor=ACTOR
     )
     print_text(password_reset.link_url(settings, token))
 
@@ -123,9 +117,7 @@ def disable(email: Email, *, config: Config = None) -> None:
     """Disable a seat. Its sessions and API tokens end immediately."""
     from daybreak.access import operators
 
-    _write(
-        config, email, lambda stores, seat, now: operators.set_disabled(stores, seat, now, disabled=True, actor=ACTOR)
-    )
+    _write(config, email, operators.set_disabled, now_utc(), disabled=True, actor=ACTOR)
     print_text(f"{email} is disabled.")
 
 
@@ -134,9 +126,7 @@ def enable(email: Email, *, config: Config = None) -> None:
     """Enable a disabled seat."""
     from daybreak.access import operators
 
-    _write(
-        config, email, lambda stores, seat, now: operators.set_disabled(stores, seat, now, disabled=False, actor=ACTOR)
-    )
+    _write(config, email, operators.set_disabled, now_utc(), disabled=False, actor=ACTOR)
     print_text(f"{email} is enabled.")
 
 
@@ -149,12 +139,11 @@ def sign_out(
 ) -> None:
     """End all sessions of a seat and its links that set a password. Its API tokens stay valid."""
     from daybreak.access import operators
-    from daybreak.bootstrap import now_utc
 
     if every == (email is not None):
         raise OperatorError("Specify the email of a seat, or --all.", code="wrong_use")
     if email is not None:
-        ended = _write(config, email, lambda stores, seat, now: operators.sign_out(stores, seat, now, actor=ACTOR))
+        ended = _write(config, email, operators.sign_out, now_utc(), actor=ACTOR)
         print_text(f"{email} is signed out. {format_count(ended, 'session')} ended.")
         return
     with state_of(config) as state:
@@ -173,22 +162,24 @@ def enrol(email: Email, *, config: Config = None) -> None:
     enrolment = _write(
         config,
         email,
-        lambda stores, seat, now: operators.begin_enrolment(
-            stores, seat, now, keyring=read_keyring(settings, stores), random=secrets.token_bytes
+        lambda stores, seat: operators.begin_enrolment(
+            stores, seat, now_utc(), keyring=read_keyring(settings, stores), random=secrets.token_bytes
         ),
     )
     if is_terminal():
-        _draw_qr(enrolment.otpauth_uri)
+        import segno
+
+        segno.make(enrolment.otpauth_uri, error="m").terminal(compact=True)
     print_note(f"Scan the QR code, or enter this key in the app: {enrolment.manual_key}")
     code = _prompt("Code from the app: ")
     codes = _write(
         config,
         email,
-        lambda stores, seat, now: operators.confirm_enrolment(
+        lambda stores, seat: operators.confirm_enrolment(
             stores,
             seat,
             code,
-            now,
+            now_utc(),
             # Read again: a key may have been revoked in the meantime.
             keyring=read_keyring(settings, stores),
             random=secrets.token_bytes,
@@ -205,9 +196,7 @@ def reset_second_factor(email: Email, *, config: Config = None) -> None:
     """Remove a lost second factor, recovery codes, passkeys and the operator role. Ends all sessions of the seat."""
     from daybreak.access import operators
 
-    ended = _write(
-        config, email, lambda stores, seat, now: operators.reset_second_factor(stores, seat, now, actor=ACTOR)
-    )
+    ended = _write(config, email, operators.reset_second_factor, now_utc(), actor=ACTOR)
     print_text(f"The second factor of {email} is removed. {format_count(ended, 'session')} ended.")
 
 
@@ -225,11 +214,7 @@ def bind(
     issuer = issuer or settings_of(config).oidc.issuer
     if not issuer:
         raise OperatorError("oidc.issuer is not set. Set it, or pass --issuer.")
-    _write(
-        config,
-        email,
-        lambda stores, seat, now: operators.bind_identity(stores, seat, issuer, subject, now, actor=ACTOR),
-    )
+    _write(config, email, operators.bind_identity, issuer, subject, now_utc(), actor=ACTOR)
     print_text(f"{email} is bound to {subject} at {issuer}.")
 
 
@@ -238,9 +223,7 @@ def unbind(email: Email, *, config: Config = None) -> None:
     """Remove the binding of a seat to a user of the single sign-on provider. Ends all sessions of the seat."""
     from daybreak.access import operators
 
-    removed, ended = _write(
-        config, email, lambda stores, seat, now: operators.unbind_identities(stores, seat, now, actor=ACTOR)
-    )
+    removed, ended = _write(config, email, operators.unbind_identities, now_utc(), actor=ACTOR)
     print_text(f"{email} is unbound. {format_count(ended, 'session')} ended." if removed else f"{email} was not bound.")
 
 
@@ -250,11 +233,7 @@ def grant_operator(email: Email, *, config: Config = None) -> None:
     from daybreak.access import operators
 
     required = settings_of(config).access.operator_second_factor
-    _write(
-        config,
-        email,
-        lambda stores, seat, now: operators.grant_operator(stores, seat, now, second_factor=required, actor=ACTOR),
-    )
+    _write(config, email, operators.grant_operator, now_utc(), second_factor=required, actor=ACTOR)
     print_text(f"{email} is an operator.")
 
 
@@ -263,17 +242,18 @@ def revoke_operator(email: Email, *, config: Config = None) -> None:
     """Withdraw the operator role from a seat."""
     from daybreak.access import operators
 
-    _write(config, email, lambda stores, seat, now: operators.withdraw_operator(stores, seat, now, actor=ACTOR))
+    _write(config, email, operators.withdraw_operator, now_utc(), actor=ACTOR)
     print_text(f"{email} is no longer an operator.")
 
 
-def _write(config: Path | None, email: str, work: "Callable[[Stores, Seat, datetime], T]") -> T:
+def _write(
+    config: Path | None, email: str, work: "Callable[Concatenate[Stores, Seat, P], T]", *own: P.args, **more: P.kwargs
+) -> T:
     """Run `work` on the seat of an email in one transaction. Raises OperatorError for an unknown email."""
     from daybreak.access.operators import find_seat
-    from daybreak.bootstrap import now_utc
 
     with state_of(config) as state:
-        return state.write(lambda stores: work(stores, find_seat(stores, email), now_utc()))
+        return state.write(lambda stores: work(stores, find_seat(stores, email), *own, **more))
 
 
 def _new_password() -> str:
@@ -292,9 +272,3 @@ def _prompt(question: str) -> str:
         sys.stderr.write(question)
         sys.stderr.flush()
     return sys.stdin.readline().strip()
-
-
-def _draw_qr(text: str) -> None:
-    import segno
-
-    segno.make(text, error="m").terminal(compact=True)

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ from daybreak.cli.output import (
     print_text,
 )
 from daybreak.cli.progress import print_report, run_progress
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 from daybreak.snapshots.report import source_warnings
@@ -99,7 +101,6 @@ def run_once(
 @app.command(name="list")
 def list_(*, limit: Limit = 20, config: Config = None, json: AsJson = False) -> None:
     """List runs, newest first, and the freshness of the files."""
-    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.freshness import freshness
 
     settings = settings_of(config)
@@ -112,7 +113,7 @@ def list_(*, limit: Limit = 20, config: Config = None, json: AsJson = False) -> 
             )
         )
     if json:
-        print_json([_as_json(each) for each in runs])
+        print_json([asdict(each) for each in runs])
         return
     print_table(
         ("SNAPSHOT", "STATE", "VERSION", "AS OF (UTC)", "PUBLISHED (UTC)", "TOOK", "ROWS", "FILES", "SIZE"),
@@ -138,7 +139,7 @@ def show(
     with state_of(config) as state:
         snapshot = _find_snapshot(state, snapshot_id)
     if json:
-        print_json(_as_json(snapshot))
+        print_json(asdict(snapshot))
         return
     for name, value in (
         ("snapshot", snapshot.snapshot_id),
@@ -172,7 +173,7 @@ def verify(
     config: Config = None,
 ) -> int:
     """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged or lost."""
-    from daybreak.bootstrap import now_utc, open_files
+    from daybreak.bootstrap import open_files
     from daybreak.snapshots.verify import verify_snapshot
 
     settings = settings_of(config)
@@ -243,8 +244,6 @@ def _verify_deltas(settings: "Settings") -> int:
 @app.command
 def watch(*, config: Config = None) -> int:
     """Show the progress of the current run until it ends. The run can be in any process."""
-    from daybreak.bootstrap import now_utc
-
     with state_of(config) as state:
         runs = state.read(lambda stores: stores.snapshots.recent(50))
         current = next((each for each in runs if each.is_running(now_utc())), None)
@@ -252,11 +251,12 @@ def watch(*, config: Config = None) -> int:
             _print_failure(runs, now_utc())
             print_note("No run is in progress.")
             return 0
+        snapshot_id = current.snapshot_id
         with run_progress() as show_progress:
             while current.is_running(now_utc()):
                 show_progress(current.progress)
                 time.sleep(_POLL_SECONDS)
-                current = _reload(state, current)
+                current = state.read(lambda stores: stores.snapshots.get(snapshot_id)) or current
     if current.state == "building":
         _print_failure([current], now_utc())
         return 1
@@ -283,7 +283,6 @@ def discard(
     config: Config = None,
 ) -> None:
     """Discard a complete or held snapshot. Published files stay unchanged."""
-    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.publish import discard as discard_snapshot
 
     with state_of(config) as state:
@@ -304,7 +303,7 @@ def forget(
     Its downloads and links, and Delta Sharing queries of its version, end
     immediately. The published one is refused.
     """
-    from daybreak.bootstrap import now_utc, open_files
+    from daybreak.bootstrap import open_files
     from daybreak.snapshots.retention import forget as forget_snapshot
 
     settings = settings_of(config)
@@ -317,12 +316,8 @@ def forget(
     )
 
 
-def _reload(state: "State", snapshot: "Snapshot") -> "Snapshot":
-    return state.read(lambda stores: stores.snapshots.get(snapshot.snapshot_id)) or snapshot
-
-
 def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
-    from daybreak.bootstrap import now_utc, open_files
+    from daybreak.bootstrap import open_files
     from daybreak.snapshots.publish import accept
 
     with state_of(settings) as state:
@@ -392,9 +387,3 @@ def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
     version = "" if each.version is None else each.version
     times = format_instant(each.as_of), format_instant(each.published_at)
     return each.snapshot_id, state, version, *times, duration, *figures
-
-
-def _as_json(each: "Snapshot") -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(each)

@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from daybreak.cli.options import AsJson, Config, parse_client_id, parse_expiry, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def create(
     """Create an API token and print it. It cannot be shown again."""
     from daybreak.access import api_tokens, operators
     from daybreak.access.authorization import parse_networks
-    from daybreak.bootstrap import now_utc
 
     settings = settings_of(config)
     now = now_utc()
@@ -88,7 +88,6 @@ def change(
     """Rename a token, or replace the addresses that its requests must come from. Its secret stays valid."""
     from daybreak.access import operators
     from daybreak.access.authorization import parse_networks
-    from daybreak.bootstrap import now_utc
 
     if (allow and allow_any) or not (allow or allow_any or name is not None):
         raise OperatorError("Specify --name, and either --allow or --allow-any.", code="wrong_use")
@@ -124,7 +123,6 @@ def list_(
 ) -> None:
     """List API tokens, newest first. Secrets are not stored and cannot be shown."""
     from daybreak.access.operators import find_seat
-    from daybreak.bootstrap import now_utc
 
     now = now_utc()
     until = parse_expiry(expiring, "--expiring", now) if expiring is not None else None
@@ -158,7 +156,6 @@ def revoke(
 ) -> None:
     """Revoke a token, or all leaked ones. Links issued with it stop working."""
     from daybreak.access import operators
-    from daybreak.bootstrap import now_utc
 
     if (token_id is None) == (leaked is None):
         raise OperatorError("Specify the id of a token, or --leaked FILE.", code="wrong_use")

@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import print_note, print_text
+from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
 
@@ -40,7 +41,6 @@ def rotate(*, recovery_key: RecoveryKey, token: TokenUri = None, config: Config 
     Statements that the previous CA certified stay valid. Run it on the node of the
     builder.
     """
-    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.trust import rotate_ca
 
     settings = settings_of(config)
@@ -62,7 +62,6 @@ def revoke(
 
     Publish a new snapshot afterwards, so that current files have valid signatures.
     """
-    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.trust import revoke_publication, rotate_ca
 
     settings = settings_of(config)
@@ -89,7 +88,6 @@ def resume_above(
 
     Consumers refuse versions that they have seen with other content.
     """
-    from daybreak.bootstrap import now_utc
     from daybreak.snapshots.trust import resume_above as resume
 
     if version < 1:

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.migrate import prepare_state
-from daybreak.cli.options import Config, settings_of, state_of
+from daybreak.cli.options import Config, read_state, settings_of
+from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -95,7 +96,6 @@ async def _background(
     wired: "WebProcess", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
 ) -> AsyncIterator[None]:
     """Run the watchdog, the announcement and the heartbeat of a worker until it stops."""
-    from daybreak.bootstrap import now_utc
     from daybreak.web.server import announcement
     from daybreak.web.watchdog import heartbeat, watchdog
 
@@ -140,11 +140,9 @@ def _metrics_sender(settings: "Settings") -> "Send":
 
 def _read_state(settings: "Settings") -> "ServiceState":
     """Return what the metrics show of the state database."""
-    from daybreak.bootstrap import now_utc
     from daybreak.web.metrics_state import service_state
 
-    with state_of(settings) as state:
-        return state.read(lambda stores: service_state(stores, settings, now_utc()))
+    return read_state(settings, lambda stores: service_state(stores, settings, now_utc()))
 
 
 def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:
@@ -162,8 +160,7 @@ def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:
     exposed = list(_exposed_settings(settings, address))
     if not exposed:
         return
-    with state_of(settings) as state:
-        seats = state.read(_enabled_demo_seats)
+    seats = read_state(settings, _enabled_demo_seats)
     if seats:
         raise OperatorError(
             f"{' and '.join(exposed)}: other machines could sign in as {', '.join(seats)}. Their passwords are "
@@ -175,21 +172,14 @@ def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:
 
 def _exposed_settings(settings: "Settings", address: "ListenAddress") -> "list[str]":
     """Return the settings that let other machines reach the service. A Unix socket is local."""
+    from daybreak.events.addresses import is_local_name
+
     exposed = []
     if not isinstance(address, Path) and not ip_address(address.host).is_loopback:
         exposed.append(f"listen = {settings.listen!r}")
-    if not _is_loopback(urlsplit(settings.base_url).hostname or ""):
+    if not is_local_name(urlsplit(settings.base_url).hostname or ""):
         exposed.append(f"base_url = {settings.base_url!r}")
     return exposed
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 §6.3
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _enabled_demo_seats(stores: "Stores") -> list[str]:
