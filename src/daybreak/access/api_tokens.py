@@ -131,7 +131,12 @@ async def _authenticate(
     assert resolved.grant is not None
     token = resolved.token
     if token.last_used_at is None or token.last_used_at + _LAST_USED_INTERVAL <= now:
-        await _record_use(services, token.token_id, now)
+        not_after = now - _LAST_USED_INTERVAL
+        # The response does not depend on this write, and the next request tries it again.
+        with suppress(Unavailable):
+            await services.state.awrite(
+                lambda stores: stores.api_tokens.record_use(token.token_id, now, not_after=not_after)
+            )
     return Principal(
         kind="api_token",
         subject=token.subject,
@@ -313,15 +318,6 @@ async def _record_refusal(
             stores.audit.append(origin.event("token.refused", code, details_of(token)))
 
     # The request is refused anyway.
-    with suppress(Unavailable):
-        await services.state.awrite(write)
-
-
-async def _record_use(services: Services, token_id: str, now: datetime) -> None:
-    def write(stores: Stores) -> None:
-        stores.api_tokens.record_use(token_id, now, not_after=now - _LAST_USED_INTERVAL)
-
-    # The response does not depend on this write, and the next request tries it again.
     with suppress(Unavailable):
         await services.state.awrite(write)
 

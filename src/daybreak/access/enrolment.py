@@ -12,7 +12,6 @@ from daybreak.access.security_events import second_factor_changed
 from daybreak.access.services import Services
 from daybreak.access.sessions import (
     ActiveSession,
-    PendingLogin,
     pending_login,
     renew,
     require_recent_password,
@@ -20,7 +19,7 @@ from daybreak.access.sessions import (
 )
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, Forbidden, RequestError
-from daybreak.domain.identity import Caller, Seat, Session
+from daybreak.domain.identity import Caller, ResolvedSession, Seat, Session
 from daybreak.state.stores import Stores
 
 # The name that authenticator apps show next to the email.
@@ -72,8 +71,7 @@ async def confirm(services: Services, active: ActiveSession, code: str, caller: 
     Forbidden.
     """
     require_recent_password(services, active.session)
-    login = PendingLogin(active.session, active.seat)
-    return await _confirm(LoginCompletion(services, login, caller, None, services.clock(), "otp"), code)
+    return await _confirm(LoginCompletion(services, active.resolved, caller, None, services.clock(), "otp"), code)
 
 
 async def confirm_required(
@@ -125,7 +123,7 @@ def recovery_hashes(codes: tuple[str, ...], seat_id: str) -> list[str]:
     return [totp.recovery_digest(code, seat_id=seat_id) for code in codes]
 
 
-async def _login_that_may_enrol(services: Services, token: str) -> PendingLogin:
+async def _login_that_may_enrol(services: Services, token: str) -> ResolvedSession:
     login = await pending_login(services, token)
     # An existing factor must be used, not replaced, and the API does not enrol.
     if login.seat.second_factor_enrolled or login.session.kind != "dashboard":

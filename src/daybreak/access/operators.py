@@ -125,7 +125,6 @@ def grant_operator(stores: Stores, seat: Seat, now: datetime, *, second_factor: 
 
 
 def withdraw_operator(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
-    """Withdraw the operator role."""
     stores.seats.set_operator(seat.seat_id, False)
     _record(stores, seat, "seat.operator_withdrawn", now, actor)
 

@@ -13,7 +13,7 @@ from daybreak.access import passkeys
 from daybreak.access.login import SessionStarted
 from daybreak.access.second_factor import LoginCompletion, count_attempt
 from daybreak.access.services import Services
-from daybreak.access.sessions import PendingLogin, pending_login
+from daybreak.access.sessions import pending_login
 from daybreak.credentials.passkeys import (
     InvalidPasskeyResponse,
     RelyingParty,
@@ -22,7 +22,7 @@ from daybreak.credentials.passkeys import (
     verify_assertion,
 )
 from daybreak.domain.errors import NotFound, RequestError, Unauthenticated
-from daybreak.domain.identity import Caller, Passkey
+from daybreak.domain.identity import Caller, Passkey, ResolvedSession
 from daybreak.state.stores import Stores
 
 
@@ -58,7 +58,13 @@ async def complete_login(
     def accept(stores: Stores) -> RequestError | None:
         if proof is None or stores.passkeys.find(proof.passkey.credential_id, login.seat.seat_id) is None:
             return passkeys.invalid_passkey()
-        return None if stores.passkeys.record_use(proof.passkey, proof.sign_count, now) else _cloned()
+        if stores.passkeys.record_use(proof.passkey, proof.sign_count, now):
+            return None
+        return Unauthenticated(
+            "This passkey was refused because a copy of it may exist. Enter a code, then remove the passkey in "
+            "Security.",
+            code="passkey_cloned",
+        )
 
     return await services.commit(lambda stores: completion.write(stores, accept, throttle_key))
 
@@ -72,7 +78,7 @@ class _Proof:
 
 
 async def _verify(
-    services: Services, party: RelyingParty, login: PendingLogin, response: str, now: datetime
+    services: Services, party: RelyingParty, login: ResolvedSession, response: str, now: datetime
 ) -> _Proof | None:
     """Return the proof in the browser's response, None when it is invalid. The challenge is used up either way."""
     seat_id = login.seat.seat_id
@@ -94,10 +100,3 @@ async def _verify(
     except InvalidPasskeyResponse:
         return None
     return _Proof(passkey, sign_count)
-
-
-def _cloned() -> Unauthenticated:
-    return Unauthenticated(
-        "This passkey was refused because a copy of it may exist. Enter a code, then remove the passkey in Security.",
-        code="passkey_cloned",
-    )

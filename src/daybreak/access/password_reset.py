@@ -84,7 +84,6 @@ def create_reset(
 
 
 def link_url(settings: Settings, token: str) -> str:
-    """Return the link of a token."""
     return f"{settings.base_url}/dashboard/reset-password?token={token}"
 
 
@@ -111,7 +110,7 @@ async def reset_password(
     """
     require_password_login(services.settings)
     now = services.clock()
-    rules = throttle.password_reset_use_rules(services.settings.access, address=caller.address)
+    rules = throttle.origin_rules(services.settings.access, "reset_use", caller.address)
     await throttle.count_attempt(services.state, rules, now)
     seat = await seat_of_link(services, token)
     if seat is None:

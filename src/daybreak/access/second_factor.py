@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from daybreak.access import throttle
 from daybreak.access.login import SessionStarted, find_device, no_active_account, session_started, updated_device
 from daybreak.access.services import Services
-from daybreak.access.sessions import PendingLogin, is_pending, login_ended, pending_login
+from daybreak.access.sessions import is_pending, login_ended, pending_login
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditEvent, EventOrigin
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Unavailable
-from daybreak.domain.identity import Caller, Seat, Session
+from daybreak.domain.identity import Caller, ResolvedSession, Seat, Session
 from daybreak.state.stores import Stores
 
 # Values of the claim `amr` (RFC 8176 §2): a code, a recovery code, and possession of a passkey's private key. Without
@@ -39,7 +39,9 @@ async def complete_login(
     login = await _enrolled_login(services, token)
     completion = LoginCompletion(services, login, caller, device_id, services.clock(), "otp")
     throttle_key = await count_attempt(services, login.seat, completion.now, device_id)
-    step = await _matching_step(services, login.seat, code, completion.now)
+    sealed = await services.state.aread(lambda stores: stores.seats.sealed_seed(login.seat.seat_id))
+    seed = None if sealed is None else decrypt_seed(services, sealed, login.seat)
+    step = None if seed is None else totp.matching_step(seed, code, completion.now.timestamp())
 
     def accept(stores: Stores) -> RequestError | None:
         accepted = step is not None and stores.seats.use_step(login.seat.seat_id, step)
@@ -100,7 +102,7 @@ class LoginCompletion:
     """The transaction that replaces a pending login by a session with a new id."""
 
     services: Services
-    login: PendingLogin
+    login: ResolvedSession
     caller: Caller
     device_id: str | None
     now: datetime
@@ -167,7 +169,7 @@ class LoginCompletion:
         return origin.event(action, result, {"proof": self.proof, **self.details, **details})
 
 
-async def _enrolled_login(services: Services, token: str) -> PendingLogin:
+async def _enrolled_login(services: Services, token: str) -> ResolvedSession:
     login = await pending_login(services, token)
     if not login.seat.second_factor_enrolled:
         raise Forbidden(
@@ -175,10 +177,3 @@ async def _enrolled_login(services: Services, token: str) -> PendingLogin:
             code="second_factor_not_enrolled",
         )
     return login
-
-
-async def _matching_step(services: Services, seat: Seat, code: str, now: datetime) -> int | None:
-    sealed = await services.state.aread(lambda stores: stores.seats.sealed_seed(seat.seat_id))
-    if sealed is None:
-        return None
-    return totp.matching_step(decrypt_seed(services, sealed, seat), code, now.timestamp())

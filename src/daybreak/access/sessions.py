@@ -72,14 +72,6 @@ class ActiveSession(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class PendingLogin:
-    """A session that waits for its second factor."""
-
-    session: Session
-    seat: Seat
-
-
-@dataclass(frozen=True, slots=True)
 class Context:
     """An account that the seat can switch to."""
 
@@ -141,7 +133,7 @@ def principal_of(active: ActiveSession, policy: SecondFactorPolicy) -> Principal
     )
 
 
-async def pending_login(services: Services, token: str) -> PendingLogin:
+async def pending_login(services: Services, token: str) -> ResolvedSession:
     """Return the login that waits for its second factor. Raises Unauthenticated."""
     now = services.clock()
     claims = _decode(services, token, now, "mfa+jwt")
@@ -150,7 +142,7 @@ async def pending_login(services: Services, token: str) -> PendingLogin:
         raise _invalid_token()
     if not is_pending(resolved, now):
         raise login_ended()
-    return PendingLogin(resolved.session, resolved.seat)
+    return resolved
 
 
 def is_pending(resolved: ResolvedSession, now: datetime) -> bool:

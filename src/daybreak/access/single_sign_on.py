@@ -102,7 +102,8 @@ async def verify_response(
     Raises NotFound, RateLimited, SignInRefused, ProviderUnavailable.
     """
     provider, now = provider_of(services), services.clock()
-    rules = throttle.single_sign_on_rules(services.settings.access, address=caller.address)
+    # The provider limits attempts on a user.
+    rules = throttle.origin_rules(services.settings.access, "oidc", caller.address)
     await throttle.count_attempt(services.state, rules, now)
     try:
         pending = _pending_request(services, cookie, parameters.get("state"), now)

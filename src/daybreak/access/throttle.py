@@ -53,7 +53,7 @@ def login_rules(settings: AccessSettings, *, email: str, address: str) -> list[T
     """Return the rules of a login from an unknown device: per seat and address, address, network, and in total."""
     return [
         _rule(f"login:{_email_key(email)}:{address_group(address)}", settings.login_per_seat),
-        *_origin_rules(settings, "login", address),
+        *origin_rules(settings, "login", address),
         _rule("login", settings.login_overall),
     ]
 
@@ -63,14 +63,17 @@ def known_device_rules(settings: AccessSettings, *, seat_id: str, device_id: str
     return [_rule(f"login:{seat_id}:{device_id}", settings.login_per_seat)]
 
 
-def single_sign_on_rules(settings: AccessSettings, *, address: str) -> list[ThrottleRule]:
-    """Return the rules of a response of the single sign-on provider. The provider limits attempts on a user."""
-    return _origin_rules(settings, "oidc", address)
-
-
 def password_rules(settings: AccessSettings, *, seat_id: str, sid: str) -> list[ThrottleRule]:
     """Return the rules of entering the password again within a session."""
     return [_rule(f"password:{seat_id}:{sid}", settings.login_per_seat)]
+
+
+def origin_rules(settings: AccessSettings, form: str, address: str) -> list[ThrottleRule]:
+    """Return the rules of a public form for the address and the network of a client."""
+    return [
+        _rule(f"{form}:{address_group(address)}", settings.login_per_address),
+        _rule(f"{form}_network:{address_network(address)}", settings.login_per_network),
+    ]
 
 
 def password_reset_rules(settings: AccessSettings, *, email: str, address: str) -> list[ThrottleRule]:
@@ -79,14 +82,9 @@ def password_reset_rules(settings: AccessSettings, *, email: str, address: str) 
     """
     return [
         *(_rule(f"reset:{_email_key(email)}", rate) for rate in _RESETS_PER_EMAIL),
-        *_origin_rules(settings, "reset", address),
+        *origin_rules(settings, "reset", address),
         _rule("reset", settings.login_overall),
     ]
-
-
-def password_reset_use_rules(settings: AccessSettings, *, address: str) -> list[ThrottleRule]:
-    """Return the rules of using a link that resets a password."""
-    return _origin_rules(settings, "reset_use", address)
 
 
 def second_factor_rules(settings: AccessSettings, *, seat_id: str, device_id: str | None = None) -> list[ThrottleRule]:
@@ -132,14 +130,6 @@ def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
-
-
-def _origin_rules(settings: AccessSettings, form: str, address: str) -> list[ThrottleRule]:
-    """Return the rules of a public form for the address and the network of a client."""
-    return [
-        _rule(f"{form}:{address_group(address)}", settings.login_per_address),
-        _rule(f"{form}_network:{address_network(address)}", settings.login_per_network),
-    ]
 
 
 def _rule(key: str, rate: Rate) -> ThrottleRule:

@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from daybreak.access.directory.fields import MISSING, Fields, build_directory, read_account, read_grant, read_seat
 from daybreak.credentials.passwords import weakness
 from daybreak.credentials.strict_json import unique_members
@@ -80,12 +82,7 @@ def write_directory(directory: Directory) -> str:
                 "email": seat.email,
                 "disabled": seat.disabled,
                 "access": [
-                    {
-                        "client_id": grant.client_id,
-                        "roles": list(grant.roles),
-                        "data_export": grant.data_export,
-                        "async_rest_api": grant.async_rest_api,
-                    }
+                    {name: value for name, value in asdict(grant).items() if name != "seat_id"}
                     for grant in sorted(access.get(seat.seat_id, []), key=lambda g: g.client_id)
                 ],
             }
@@ -96,24 +93,11 @@ def write_directory(directory: Directory) -> str:
 
 
 def _account_json(account: Account) -> dict[str, object]:
-    return {
-        "client_id": account.client_id,
-        "first_name": account.first_name,
-        "last_name": account.last_name,
-        "phone_number": account.phone_number,
-        "phone_number_type": account.phone_number_type,
-        "status": "active" if account.active else "inactive",
-        "campaign_messages_monthly_threshold": account.campaign_messages_monthly_threshold,
-        "campaign_messages_monthly_used": account.campaign_messages_monthly_used,
-        "api_tokens_enabled": account.api_tokens_enabled,
-        "second_factor_required": account.second_factor_required,
-        "onboarding_billing_state": {
-            "billing_provided": account.billing.billing_provided,
-            "billing_required": account.billing.billing_required,
-            "trial_length_days": account.billing.trial_length_days,
-            "trial_started": account.billing.trial_started,
-        },
+    renamed = {
+        "active": ("status", "active" if account.active else "inactive"),
+        "billing": ("onboarding_billing_state", asdict(account.billing)),
     }
+    return dict(renamed.get(name, (name, value)) for name, value in asdict(account).items())
 
 
 class _Object(Fields):

@@ -20,9 +20,9 @@ from starlette.types import Scope
 from daybreak.access import api_tokens, sessions
 from daybreak.access.api_tokens import PREFIX
 from daybreak.access.services import Services
-from daybreak.access.sessions import ActiveSession, PendingLogin
+from daybreak.access.sessions import ActiveSession
 from daybreak.domain.errors import Forbidden, Unauthenticated
-from daybreak.domain.identity import Principal
+from daybreak.domain.identity import Principal, ResolvedSession
 from daybreak.web.http.bodies import read_json
 from daybreak.web.http.problems import PROBLEMS
 from daybreak.web.request_state import caller_of, record_subject
@@ -316,7 +316,7 @@ async def session_of(request: Request, services: Services) -> ActiveSession:
     return session
 
 
-async def pending_login_of(request: Request, services: Services) -> PendingLogin:
+async def pending_login_of(request: Request, services: Services) -> ResolvedSession:
     """Authenticate the token of a login that waits for its second factor.
 
     Raises:
