@@ -13,6 +13,7 @@ import hashlib
 import os
 import threading
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -136,33 +137,21 @@ def is_breached(password: str, file: Path) -> bool:
     digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().upper().encode()
     try:
         with file.open("rb") as lines:
-            return _search(lines, digest)
+            end = lines.seek(0, os.SEEK_END)
+            place = bisect_left(range(end), digest, key=lambda position: _digest_after(lines, position))
+            return _digest_after(lines, place) == digest
     except OSError as fault:
         raise Unavailable("The list of breached passwords cannot be read. Ask your operator.") from fault
 
 
-def _search(lines: BufferedReader, digest: bytes) -> bool:
-    low, high = 0, lines.seek(0, os.SEEK_END)
-    while low < high:
-        middle = (low + high) // 2
-        found = _digest_after(lines, middle)
-        if found == digest:
-            return True
-        if found and found < digest:
-            low = middle + 1
-        else:
-            high = middle
-    return False
-
-
 def _digest_after(lines: BufferedReader, position: int) -> bytes:
-    """Return the digest in the first line that begins at or after a position, b"" without one."""
+    """Return the digest in the first line that begins at or after a position, `~` after the last one."""
     if position > 0:
         lines.seek(position - 1)
         lines.readline()
     else:
         lines.seek(0)
-    return lines.readline()[:_SHA1_LENGTH].upper()
+    return lines.readline()[:_SHA1_LENGTH].upper() or b"~"
 
 
 def _ignore(_pending: int) -> None: ...

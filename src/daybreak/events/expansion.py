@@ -65,7 +65,6 @@ async def expand(
 
 
 def account_data(stores: Stores, settings: Settings, event: Event, client_id: str) -> dict[str, object]:
-    """Return the data of an event for one account."""
     data: dict[str, object] = {"client_id": client_id, **event.data}
     if event.type is EventType.SNAPSHOT_PUBLISHED:
         entries = stores.snapshots.manifest(str(event.data["snapshot_id"]), client_id)

@@ -186,7 +186,8 @@ def mail_message(
     message["From"] = Address("Daybreak", addr_spec=settings.mail.sender)
     local, _, domain = seat.email.rpartition("@")
     message["To"] = Address(username=local, domain=domain)
-    message["Subject"] = _one_line(content.subject)
+    # Without line breaks and encoded words (RFC 2047 §2), which Python would decode to anything, line breaks included.
+    message["Subject"] = " ".join(_HIDDEN.sub(" ", content.subject).replace("=?", "= ?").split())
     message["Date"] = format_datetime(now)
     # The same on every attempt, so that a mail server can recognize a repetition.
     message["Message-ID"] = f"<{delivery.delivery_id}@{urlsplit(settings.base_url).hostname}>"
@@ -205,20 +206,9 @@ def _templates() -> Environment:
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=select_autoescape(("html",)),
         undefined=StrictUndefined,
-        finalize=_visible,
+        # Without characters that change how the rest of a mail is read.
+        finalize=lambda value: _HIDDEN.sub(" ", value) if isinstance(value, str) else value,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
     )
-
-
-def _one_line(text: str) -> str:
-    """Return a text for a header: without line breaks and encoded words (RFC 2047 §2), which Python would decode to
-    anything, line breaks included.
-    """
-    return " ".join(_HIDDEN.sub(" ", text).replace("=?", "= ?").split())
-
-
-def _visible(value: object) -> object:
-    """Return a text without characters that change how the rest of a mail is read."""
-    return _HIDDEN.sub(" ", value) if isinstance(value, str) else value

@@ -67,7 +67,7 @@ class WebhookClient:
         resolve: Resolve | None = None,
     ) -> None:
         self._timeout_seconds = timeout_seconds
-        self._backend = _CheckedBackend(allowed_networks, resolve or _resolve)
+        self._allowed, self._resolve = allowed_networks, resolve or _resolve
 
     async def send(self, request: WebhookRequest) -> Outcome:
         """Send a message and return the result. Problems of the receiver are results, not errors."""
@@ -84,12 +84,14 @@ class WebhookClient:
             return Outcome(None, _connection_fault(error))
         except (httpcore.ProtocolError, httpcore.UnsupportedProtocol):
             return Outcome(None, "The connection ended without a valid HTTP response.")
-        return Outcome(status, _status_text(status))
+        if 200 <= status < 300:
+            return Outcome(status, "Accepted.")
+        return Outcome(status, f"Status {status}{': redirects are not followed' if 300 <= status < 400 else ''}.")
 
     async def _exchange(self, request: WebhookRequest) -> int:
         parts = urlsplit(request.url)
         # HTTP is accepted for this machine only, whatever the name resolves to.
-        backend = self._backend if parts.scheme == "https" else self._backend.on_loopback()
+        backend = _CheckedBackend(self._allowed, self._resolve, loopback_only=parts.scheme != "https")
         async with (
             # One connection for each message: events are rare, and an idle connection may have been closed.
             httpcore.AsyncConnectionPool(ssl_context=_certificates(), network_backend=backend) as pool,
@@ -106,12 +108,9 @@ class WebhookClient:
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
     """Connects to allowed addresses of a host."""
 
-    def __init__(self, allowed: Sequence[Network], resolve: Resolve, *, loopback_only: bool = False) -> None:
+    def __init__(self, allowed: Sequence[Network], resolve: Resolve, *, loopback_only: bool) -> None:
         self._allowed, self._resolve, self._loopback_only = allowed, resolve, loopback_only
         self._backend = httpcore.AnyIOBackend()
-
-    def on_loopback(self) -> _CheckedBackend:
-        return _CheckedBackend(self._allowed, self._resolve, loopback_only=True)
 
     async def connect_tcp(
         self,
@@ -200,14 +199,6 @@ async def _resolve(host: str, port: int) -> list[str]:
 def _certificates() -> ssl.SSLContext:
     """Return the trusted certificates, which SSL_CERT_FILE and SSL_CERT_DIR can replace. Loading them takes 20 ms."""
     return httpx.create_ssl_context()
-
-
-def _status_text(status: int) -> str:
-    if 200 <= status < 300:
-        return "Accepted."
-    if 300 <= status < 400:
-        return f"Status {status}: redirects are not followed."
-    return f"Status {status}."
 
 
 def _connection_fault(error: Exception) -> str:

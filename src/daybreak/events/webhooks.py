@@ -248,7 +248,6 @@ def retry_by_operator(stores: Stores, delivery: Delivery, now: datetime, *, acto
 
 
 def new_test_event(webhook: Webhook, key: str, now: datetime) -> Event:
-    """Create a test event for one webhook."""
     data = {"endpoint_id": webhook.endpoint_id}
     return new_event(EventType.WEBHOOK_TEST, key, now, data, client_id=webhook.client_id)
 
