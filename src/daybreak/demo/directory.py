@@ -36,14 +36,12 @@ class DemoSeat:
 class DemoDirectory:
     """The document to import and its seats.
 
-    A platform of up to six Leaders has neither an inactive account nor one that requires a second factor: both ids
-    are None.
+    A platform of up to six Leaders has neither an inactive account nor one that requires a second factor.
     """
 
     document: str
     seats: tuple[DemoSeat, ...]
     inactive_client_id: str | None
-    second_factor_client_id: str | None
 
     def seat(self, email: str) -> DemoSeat:
         """Return the seat with that email. Raises KeyError."""
@@ -51,12 +49,6 @@ class DemoDirectory:
             if seat.email == email:
                 return seat
         raise KeyError(email)
-
-
-@dataclass(frozen=True, slots=True)
-class _Leader:
-    leader_id: str
-    name: str
 
 
 def make_directory(platform: Path, seed: int) -> DemoDirectory:
@@ -67,24 +59,24 @@ def make_directory(platform: Path, seed: int) -> DemoDirectory:
     """
     leaders = _leaders(platform)
     draw = random.Random(seed)  # noqa: S311 - the demo prints the passwords; they must be reproducible
-    seats = _seats(seed, [leader.leader_id for leader in leaders], {email: _password(draw) for email in DEMO_EMAILS})
+    seats = _seats(seed, [leader_id for leader_id, _ in leaders], {email: _password(draw) for email in DEMO_EMAILS})
     small = len(leaders) <= _SMALL_PLATFORM_LEADERS
-    careful, inactive = (None, None) if small else (leaders[5].leader_id, leaders[6].leader_id)
-    with_tokens = {leader.leader_id for leader in leaders[:5]}
+    careful, inactive = (None, None) if small else (leaders[5][0], leaders[6][0])
     document = {
         "accounts": [
             _account(
-                leader,
+                leader_id,
+                name,
                 draw,
-                active=leader.leader_id != inactive,
-                tokens=leader.leader_id in with_tokens,
-                second_factor=leader.leader_id == careful,
+                active=leader_id != inactive,
+                tokens=place < 5,
+                second_factor=leader_id == careful,
             )
-            for leader in leaders
+            for place, (leader_id, name) in enumerate(leaders)
         ],
         "seats": [_seat_document(seat) for seat in seats],
     }
-    return DemoDirectory(json.dumps(document, indent=2, ensure_ascii=False) + "\n", seats, inactive, careful)
+    return DemoDirectory(json.dumps(document, indent=2, ensure_ascii=False) + "\n", seats, inactive)
 
 
 def _seats(seed: int, client_ids: Sequence[str], passwords: Mapping[str, str]) -> tuple[DemoSeat, ...]:
@@ -106,9 +98,10 @@ def _seats(seed: int, client_ids: Sequence[str], passwords: Mapping[str, str]) -
     )
 
 
-def _leaders(platform: Path) -> list[_Leader]:
+def _leaders(platform: Path) -> list[tuple[str, str]]:
+    """Return id and name of the Leaders, largest first."""
     with duckdb.connect() as connection:
-        rows = connection.execute(f"""
+        return connection.execute(f"""
             SELECT leader_id::VARCHAR, leader_name
             FROM read_parquet({literal(str(platform / "leaders.parquet"))})
             LEFT JOIN (
@@ -117,16 +110,15 @@ def _leaders(platform: Path) -> list[_Leader]:
             ) USING (leader_id)
             ORDER BY members DESC NULLS LAST, leader_id
         """).fetchall()
-    return [_Leader(leader_id, name) for leader_id, name in rows]
 
 
 def _account(
-    leader: _Leader, draw: random.Random, *, active: bool, tokens: bool, second_factor: bool
+    leader_id: str, name: str, draw: random.Random, *, active: bool, tokens: bool, second_factor: bool
 ) -> dict[str, object]:
-    first, _, last = leader.name.partition(" ")
+    first, _, last = name.partition(" ")
     threshold = draw.choice((1_000, 10_000, 50_000, 250_000))
     return {
-        "client_id": leader.leader_id,
+        "client_id": leader_id,
         "first_name": first,
         "last_name": last,
         "phone_number": f"+1{draw.randrange(2_000_000_000, 9_999_999_999)}",

@@ -53,23 +53,9 @@ def make_plan(draws: Draws, sizes: PlatformSizes) -> list[str]:
     """
     return [
         _leaders(draws, sizes),
-        _buckets(
-            "plan_members",
-            "plan_leaders",
-            number="leader_number",
-            start="member_start",
-            end="member_end",
-            size=MEMBER_BUCKET,
-        ),
+        _buckets("member", "leader", MEMBER_BUCKET),
         _campaigns(draws, sizes),
-        _buckets(
-            "plan_messages",
-            "plan_campaigns",
-            number="campaign_number",
-            start="message_start",
-            end="message_end",
-            size=MESSAGE_BUCKET,
-        ),
+        _buckets("message", "campaign", MESSAGE_BUCKET),
     ]
 
 
@@ -150,9 +136,10 @@ def _campaigns(draws: Draws, sizes: PlatformSizes) -> str:
     """
 
 
-def _buckets(table: str, owners: str, *, number: str, start: str, end: str, size: int) -> str:
+def _buckets(item: str, owner: str, size: int) -> str:
+    number, start, end = f"{owner}_number", f"{item}_start", f"{item}_end"
     return f"""
-        CREATE TABLE {table} AS
+        CREATE TABLE plan_{item}s AS
         SELECT unnest(range({start} // {size}, ({end} - 1) // {size} + 1)) AS bucket, {number}, {start}, {end}
-        FROM {owners} WHERE {end} > {start} ORDER BY {number}, bucket
+        FROM plan_{owner}s WHERE {end} > {start} ORDER BY {number}, bucket
     """

@@ -15,7 +15,7 @@ from daybreak.demo.tables import Tables
 from daybreak.export.sql import literal
 
 _MEMORY_LIMIT = "1GB"
-_DEFAULT_SIZES = PlatformSizes()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PlatformSummary:
 
 def make_platform(
     folder: Path,
-    sizes: PlatformSizes = _DEFAULT_SIZES,
+    sizes: PlatformSizes,
     *,
     seed: int = 7,
     as_of: datetime,
@@ -68,7 +68,7 @@ def make_platform(
     with _workspace(folder) as workspace, _engine(workspace, threads) as connection:
         for statement in make_plan(draws, sizes):
             connection.execute(statement)
-        queries = Tables(draws, sizes, _microseconds(as_of)).queries()
+        queries = Tables(draws, sizes, (as_of - _EPOCH) // timedelta(microseconds=1)).queries()
         for table, query in queries.items():
             rows[table] = _write(connection, query, workspace / f"{table}.parquet", folder / f"{table}.parquet")
             if on_progress is not None:
@@ -122,7 +122,3 @@ def _largest_share(connection: duckdb.DuckDBPyConnection, leaders: int) -> float
         f"SELECT sum(members) FILTER (leader_number < {largest}) / sum(members) FROM plan_leaders"
     ).fetchone()
     return float(found[0]) if found is not None else 0.0
-
-
-def _microseconds(instant: datetime) -> int:
-    return (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

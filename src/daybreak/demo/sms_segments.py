@@ -11,33 +11,21 @@ GSM7_BASIC = (
 )
 GSM7_EXTENSION = "\f^{}\\[~]|€"
 
-_BASIC = frozenset(GSM7_BASIC)
-_EXTENSION = frozenset(GSM7_EXTENSION)
-
-
-def segment_count(text: str) -> int:
-    """Return the number of segments of `text`. An empty text takes one."""
-    if all(character in _BASIC or character in _EXTENSION for character in text):
-        return _segments(sum(2 if character in _EXTENSION else 1 for character in text), single=160, joined=153)
-    return _segments(sum(2 if ord(character) > 0xFFFF else 1 for character in text), single=70, joined=67)
-
 
 def segment_count_sql(text: str) -> str:
-    """Return the same as a DuckDB expression of the SQL expression `text`. NULL counts as empty."""
+    """Return the number of segments of the SQL expression `text`, as an expression of DuckDB. NULL counts as empty. An
+    empty text takes one.
+    """
     basic = "".join(rf"\x{{{ord(character):x}}}" for character in GSM7_BASIC + GSM7_EXTENSION)
     extension = "".join(rf"\x{{{ord(character):x}}}" for character in GSM7_EXTENSION)
     value = f"coalesce({text}, '')"
     septets = f"length({value}) + length(regexp_replace({value}, '[^{extension}]', '', 'g'))"
     units = rf"length({value}) + length(regexp_replace({value}, '[^\x{{10000}}-\x{{10FFFF}}]', '', 'g'))"
     return (
-        f"CASE WHEN regexp_full_match({value}, '[{basic}]*') THEN {_segments_sql(septets, 160, 153)}"
-        f" ELSE {_segments_sql(units, 70, 67)} END"
+        f"CASE WHEN regexp_full_match({value}, '[{basic}]*') THEN {_segments(septets, 160, 153)}"
+        f" ELSE {_segments(units, 70, 67)} END"
     )
 
 
-def _segments(length: int, *, single: int, joined: int) -> int:
-    return 1 if length <= single else -(-length // joined)
-
-
-def _segments_sql(length: str, single: int, joined: int) -> str:
+def _segments(length: str, single: int, joined: int) -> str:
     return f"(CASE WHEN {length} <= {single} THEN 1 ELSE ({length} + {joined - 1}) // {joined} END)::BIGINT"

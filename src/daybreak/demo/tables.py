@@ -5,7 +5,7 @@ from math import gcd
 
 from daybreak.demo.draws import Draws, instant_sql, text_list
 from daybreak.demo.plan import MEMBER_BUCKET, MESSAGE_BUCKET, Places, PlatformSizes
-from daybreak.demo.sms_segments import segment_count, segment_count_sql
+from daybreak.demo.sms_segments import segment_count_sql
 from daybreak.demo.words import (
     CAMPAIGN_NAMES,
     CANNED_TEXTS,
@@ -15,6 +15,7 @@ from daybreak.demo.words import (
     LOCALES,
     TERM_TEXTS,
 )
+from daybreak.export.sql import literal
 
 DAY_MICROS = 86_400_000_000
 HOUR_MICROS = 3_600_000_000
@@ -198,7 +199,7 @@ class Tables:
         campaign = self._campaign_messages("campaign_number, campaign_id, leader_id, usage_channel, text_segments")
         choice = d.below("message/canned", "m", len(CANNED_TEXTS))
         types = f"({text_list(kind for kind, _ in CANNED_TEXTS)})[1 + {choice}]"
-        segments = f"({[segment_count(text) for _, text in CANNED_TEXTS]!r}::BIGINT[])[1 + {choice}]"
+        segments = f"[{', '.join(segment_count_sql(literal(text)) for _, text in CANNED_TEXTS)}][1 + {choice}]"
         ago = f"({HISTORY_DAYS * DAY_MICROS} * pow({d.share('message/ago', 'm')}, 2))::BIGINT"
         sent = f"CASE WHEN {d.chance('message/late', 'm', 0.001)} THEN {self.as_of_micros} + {HOUR_MICROS} ELSE {self.as_of_micros} - {ago} END"
         return f"""

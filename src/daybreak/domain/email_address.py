@@ -44,10 +44,7 @@ def _is_label(label: str) -> bool:
 def _consists_of(text: str, specials: frozenset[str]) -> bool:
     """Return whether a text has characters, and only letters, digits, their combining marks, and `specials`."""
     return bool(text) and all(
-        character in specials or (character.isalnum() if character.isascii() else _is_letter(character))
+        character in specials
+        or (character.isalnum() if character.isascii() else unicodedata.category(character)[0] in "LMN")
         for character in text
     )
-
-
-def _is_letter(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMN"

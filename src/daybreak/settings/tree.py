@@ -34,6 +34,7 @@ from daybreak.settings.text_forms import LOOPBACK_HOSTS, InvalidValue
 from daybreak.settings.types import BaseUrl, Listen, Networks, Whole
 
 ENVIRONMENT_PREFIX = "DAYBREAK_"
+_WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
 def addresses_overlap(first: str, second: str) -> bool:
@@ -46,7 +47,7 @@ def addresses_overlap(first: str, second: str) -> bool:
     hosts = {first_host, second_host}
     if first_port != second_port:
         return False
-    return len(hosts) == 1 or any(map(_is_wildcard, hosts)) or ("localhost" in hosts and hosts <= LOOPBACK_HOSTS)
+    return len(hosts) == 1 or bool(hosts & _WILDCARDS) or ("localhost" in hosts and hosts <= LOOPBACK_HOSTS)
 
 
 def _host_and_port(address: str) -> tuple[str, str]:
@@ -56,10 +57,6 @@ def _host_and_port(address: str) -> tuple[str, str]:
         return str(ip_address(host)), port
     except ValueError:
         return host, port
-
-
-def _is_wildcard(host: str) -> bool:
-    return host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
 
 class _Variables(EnvSettingsSource):

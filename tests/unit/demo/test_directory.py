@@ -24,12 +24,12 @@ def test_directory_has_every_kind_of_seat(tmp_path: Path) -> None:
     inactive = [client_id for client_id, account in accounts.items() if not account.active]
     assert inactive == [directory.inactive_client_id]
     requiring = [client_id for client_id, account in accounts.items() if account.second_factor_required]
-    assert requiring == [directory.second_factor_client_id]
-    assert directory.seat(CAREFUL_EMAIL).client_ids == (directory.second_factor_client_id,)
+    assert directory.seat(CAREFUL_EMAIL).client_ids == tuple(requiring)
+    assert len(requiring) == 1
     seeds = {directory.seat(email).totp_seed for email in (CAREFUL_EMAIL, OPERATOR_EMAIL)}
     assert len(seeds) == 2
     assert None not in seeds
-    assert directory.second_factor_client_id not in directory.seat(OWNER_EMAIL).client_ids
+    assert requiring[0] not in directory.seat(OWNER_EMAIL).client_ids
     assert len(directory.seat(OWNER_EMAIL).client_ids) == 6
     assert directory.seat(OPERATOR_EMAIL).operator
     grants = {(grant.seat_id, grant.client_id): grant for grant in read.directory.grants}
@@ -49,4 +49,4 @@ def test_small_platform_has_only_regular_accounts(tmp_path: Path, leaders: int) 
     accounts = read_directory(directory.document).directory.accounts
     assert len(accounts) == leaders
     assert all(account.active and not account.second_factor_required for account in accounts)
-    assert (directory.inactive_client_id, directory.second_factor_client_id) == (None, None)
+    assert directory.inactive_client_id is None

@@ -168,7 +168,7 @@ def test_invalid_sizes_and_naive_instants_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         make_platform(tmp_path, PlatformSizes(leaders=0), as_of=AS_OF)
     with pytest.raises(ValueError, match="time zone"):
-        make_platform(tmp_path, as_of=datetime(2026, 11, 20, 4))
+        make_platform(tmp_path, PlatformSizes(), as_of=datetime(2026, 11, 20, 4))
 
 
 def test_ctrl_c_during_a_query_stops_the_generator(tmp_path: Path) -> None:

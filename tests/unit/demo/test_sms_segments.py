@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybreak.demo.sms_segments import GSM7_BASIC, GSM7_EXTENSION, segment_count, segment_count_sql
+from daybreak.demo.sms_segments import GSM7_BASIC, GSM7_EXTENSION, segment_count_sql
+
+
+def segment_count(text: str) -> int:
+    """Return the number of segments, written independently of the SQL."""
+    if all(character in GSM7_BASIC + GSM7_EXTENSION for character in text):
+        length, single, joined = len(text) + sum(text.count(each) for each in GSM7_EXTENSION), 160, 153
+    else:
+        length, single, joined = len(text.encode("utf-16-le")) // 2, 70, 67
+    return 1 if length <= single else -(-length // joined)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +39,9 @@ from daybreak.demo.sms_segments import GSM7_BASIC, GSM7_EXTENSION, segment_count
     ],
 )
 def test_segments_follow_gsm7_and_ucs2_limits(text: str, segments: int) -> None:
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT {segment_count_sql('?')}".replace("?", "$1"), [text]).fetchone()
+    assert found == (segments,)
     assert segment_count(text) == segments
 
 
