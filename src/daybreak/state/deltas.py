@@ -212,10 +212,10 @@ class DeltaStore(Store):
             upsert(self._connection, account_chains, [row], keys=["client_id"])
         # Signed statements that are not published yet become obsolete.
         self._execute(sa.update(counters).where(counters.c.name == "signing_epoch").values(value=counters.c.value + 1))
-        fences = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True)))
+        fences = self._connection.scalars(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True))).all()
         own = sa.and_(
             snapshot_deltas.c.client_id == client_id,
-            snapshot_deltas.c.fence.in_(list(fences.scalars())),
+            snapshot_deltas.c.fence.in_(fences),
             snapshot_deltas.c.resource != _NEW_LEADER,
         )
         deltas = [_DELTA.decode(text) for text in self._execute(sa.select(_DELTA_TEXT).where(own)).scalars()]
@@ -229,12 +229,8 @@ class DeltaStore(Store):
 
     def needed(self) -> set[str]:
         """Return the ids of snapshots whose deltas are kept, and of runs that may still be published."""
-        found = self._execute(
-            sa.select(snapshots.c.snapshot_id).where(
-                sa.or_(snapshots.c.deltas_kept.is_(True), snapshots.c.state.in_(UNPUBLISHED))
-            )
-        )
-        return set(found.scalars())
+        is_needed = sa.or_(snapshots.c.deltas_kept.is_(True), snapshots.c.state.in_(UNPUBLISHED))
+        return set(self._connection.scalars(sa.select(snapshots.c.snapshot_id).where(is_needed)))
 
     def abandoned(self) -> list[str]:
         """Return the ids of snapshots whose deltas are to be deleted: those of ended runs and of ended chains, and
@@ -255,8 +251,8 @@ class DeltaStore(Store):
             sa.and_(snapshots.c.deltas_kept.is_(True), sa.or_(is_withdrawn, is_dead)),
             sa.and_(snapshots.c.deltas_kept.is_(False), has_rows),
         )
-        found = self._execute(sa.select(snapshots.c.snapshot_id).where(condition).order_by(snapshots.c.fence))
-        return list(found.scalars())
+        found = sa.select(snapshots.c.snapshot_id).where(condition).order_by(snapshots.c.fence)
+        return list(self._connection.scalars(found))
 
     def forget(self, snapshot_id: str, *, at_most: int) -> int:
         """Delete up to `at_most` deltas of a snapshot from the database, and return their number. Repeat until fewer

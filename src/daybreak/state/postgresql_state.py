@@ -95,21 +95,11 @@ class PostgresqlState:
         with translated_errors():
             while True:
                 try:
-                    return self._once(work, retries, options)
+                    return _in_transaction(self._engine, work, retries, **options)
                 except sa.exc.DBAPIError as error:
                     if not retries.allows(error):
                         raise
                 time.sleep(retries.pause_seconds)
-
-    def _once(self, work: Callable[[Stores], T], retries: _Retries, options: dict[str, Any]) -> T:
-        with self._engine.connect() as connection:
-            if options:
-                connection.execution_options(**options)
-            with connection.begin():
-                retries.at_commit = False
-                result = work(Stores(connection))
-                retries.at_commit = not options
-            return result
 
     # --- Asynchronous: web workers ---------------------------------------------------------------
 
@@ -120,34 +110,18 @@ class PostgresqlState:
         return await self._awaited(work, writes=True)
 
     async def _awaited(self, work: Callable[[Stores], T], *, writes: bool) -> T:
-        retries = _Retries()
+        retries, run = _Retries(), _in_transaction if writes else _without_transaction
         with translated_errors():
             async with asyncio.timeout(self._wait_seconds + _CONNECT_SECONDS):
                 while True:
                     try:
-                        return await (self._write_once(work, retries) if writes else self._read_once(work))
+                        engine = self._engines_of_loop()[writes].sync_engine
+                        # One greenlet for all statements. The methods of AsyncEngine start one each.
+                        return cast("T", await greenlet_spawn(run, engine, work, retries))
                     except sa.exc.DBAPIError as error:
                         if not retries.allows(error):
                             raise
                     await asyncio.sleep(retries.pause_seconds)
-
-    async def _read_once(self, work: Callable[[Stores], T]) -> T:
-        def in_connection(engine: sa.Engine) -> T:
-            with engine.connect() as connection:
-                return work(Stores(connection))
-
-        # One greenlet for the whole read. The methods of AsyncEngine start one each.
-        return cast("T", await greenlet_spawn(in_connection, self._engines_of_loop()[0].sync_engine))
-
-    async def _write_once(self, work: Callable[[Stores], T], retries: _Retries) -> T:
-        def in_transaction(engine: sa.Engine) -> T:
-            with engine.begin() as connection:
-                retries.at_commit = False
-                result = work(Stores(connection))
-                retries.at_commit = True
-            return result
-
-        return cast("T", await greenlet_spawn(in_transaction, self._engines_of_loop()[1].sync_engine))
 
     def _engines_of_loop(self) -> tuple[AsyncEngine, AsyncEngine]:
         """Return the read and write engines of the running event loop. Connections cannot move to another loop."""
@@ -216,6 +190,22 @@ class PostgresqlState:
                 await engine.dispose()
             self._async_engines = None
         self.close()
+
+
+def _in_transaction(engine: sa.Engine, work: Callable[[Stores], T], retries: _Retries, **options: Any) -> T:
+    with engine.connect() as connection:
+        if options:
+            connection.execution_options(**options)
+        with connection.begin():
+            retries.at_commit = False
+            result = work(Stores(connection))
+            retries.at_commit = not options
+        return result
+
+
+def _without_transaction(engine: sa.Engine, work: Callable[[Stores], T], _retries: _Retries) -> T:
+    with engine.connect() as connection:
+        return work(Stores(connection))
 
 
 def blocking_engine(url: str, wait_seconds: float = 15.0) -> sa.Engine:

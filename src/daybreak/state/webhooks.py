@@ -121,8 +121,8 @@ class WebhookStore(Store):
 
     def list_failing(self) -> list[str]:
         """Return the ids of endpoints whose last attempt failed."""
-        rows = self._execute(sa.select(webhooks.c.endpoint_id).where(webhooks.c.failing_since.is_not(None)))
-        return [row[0] for row in rows]
+        failing = sa.select(webhooks.c.endpoint_id).where(webhooks.c.failing_since.is_not(None))
+        return list(self._connection.scalars(failing))
 
     def set_failing(self, endpoint_id: str, since: datetime | None) -> None:
         self._change(endpoint_id, failing_since=since)
