@@ -16,7 +16,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -292,18 +292,9 @@ def _new_key(state: State, now: datetime, random: Callable[[int], bytes], taken:
 
 
 def _write(handle: int, keyring: Keyring) -> None:
-    keys = [
-        {
-            "kid": key.kid,
-            "state": key.state,
-            "secret": key.secret.hex(),
-            "created_at": key.created_at.isoformat(),
-            "retired_at": key.retired_at.isoformat() if key.retired_at else None,
-        }
-        for key in keyring.keys
-    ]
+    keys = [{**asdict(key), "secret": key.secret.hex()} for key in keyring.keys]
     with os.fdopen(handle, "wb") as file:
-        file.write(json.dumps({"version": 1, "keys": keys}, indent=1).encode() + b"\n")
+        file.write(json.dumps({"version": 1, "keys": keys}, indent=1, default=datetime.isoformat).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 

@@ -131,10 +131,6 @@ class Deliverer:
             slots = self._failing_slots if endpoint_id in failing else self._slots
             self._start(endpoint_id, self._deliver_webhooks(deliveries, slots))
 
-    async def wait_for_tasks(self) -> None:
-        """Wait until no request is in progress."""
-        await asyncio.gather(*self._tasks.values())
-
     async def _sweep(self) -> None:
         ticks = self._context.ticks()
         if self._swept_at is not None and ticks - self._swept_at < _SWEEP_SECONDS:

@@ -91,40 +91,31 @@ def remove_account(
 
 
 def _result(account: AccountFiles, plan: Plan, state: AccountState | None, *, dry_run: bool = False) -> SyncResult:
-    before = plan.state
-    if plan.published is None:
-        assert before is not None
-        resources = tuple(
+    before, after = plan.state, plan.published or plan.state
+    assert after is not None
+    previous = None if before is None else before.version
+    if isinstance(after, AccountState):
+        resources = [
             ResourceResult(each.resource, UNCHANGED, rows=each.rows, replaced_characters=each.replaced_characters)
-            for each in before.resources.values()
-        )
-        return SyncResult(
-            account.client_id, before.version, before.version, before.snapshot_id, before.as_of, resources,
-            dry_run=dry_run,
-        )  # fmt: skip
-    stored: Mapping[str, ResourceState] = state.resources if state else {}
-    resources = tuple(
-        ResourceResult(
-            step.resource,
-            step.action,
-            step.reason,
-            rows=step.full.rows,
-            inserted=sum(delta.inserted for delta in step.deltas),
-            deleted=sum(delta.deleted for delta in step.deltas),
-            size_bytes=sum(file.size_bytes for file in step.files),
-            replaced_characters=stored[step.resource].replaced_characters if stored else 0,
-        )
-        for step in plan.steps
-    )
-    return SyncResult(
-        account.client_id,
-        before.version if before else None,
-        plan.published.version,
-        plan.published.snapshot_id,
-        plan.published.as_of,
-        resources,
-        dry_run=dry_run,
-    )
+            for each in after.resources.values()
+        ]
+    else:
+        stored: Mapping[str, ResourceState] = state.resources if state else {}
+        resources = [
+            ResourceResult(
+                step.resource,
+                step.action,
+                step.reason,
+                rows=step.full.rows,
+                inserted=sum(delta.inserted for delta in step.deltas),
+                deleted=sum(delta.deleted for delta in step.deltas),
+                size_bytes=sum(file.size_bytes for file in step.files),
+                replaced_characters=stored[step.resource].replaced_characters if stored else 0,
+            )
+            for step in plan.steps
+        ]
+    at = after.version, after.snapshot_id, after.as_of
+    return SyncResult(account.client_id, previous, *at, tuple(resources), dry_run=dry_run)
 
 
 def _file_notes(run: SyncRun, plan: Plan) -> tuple[str, ...]:

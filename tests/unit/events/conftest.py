@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +33,11 @@ from tests.unit.access.instance import ALPHA, ROSA, Instance, open_instance
 
 _MAX_STEPS = 1000
 LOOPBACK = (ip_network("127.0.0.0/8"),)
+
+
+async def wait_for_tasks(deliverer: Deliverer) -> None:
+    """Wait until no request is in progress."""
+    await asyncio.gather(*deliverer._tasks.values())
 
 
 @dataclass
@@ -125,13 +131,13 @@ class Events:
         async def work() -> None:
             deliverer = Deliverer(self.context)
             await deliverer.step()
-            await deliverer.wait_for_tasks()
+            await wait_for_tasks(deliverer)
             # Events that the attempts caused, and further deliveries to the same endpoint.
             for _ in range(_MAX_STEPS):
                 if not await self.context.state.aread(lambda stores: stores.outbox.has_work(self.instance.now[0])):
                     return
                 await deliverer.step()
-                await deliverer.wait_for_tasks()
+                await wait_for_tasks(deliverer)
             pytest.fail("The deliverer does not finish.")
 
         self.instance.run(work())

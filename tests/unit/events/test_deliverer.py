@@ -22,7 +22,7 @@ from daybreak.events.expiring_tokens import record_expiring_tokens, record_stopp
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, ROSA
-from tests.unit.events.conftest import Events
+from tests.unit.events.conftest import Events, wait_for_tasks
 
 Receive = Callable[..., Receiver]
 
@@ -63,7 +63,7 @@ def test_no_attempt_starts_that_could_outlive_the_lease(events: Events, receive:
         await deliverer.step()
         # Paused after the step, before the task began: 60 seconds of lease, 10 seconds for an attempt.
         ticks[0] = 51.0
-        await deliverer.wait_for_tasks()
+        await wait_for_tasks(deliverer)
 
     events.instance.run(work())
     assert receiver.received == []
@@ -188,7 +188,7 @@ def test_backlog_of_a_seat_does_not_delay_another_account(events: Events, receiv
     async def work() -> tuple[bool, int]:
         deliverer = Deliverer(events.context)
         more = await deliverer.step()
-        await deliverer.wait_for_tasks()
+        await wait_for_tasks(deliverer)
         return more, len(receiver.received)
 
     # The first step reaches the last event, and the deliverer goes on without a pause.

@@ -17,7 +17,7 @@ from daybreak.events.deliverer import Deliverer
 from tests.parts.mail_server import MailServer, mail_server
 from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import BRAVO, INES, OMAR, ROSA
-from tests.unit.events.conftest import Events
+from tests.unit.events.conftest import Events, wait_for_tasks
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_failed_mail_task_is_reported_and_starts_again(
         with monkeypatch.context() as patch:
             patch.setattr(mail_delivery.MailDelivery, "end_batch", broken)
             await deliverer.step()
-            await deliverer.wait_for_tasks()
+            await wait_for_tasks(deliverer)
         assert faults() == [("mail", 1)]
         events.emit(EventType.SNAPSHOT_LATE)
         ticks[0] = 0.5
@@ -115,7 +115,7 @@ def test_failed_mail_task_is_reported_and_starts_again(
         assert len(server.mails) == 3
         ticks[0] = 1.5
         await deliverer.step()
-        await deliverer.wait_for_tasks()
+        await wait_for_tasks(deliverer)
         assert faults() == []
 
     events.instance.run(work())
