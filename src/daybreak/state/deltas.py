@@ -172,11 +172,13 @@ class DeltaStore(Store):
         ).first()
         if row is None or row.version <= self._beginning(client_id, row.chain_id).version:
             return None
-        delta, at = _DELTA.decode(row.delta), (row.as_of, row.published_at)
+        delta = _DELTA.decode(row.delta)
         stored = delta.formats.get(format)
         if stored is None:
             return None
-        return CurrentFile(row.snapshot_id, *at, row.version, resource, format, delta.lines, stored)
+        return CurrentFile(
+            row.snapshot_id, row.as_of, row.published_at, row.version, resource, format, delta.lines, stored
+        )
 
     def publications(self) -> list[Publication]:
         """Return the published snapshot and those before it that have files, newest first."""

@@ -179,8 +179,9 @@ class ManifestStore(Store):
         stored = None if formats is None else FORMATS.decode(formats).get(format)
         if stored is None:
             return None
-        at = instant_of(as_of), instant_of(published_at)
-        return CurrentFile(found_id, *at, version, resource, format, rows, stored, instant_or_none(replaced_at))
+        as_of, published_at = instant_of(as_of), instant_of(published_at)
+        replaced_at = instant_or_none(replaced_at)
+        return CurrentFile(found_id, as_of, published_at, version, resource, format, rows, stored, replaced_at)
 
     def table(self, client_id: str, resource: str, at: TableVersion) -> TableFiles | None:
         """Return the Parquet files of a resource of a Leader, read by one statement.

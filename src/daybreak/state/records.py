@@ -86,22 +86,23 @@ def seat_of(row: Sequence[Any]) -> Seat:
 
 def session_of(row: Sequence[Any]) -> Session:
     """Return the session of a row of SESSION_COLUMNS."""
-    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, reauthenticated, seen = row
-    lifetime, methods = (instant_of(started), instant_of(expires)), strings_of(amr)
-    end = instant_or_none(ended), reason
-    activity = instant_or_none(reauthenticated), instant_or_none(seen)
-    return Session(sid, seat_id, *lifetime, methods, bool(awaiting), device_id, *end, kind, *activity)
+    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, proved, seen = row
+    started, expires, ended = instant_of(started), instant_of(expires), instant_or_none(ended)
+    proved, seen, amr = instant_or_none(proved), instant_or_none(seen), strings_of(amr)
+    return Session(sid, seat_id, started, expires, amr, bool(awaiting), device_id, ended, reason, kind, proved, seen)
 
 
 def token_of(row: Sequence[Any]) -> ApiToken:
     """Return the API token of a row of TOKEN_COLUMNS."""
-    token_id, digest, seat_id, client_id, name, last_four, *instants, reason, email, serve_gzip_as, allowed = row
-    created, expires, used, revoked = instants
-    ends = instant_of(created), instant_or_none(expires), instant_or_none(used), instant_or_none(revoked)
+    token_id, digest, seat_id, client_id, name, last_four, *rest = row
+    created, expires, used, revoked, reason, email, gzip_as, allowed = rest
+    created, expires = instant_of(created), instant_or_none(expires)
+    used, revoked = instant_or_none(used), instant_or_none(revoked)
     networks = () if allowed is None else strings_of(allowed)
     return ApiToken(
-        token_id, digest, seat_id, client_id, name, last_four, *ends, reason, email, serve_gzip_as, networks
-    )
+        token_id, digest, seat_id, client_id, name, last_four, created, expires, used, revoked, reason, email, gzip_as,
+        networks,
+    )  # fmt: skip
 
 
 def credential_parts(row: Sequence[Any]) -> tuple[Seat, AccountStatus | None, Grant | None, int]:
