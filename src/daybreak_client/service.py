@@ -323,10 +323,8 @@ class AccountFiles:
             raise WrongUse("The service returned another account than the requested one. Contact its operator.")
 
     def _issued(self, file: PublishedFile) -> Issued:
-        def parse(response: Any) -> Issued:
-            return parse_link(response, self._connection.address)
-
-        return self._connection.request("GET", file.path, parse, token=self._token)
+        address = self._connection.address
+        return self._connection.request("GET", file.path, lambda found: parse_link(found, address), token=self._token)
 
 
 def _parse_login(response: Any) -> tuple[str, bool]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from daybreak.domain.identity import ApiToken, GrantedAccount, Seat
+    from daybreak.state.stores import State
 
 AllowedNetworks = Annotated[
     tuple[str, ...],
@@ -93,10 +94,7 @@ def change(
         raise OperatorError("Specify --name, and either --allow or --allow-any.", code="wrong_use")
     networks = parse_networks(allow)
     with state_of(config) as state:
-        resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower()))
-        if resolved is None:
-            raise _unknown(token_id)
-        token = resolved.token
+        token = _find(state, token_id)
         state.write(
             lambda stores: operators.change_token(
                 stores,
@@ -172,17 +170,18 @@ def revoke(
                 print_text(f"{each.token_id} {each.created_by_email} {each.client_id} {each.name}")
             print_note(f"Revoked {len(revoked)} live tokens.")
             return
-        resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower() if token_id else ""))
-        if resolved is None:
-            raise _unknown(str(token_id))
+        token = _find(state, str(token_id))
         was_live = state.write(
-            lambda stores: operators.revoke_token(stores, resolved.token, now_utc(), actor="operator", reason=reason)
+            lambda stores: operators.revoke_token(stores, token, now_utc(), actor="operator", reason=reason)
         )
     print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
 
 
-def _unknown(token_id: str) -> OperatorError:
-    return OperatorError(f"Unknown token {token_id}. See `daybreakd token list`.")
+def _find(state: "State", token_id: str) -> "ApiToken":
+    resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower()))
+    if resolved is None:
+        raise OperatorError(f"Unknown token {token_id}. See `daybreakd token list`.")
+    return resolved.token
 
 
 def _require_usable(granted: "GrantedAccount", owner: "Seat") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from daybreak.access.password_reset import link_url
 from daybreak.domain.display import format_count, local, zone_name
@@ -197,20 +198,12 @@ _PASSWORD_CHANGES = {
 }
 
 
-def _factor_changed(subject: MailSubject) -> MailContent:
-    return _security(subject, "Your second factor was changed", _FACTOR_CHANGES[subject.value("change")])
-
-
-def _password_changed(subject: MailSubject) -> MailContent:
-    return _security(subject, "Your password was changed", _PASSWORD_CHANGES[subject.value("change")])
-
-
-def _security(subject: MailSubject, title: str, what: str) -> MailContent:
+def _security(title: str, changes: Mapping[str, str], subject: MailSubject) -> MailContent:
     address = [("Address", subject.value("address"))] if subject.value("address") else []
     contact = subject.settings.operator_contact
     return MailContent(
         title,
-        f"{what} for {subject.seat.email}.",
+        f"{changes[subject.value('change')]} for {subject.seat.email}.",
         [("When", subject.time("at")), *address],
         Link("Open security settings", subject.account_page("settings/security")),
         "If this was not you, contact your operator immediately" + (f": {contact}." if contact else "."),
@@ -253,8 +246,8 @@ _CONTENTS: Mapping[EventType, Callable[[MailSubject], MailContent]] = {
     EventType.TOKEN_EXPIRING: _expiring,
     EventType.TOKEN_IDLE: _idle,
     EventType.TOKEN_LEAKED: _leaked,
-    EventType.SECOND_FACTOR_CHANGED: _factor_changed,
-    EventType.PASSWORD_CHANGED: _password_changed,
+    EventType.SECOND_FACTOR_CHANGED: partial(_security, "Your second factor was changed", _FACTOR_CHANGES),
+    EventType.PASSWORD_CHANGED: partial(_security, "Your password was changed", _PASSWORD_CHANGES),
     EventType.WEBHOOK_DISABLED: _webhook_disabled,
 }
 
