@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from daybreak.access.services import Services
 from daybreak.account_statements import account_statement
 from daybreak.domain.errors import NotFound
 from daybreak.domain.signing import Trust
+from daybreak.state.stores import Stores
 from daybreak.web.api import examples
 from daybreak.web.api.operation import (
     FILES,
@@ -98,13 +99,14 @@ def statement_routes(services: Services) -> list[ApiRoute]:
         _statement_route(services, f"{files}/statement.json.sig", GET_SIGNATURE),
         _statement_route(services, f"{files}/statements/{{edition}}.json", GET_KEPT_STATEMENT),
         _statement_route(services, f"{files}/statements/{{edition}}.json.sig", GET_KEPT_SIGNATURE),
-        ApiRoute("/download/v1/trust", _trust_endpoint(services, Trust.text, GET_TRUST), GET_TRUST),
-        ApiRoute(
+        _text_route(services, "/download/v1/trust", GET_TRUST, lambda stores: _trust(stores, Trust.text)),
+        _text_route(
+            services,
             "/download/v1/trust.sig",
-            _trust_endpoint(services, lambda trust: trust.signature, GET_TRUST_SIGNATURE),
             GET_TRUST_SIGNATURE,
+            lambda stores: _trust(stores, lambda trust: trust.signature),
         ),
-        ApiRoute("/download/v1/trust/revoked", _revoked_endpoint(services), GET_REVOKED),
+        _text_route(services, "/download/v1/trust/revoked", GET_REVOKED, _revoked),
     ]
 
 
@@ -119,25 +121,23 @@ def _statement_route(services: Services, path: str, operation: AnyOperation) -> 
     return ApiRoute(path, endpoint, operation)
 
 
-def _trust_endpoint(
-    services: Services, text: Callable[[Trust], str], operation: AnyOperation
-) -> Callable[[Request], Awaitable[Response]]:
+def _text_route(services: Services, path: str, operation: AnyOperation, read: Callable[[Stores], str]) -> ApiRoute:
     async def endpoint(_request: Request) -> Response:
-        trust = await services.state.aread(lambda stores: stores.signatures.trust())
-        found = "" if trust is None else text(trust)
-        if not found:
-            raise NotFound("This service has not signed anything.", code="no_statement")
-        return _content(operation, found.encode())
+        return _content(operation, (await services.state.aread(read)).encode())
 
-    return endpoint
+    return ApiRoute(path, endpoint, operation)
 
 
-def _revoked_endpoint(services: Services) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(_request: Request) -> Response:
-        keys = await services.state.aread(lambda stores: stores.signatures.revoked())
-        return _content(GET_REVOKED, "".join(f"{key}\n" for key in keys).encode())
+def _trust(stores: Stores, text_of: Callable[[Trust], str]) -> str:
+    trust = stores.signatures.trust()
+    text = "" if trust is None else text_of(trust)
+    if not text:
+        raise NotFound("This service has not signed anything.", code="no_statement")
+    return text
 
-    return endpoint
+
+def _revoked(stores: Stores) -> str:
+    return "".join(f"{key}\n" for key in stores.signatures.revoked())
 
 
 def _content(operation: AnyOperation, content: bytes) -> Response:

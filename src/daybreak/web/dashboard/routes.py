@@ -19,7 +19,7 @@ from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.handlers import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
-from daybreak.web.dashboard.operator import accounts as accounts_admin
+from daybreak.web.dashboard.operator import accounts as people
 from daybreak.web.dashboard.operator import consumers, explanation, freshness, runs, seats
 from daybreak.web.dashboard.page_handlers import PageHandler, PageRoute, PageRoutes
 from daybreak.web.dashboard.page_request import PageRequest
@@ -113,21 +113,19 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
     on_account, on_seat = change(return_to="accounts/{account_id}"), change(return_to="seats/{seat_id}")
     grant = f"{account}/grants/{{seat_id}}"
     return [
-        page.get(f"{_OPERATOR}/people", accounts_admin.list_accounts, policy()),
-        page.get(account, accounts_admin.show_account, policy()),
+        page.get(f"{_OPERATOR}/people", people.list_accounts, policy()),
+        page.get(account, people.show_account, policy()),
         *page.confirmation(
             f"{account}/api-tokens/off",
-            accounts_admin.confirm_api_tokens_off,
-            partial(accounts_admin.set_api_tokens, enabled=False),
+            people.confirm_api_tokens_off,
+            partial(people.set_api_tokens, enabled=False),
             change(),
         ),
-        page.post(f"{account}/api-tokens/on", partial(accounts_admin.set_api_tokens, enabled=True), on_account),
-        page.post(f"{account}/grants", accounts_admin.put_grant, on_account, accounts_admin.show_account),
-        *page.confirmation(f"{grant}/reduce", accounts_admin.confirm_reduction, accounts_admin.reduce_grant, change()),
-        *page.confirmation(
-            f"{grant}/remove", accounts_admin.confirm_grant_removal, accounts_admin.remove_grant, change()
-        ),
-        page.get(f"{_OPERATOR}/seats", accounts_admin.list_seats, policy()),
+        page.post(f"{account}/api-tokens/on", partial(people.set_api_tokens, enabled=True), on_account),
+        page.post(f"{account}/grants", people.put_grant, on_account, people.show_account),
+        *page.confirmation(f"{grant}/reduce", people.confirm_reduction, people.reduce_grant, change()),
+        *page.confirmation(f"{grant}/remove", people.confirm_grant_removal, people.remove_grant, change()),
+        page.get(f"{_OPERATOR}/seats", people.list_seats, policy()),
         *page.form(
             f"{_OPERATOR}/seats/new", seats.show_new_seat_form, seats.create_seat, change(once="seats?done=seat-exists")
         ),

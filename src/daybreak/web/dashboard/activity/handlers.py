@@ -22,7 +22,7 @@ from daybreak.web.dashboard.activity.view import EventRow, days_of, event_rows
 from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
-from daybreak.web.dashboard.paging import Slice, slice_at
+from daybreak.web.dashboard.paging import slice_at
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE, spreadsheet_csv
 from daybreak.web.streams import thread_pieces
 
@@ -62,11 +62,18 @@ async def show_activity(page: PageRequest) -> Response:
 
     # In a thread: counting the events of a large account takes up to a second.
     found = await page.read_long(lambda stores: _read_page(stores, query, number, newest, link_lifetime))
+
+    def url(number: str) -> str:
+        position = {} if number == "1" else {"page": number, "newest": str(found.newest)}
+        return page.url("activity", **activity.parameters, **position)
+
+    start = (found.number - 1) * _PAGE_LENGTH
+    shown = slice_at(found.rows, start, found.count, total=found.total, length=_PAGE_LENGTH, url=url)
     files_query = f"?{urlencode(activity.parameters)}" if activity.parameters else ""
     context: dict[str, object] = {
         "days": days_of(found.rows),
         "presets": presets(local(page.now).date()),
-        "slice": _slice(page, activity, found),
+        "slice": shown,
         "is_limited": found.total == _MAXIMUM_COUNT,
         "actions": grouped_actions(),
         "results": RESULTS,
@@ -96,15 +103,6 @@ def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link
     rows = [row for row in event_rows(events, link_lifetime) if row.event.event_id in shown]
     emails = stores.seats.emails_on_account(query.client_id or "", at_most=_MAXIMUM_SUGGESTIONS)
     return _Found(number, total, newest, len(shown), rows, [*emails, *_OTHER_ACTORS])
-
-
-def _slice(page: PageRequest, activity: ActivityFilter, found: _Found) -> Slice[EventRow]:
-    def url(number: str) -> str:
-        position = {} if number == "1" else {"page": number, "newest": str(found.newest)}
-        return page.url("activity", **activity.parameters, **position)
-
-    start = (found.number - 1) * _PAGE_LENGTH
-    return slice_at(found.rows, start, found.count, total=found.total, length=_PAGE_LENGTH, url=url)
 
 
 async def download_csv(page: PageRequest) -> Response:

@@ -98,7 +98,7 @@ class Figure:
         return localized(f"{100 * value:.1f} %")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """A table of figures.
 
@@ -110,7 +110,7 @@ class Block:
 
     name: str
     title: str
-    note: str
+    note: str = ""
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     total: tuple[Cell, ...] | None = None

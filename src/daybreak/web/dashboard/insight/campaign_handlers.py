@@ -210,7 +210,6 @@ def campaign_usage_block(details: CampaignDetails) -> Block:
     return Block(
         name="usage",
         title="Message usage",
-        note="",
         columns=(Column("Figure", "text"), Column("Total"), Column("Per recipient", "ratio")),
         rows=tuple(Row(label, (count, share(count, campaign.recipients))) for label, count in counts),
     )
@@ -235,7 +234,6 @@ def campaign_links_block(details: CampaignDetails) -> Block:
     return Block(
         name="links",
         title="Links",
-        note="",
         columns=(
             Column("Link", "text"), Column("Type", "text"), Column("Clicks"), Column("Share", "share"),
             Column("Clicks per recipient", "share"),

@@ -36,13 +36,8 @@ class Series:
     dots: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AxisLabel:
-    """Text on an axis, at a percentage of its length."""
-
-    position: str
-    text: str
-    anchor: str = "middle"
+AxisLabel = tuple[str, str, str]
+"""Position on an axis as a percentage of its length, text, and alignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +76,7 @@ def draw_chart(block: Block) -> Chart | None:
             for name, number, path, cells in zip(names, numbers, paths, values, strict=True)
         ),
         previous=_stacked_bars([block.previous], scale, _GHOST_SHARE)[0] if block.previous else "",
-        ticks=tuple(AxisLabel(_percentage(scale.y(tick)), _tick_text(tick, percent=percent)) for tick in ticks),
+        ticks=tuple((_percentage(scale.y(tick)), _tick_text(tick, percent=percent), "end") for tick in ticks),
         labels=_bucket_labels(buckets),
         zero=_percentage(scale.y(0)),
         buckets=len(buckets),
@@ -190,7 +185,7 @@ def _point(at: int, value: float, count: int, scale: _Scale) -> str:
 def _bucket_labels(buckets: Sequence[Bucket]) -> tuple[AxisLabel, ...]:
     """Return labels of some buckets at equal distances. The outer ones are aligned with the edges."""
     if len(buckets) <= 1:
-        return tuple(AxisLabel("50%", bucket.label) for bucket in buckets)
+        return tuple(("50%", bucket.label, "middle") for bucket in buckets)
     count = min(_LABELS, len(buckets))
     places = [round(number * (len(buckets) - 1) / (count - 1)) for number in range(count)]
     by_month = (buckets[-1].last - buckets[0].first).days > _MAXIMUM_DAYS_BY_DAY
@@ -198,7 +193,7 @@ def _bucket_labels(buckets: Sequence[Bucket]) -> tuple[AxisLabel, ...]:
     for place in places:
         anchor = "start" if place == 0 else "end" if place == len(buckets) - 1 else "middle"
         position = {"start": "0%", "end": "100%"}.get(anchor) or _percentage(_BOX * (place + 0.5) / len(buckets))
-        labels.append(AxisLabel(position, _place_text(buckets[place], by_month=by_month), anchor))
+        labels.append((position, _place_text(buckets[place], by_month=by_month), anchor))
     return tuple(labels)
 
 

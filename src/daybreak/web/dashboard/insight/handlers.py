@@ -33,15 +33,19 @@ _SKELETON_SECONDS = 0.3
 _RELOAD_SECONDS = 4.0
 
 
-async def _show_skeleton(page: PageRequest, outcome: PageOutcome) -> Response:
-    return await show_empty_page(page, None, outcome)
+async def show_empty_page(
+    page: PageRequest, outcome: PageOutcome = SUCCESS, empty_state: EmptyState | None = None
+) -> Response:
+    """Show why there are no figures. Without a reason, show a skeleton."""
+    context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
+    return render_page(page, "insight/page.html", context, outcome)
 
 
 async def show_when_counted(
     cache: FigureCache,
     show: Callable[[FigureCache, PageRequest], Awaitable[Response]],
     page: PageRequest,
-    wait: Callable[[PageRequest, PageOutcome], Awaitable[Response]] = _show_skeleton,
+    wait: Callable[[PageRequest, PageOutcome], Awaitable[Response]] = show_empty_page,
 ) -> Response:
     """Show a page. If its figures take more than 300 ms, show a skeleton of it, which reloads itself.
 
@@ -55,14 +59,6 @@ async def show_when_counted(
         return await wait(page, PageOutcome(headers={"Refresh": "1"}))
 
 
-async def show_empty_page(
-    page: PageRequest, empty_state: EmptyState | None, outcome: PageOutcome = SUCCESS
-) -> Response:
-    """Show why there are no figures. Without a reason, show a skeleton."""
-    context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
-    return render_page(page, "insight/page.html", context, outcome)
-
-
 async def block_response(page: PageRequest, block: Block, file_name: str, details: Mapping[str, object]) -> Response:
     """Return a block as a CSV file, and record the download in the audit trail. Raises RateLimited."""
     content = block_csv(block)
@@ -74,10 +70,10 @@ async def block_response(page: PageRequest, block: Block, file_name: str, detail
 async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     """Show the figures of the published snapshot for the range that the query names."""
     if page.refusal is not None:
-        return await show_empty_page(page, error_state(page.refusal))
+        return await show_empty_page(page, empty_state=error_state(page.refusal))
     files = await load_published_figures(cache, page)
     if files is None:
-        return await show_empty_page(page, _NOT_PUBLISHED)
+        return await show_empty_page(page, empty_state=_NOT_PUBLISHED)
     selection, view = await _load(files, complete=False)
     context: dict[str, object] = {
         **selection_context(page, selection, "insight"),

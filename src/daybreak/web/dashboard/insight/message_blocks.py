@@ -93,7 +93,6 @@ def _by_type(usage: UsageFigures, selection: Selection) -> Block:
     return Block(
         name="message-types",
         title="Messages by type",
-        note="",
         columns=(
             Column("Type", "text"), Column("Messages"), Column("Share", "share"), Column("Segments"), Column("Units"),
             *([Column("Messages before")] if previous is not None else []),

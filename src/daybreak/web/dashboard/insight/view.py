@@ -177,7 +177,6 @@ def summary_block(figures: Sequence[Figure]) -> Block:
     return Block(
         name="summary",
         title="Summary",
-        note="",
         columns=(Column("Figure", "text"), Column("Value"), Column("Before")),
         rows=tuple(Row(figure.label, (figure.value, figure.previous)) for figure in figures),
     )

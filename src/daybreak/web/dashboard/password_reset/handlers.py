@@ -21,22 +21,17 @@ _COOKIES_NEEDED = Flash("warn", "This page has expired.", "Send the form again. 
 _EXPIRED = PageOutcome(403, flash=_COOKIES_NEEDED, code="cross_site")
 
 
-async def show_request_form(page: DashboardRequest) -> Response:
-    """Ask for the email of the seat."""
-    return _request_page(page)
-
-
 async def request_reset(page: DashboardRequest) -> Response:
     """Queue a mail with a link. The answer is the same whether or not the seat exists."""
     binding = signed_cookie(page, "form")
     if binding is None:
-        return _request_page(page, outcome=_EXPIRED)
+        return await show_request_form(page, outcome=_EXPIRED)
     form = await read_verified_form(page, binding)
     email = form.get("email", "")[:MAX_EMAIL_LENGTH]
     try:
         await password_reset.request_reset(page.services, email=email, caller=page.caller)
     except (RateLimited, Unavailable) as error:
-        return _request_page(page, email, outcome=rejected(error, "email"))
+        return await show_request_form(page, email, outcome=rejected(error, "email"))
     return redirect(page, "/dashboard/forgot-password?sent=yes")
 
 
@@ -50,7 +45,7 @@ async def set_password(page: DashboardRequest) -> Response:
     """Set the new password, and sign in: the second factor is asked for where the seat has one."""
     binding = signed_cookie(page, "form")
     if binding is None:
-        return _request_page(page, outcome=_EXPIRED)
+        return await show_request_form(page, outcome=_EXPIRED)
     form = await read_verified_form(page, binding)
     token = form.get("token", "")[:_MAXIMUM_TOKEN_LENGTH]
     new, repeated = (form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in ("new", "repeated"))
@@ -69,7 +64,7 @@ async def set_password(page: DashboardRequest) -> Response:
     except InvalidRequest as error:
         return await _password_page(page, token, invalid_field("new", error.message))
     except Unauthenticated:
-        return _expired_page(page)
+        return await _expired_page(page)
     except (RateLimited, Unavailable) as error:
         return await _password_page(page, token, rejected(error, "new"))
     except Forbidden as error:
@@ -92,12 +87,13 @@ def _password_set_page(page: DashboardRequest) -> Response:
     return render_template(page, "layout/standalone_error.html", context, SUCCESS)
 
 
-def _expired_page(page: DashboardRequest) -> Response:
+async def _expired_page(page: DashboardRequest) -> Response:
     flash = Flash("warn", "This link has expired or was used.", "Request a new one.")
-    return _request_page(page, outcome=PageOutcome(403, flash=flash, code="invalid_reset_link"))
+    return await show_request_form(page, outcome=PageOutcome(403, flash=flash, code="invalid_reset_link"))
 
 
-def _request_page(page: DashboardRequest, email: str = "", *, outcome: PageOutcome = SUCCESS) -> Response:
+async def show_request_form(page: DashboardRequest, email: str = "", *, outcome: PageOutcome = SUCCESS) -> Response:
+    """Ask for the email of the seat."""
     is_post = page.request.method == "POST"
     context = {
         "email": email,
@@ -111,7 +107,7 @@ def _request_page(page: DashboardRequest, email: str = "", *, outcome: PageOutco
 async def _password_page(page: DashboardRequest, token: str, outcome: PageOutcome = SUCCESS) -> Response:
     seat = await password_reset.seat_of_link(page.services, token)
     if seat is None:
-        return _expired_page(page)
+        return await _expired_page(page)
     # The token leaves the address bar and the history.
     history_url = f"{page.dashboard.root}/dashboard/reset-password"
     context: dict[str, object] = {"token": token, "seat": seat, "history_url": history_url}

@@ -6,6 +6,7 @@ Settings > Security shows the same setup and recovery codes.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
@@ -60,17 +61,9 @@ async def check_code(page: DashboardRequest) -> Response:
     pending, form = await _load_with_form(page)
     recovery, code = form.get("kind") == "recovery", form.get("code", "")[:MAXIMUM_CODE_LENGTH].strip()
     complete = second_factor.complete_login_with_recovery_code if recovery else second_factor.complete_login
-    try:
-        started = await complete(
-            page.services,
-            pending.token,
-            code if recovery else normalize_code(code),
-            page.caller,
-            device_id=signed_cookie(page, "device"),
-        )
-    except (Unauthenticated, RateLimited, Unavailable) as error:
-        return await _code_page(pending, recovery=recovery, outcome=_rejected(error))
-    return _signed_in(pending, started)
+    typed = code if recovery else normalize_code(code)
+    completed = complete(page.services, pending.token, typed, page.caller, device_id=signed_cookie(page, "device"))
+    return await _complete(pending, completed, recovery=recovery)
 
 
 async def issue_passkey_options(page: DashboardRequest) -> Response:
@@ -83,13 +76,9 @@ async def issue_passkey_options(page: DashboardRequest) -> Response:
 async def check_passkey(page: DashboardRequest) -> Response:
     """Complete the sign-in with the browser's response of a passkey."""
     pending, form = await _load_with_form(page)
-    try:
-        started = await passkey_login.complete_login(
-            page.services, pending.token, form.get("response", ""), page.caller, device_id=signed_cookie(page, "device")
-        )
-    except (Unauthenticated, RateLimited, Unavailable) as error:
-        return await _code_page(pending, recovery=False, outcome=_rejected(error, "passkey"))
-    return _signed_in(pending, started)
+    response, device_id = form.get("response", ""), signed_cookie(page, "device")
+    completed = passkey_login.complete_login(page.services, pending.token, response, page.caller, device_id=device_id)
+    return await _complete(pending, completed, field_name="passkey")
 
 
 async def show_enrolment(page: DashboardRequest) -> Response:
@@ -149,7 +138,14 @@ def _rejected(error: DaybreakError, field_name: str = "code") -> PageOutcome:
     return rejected(error, field_name)
 
 
-def _signed_in(pending: PendingSignIn, started: SessionStarted) -> Response:
+async def _complete(
+    pending: PendingSignIn, completed: Awaitable[SessionStarted], *, recovery: bool = False, field_name: str = "code"
+) -> Response:
+    """Set the cookies of a completed sign-in, or ask again if the second factor is refused."""
+    try:
+        started = await completed
+    except (Unauthenticated, RateLimited, Unavailable) as error:
+        return await _code_page(pending, recovery=recovery, outcome=_rejected(error, field_name))
     response = redirect(pending, pending.next_path or f"/dashboard/{started.client_id}/files")
     set_sign_in_cookies(pending, response, started)
     return response

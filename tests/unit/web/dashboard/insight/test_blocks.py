@@ -222,10 +222,10 @@ def test_charts_have_a_bar_per_bucket(range_name: str) -> None:
     assert chart is not None
     assert {series.path.count("M") for series in chart.series} == {chart.buckets}
     assert chart.buckets == len(view.blocks["messages"].rows)
-    assert chart.ticks[0].text == "0"
+    assert chart.ticks[0][1] == "0"
     growth = draw_chart(view.blocks["growth"])
     assert growth is not None
-    assert growth.ticks[0].text.startswith("\N{MINUS SIGN}")
+    assert growth.ticks[0][1].startswith("\N{MINUS SIGN}")
 
 
 def test_lines_have_gaps_and_losses_no_color_of_gains() -> None:
