@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Meta
 
-from daybreak.catalogue.formats import Format
+from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import Resource
 
 CLIENT_ID = "7d909222-adf5-4547-93e0-e8f60c50f980"
@@ -42,6 +42,11 @@ def uuid(description: str, example: str) -> Meta:
 
 def field(description: str, example: object) -> Meta:
     return Meta(description=description, examples=[example])
+
+
+def sample_format(formats: tuple[str, ...]) -> Format:
+    """Return the format of examples: CSV, or the first one that the service publishes."""
+    return format_named("csv" if "csv" in formats else formats[0])
 
 
 def save_token_command(token: str) -> str:

@@ -49,7 +49,6 @@ def render_page(
         "account": account,
         "account_count": len(page.accounts),
         "section": section,
-        "home_url": account_url("files") if account is not None else f"{dashboard.root}/dashboard/",
         "account_url": account_url,
         "operator_url": page.operator_url,
         "current": lambda name: Markup(' aria-current="page"') if name == section else Markup(""),
@@ -59,8 +58,6 @@ def render_page(
         "status": None,
         # Replaces the URL of a page that answers a POST, so that reload and back do not send the form again.
         "history_url": dashboard.root + page.form_path() if page.request.method == "POST" else "",
-        "accounts_url": account_url("accounts"),
-        "all_accounts_url": account_url("accounts", q="", section=section),
     }
     flash = FLASH_MESSAGES.get(cookie_value(page.request, FLASH, secure=dashboard.secure) or "")
     if outcome.flash is None:

@@ -19,7 +19,7 @@ from daybreak.settings import Settings
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
 from daybreak.web.api.docs.help import Answer, help_topics
 from daybreak.web.api.docs.sections import Section, Sections, problem_sample
-from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, download_command, file_url, save_token_command
+from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, download_command, file_url, sample_format, save_token_command
 from daybreak.web.api.operation import TAGS
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in
@@ -73,11 +73,11 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
     sections = Sections(document)
     operations = {page.path: sections.tagged(page.tag) for page in PAGES if page.tag}
     topics, formats = help_topics(settings), [format_named(name) for name in settings.snapshot.formats]
-    sample_format = next((each for each in formats if each.name == "csv"), formats[0])
+    file_format = sample_format(settings.snapshot.formats)
 
     def command_of(resource: Resource) -> str:
-        url = file_url(settings.base_url, _EXAMPLE_ACCOUNT, resource, sample_format)
-        return download_command(url, resource.file_name(sample_format))
+        url = file_url(settings.base_url, _EXAMPLE_ACCOUNT, resource, file_format)
+        return download_command(url, resource.file_name(file_format))
 
     shared: dict[str, object] = {
         "asset": assets.url,

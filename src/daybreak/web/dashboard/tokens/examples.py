@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import ip_address
+from operator import attrgetter
 from urllib.parse import urlsplit
 
-from daybreak.catalogue.formats import Format, format_named
-from daybreak.catalogue.resources import Resource
+from daybreak.catalogue.formats import Format
+from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.settings import Settings
 from daybreak.web.api.examples import (
     ENTER_TOKEN_COMMAND,
     HEADER_FILE,
     VARIABLE,
     download_command,
     file_url,
+    sample_format,
     save_token_command,
 )
 
@@ -35,13 +39,28 @@ class Step:
     note: str = ""
 
 
+class Door(StrEnum):
+    """How a tool reaches the tables. The value is the setting that enables it, empty for downloads."""
+
+    DOWNLOADS = ""
+    SHARING = "sharing.enabled"
+    S3 = "attach.s3"
+    ICEBERG = "attach.iceberg"
+
+    def is_open(self, settings: Settings) -> bool:
+        """Return whether the service has it enabled."""
+        return not self or bool(attrgetter(self)(settings))
+
+
 @dataclass(frozen=True, slots=True)
-class Example:
-    """Steps in one language. `key` is part of ids in the page."""
+class Recipe:
+    """Steps in one tool or language. `key` is part of ids in pages. `tested`: a test runs them against a service."""
 
     key: str
     title: str
+    door: Door
     steps: tuple[Step, ...]
+    tested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +86,14 @@ class FirstRequest:
         """Whether programs can read the file as CSV."""
         return self.file_format.name == "csv"
 
-    def examples(self) -> tuple[Example, ...]:
+    def examples(self) -> tuple[Recipe, ...]:
         return (
-            Example("curl", "curl", (ENTER_TOKEN, SAVE_HEADER, self._curl())),
-            Example("python", "Python", (ENTER_TOKEN, self._python())),
-            Example("r", "R", (ENTER_TOKEN, self._r())),
-            Example("duckdb", "DuckDB", (ENTER_TOKEN, SAVE_HEADER, self._curl(), self._duckdb())),
-            Example("powershell", "PowerShell", (_ENTER_TOKEN_IN_POWERSHELL, self._powershell())),
-            Example("sync", "daybreak sync", (ENTER_TOKEN, *self._client())),
+            Recipe("curl", "curl", Door.DOWNLOADS, (ENTER_TOKEN, SAVE_HEADER, self._curl())),
+            Recipe("python", "Python", Door.DOWNLOADS, (ENTER_TOKEN, self._python())),
+            Recipe("r", "R", Door.DOWNLOADS, (ENTER_TOKEN, self._r())),
+            Recipe("duckdb", "DuckDB", Door.DOWNLOADS, (ENTER_TOKEN, SAVE_HEADER, self._curl(), self._duckdb())),
+            Recipe("powershell", "PowerShell", Door.DOWNLOADS, (_ENTER_TOKEN_IN_POWERSHELL, self._powershell())),
+            Recipe("sync", "daybreak sync", Door.DOWNLOADS, (ENTER_TOKEN, *self._client())),
         )
 
     def _curl(self) -> Step:
@@ -148,9 +167,10 @@ SAVE_HEADER = Step(
 )
 
 
-def example_format(formats: tuple[str, ...]) -> Format:
-    """Return the format of the examples: CSV, or the first one that the service publishes."""
-    return format_named("csv" if "csv" in formats else formats[0])
+def first_request(settings: Settings, client_id: str) -> FirstRequest:
+    """Return the request of the examples: the smallest file, as CSV if the service publishes it."""
+    file_format = sample_format(settings.snapshot.formats)
+    return FirstRequest(settings.base_url, client_id, resource_named("campaigns"), file_format)
 
 
 def _is_plain_http_over_a_network(base_url: str) -> bool:

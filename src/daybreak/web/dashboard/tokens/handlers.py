@@ -19,6 +19,7 @@ from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, 
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.tokens.examples import first_request
 from daybreak.web.dashboard.tokens.recipes import recipes_of
 from daybreak.web.dashboard.tokens.view import (
     ACTION,
@@ -27,8 +28,6 @@ from daybreak.web.dashboard.tokens.view import (
     EXPIRIES,
     created_context,
     expiry_badge,
-    first_request,
-    is_waiting,
     load_trace,
     ordered_tokens,
 )
@@ -93,7 +92,7 @@ async def show_token(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respo
         "name": fields.get("name", token.name)[:_MAXIMUM_NAME_LENGTH],
         "networks": fields.get("networks", "\n".join(token.allowed_networks)),
         "address": page.caller.address,
-        "examples": first_request(page).examples(),
+        "examples": first_request(page.services.settings, page.client_id).examples(),
         "trace": await load_trace(page, token),
         "trace_query": {"token": token.token_id, "action": ACTION},
     }
@@ -103,7 +102,7 @@ async def show_token(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respo
 async def show_first_use(page: PageRequest) -> Response:
     """Return the partial about the first request, which pages request until a token is used."""
     token = await _requested_token(page)
-    if is_waiting(token, page.now):
+    if token.last_used_at is None and token.state_at(page.now) == "live":
         # The page stays unchanged, so that screen readers do not repeat the line.
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
     context: dict[str, object] = {"token": token, "account_url": page.url}

@@ -6,38 +6,10 @@ of the URL of the S3 endpoint and the catalog. No text contains a token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from operator import attrgetter
+from dataclasses import replace
 
-from daybreak.catalogue.resources import resource_named
 from daybreak.settings import Settings
-from daybreak.web.dashboard.tokens.examples import ENTER_TOKEN, SAVE_HEADER, FirstRequest, Step, example_format
-
-
-class Door(StrEnum):
-    """How a tool reaches the tables. The value is the setting that enables it, empty for downloads."""
-
-    DOWNLOADS = ""
-    SHARING = "sharing.enabled"
-    S3 = "attach.s3"
-    ICEBERG = "attach.iceberg"
-
-    def is_open(self, settings: Settings) -> bool:
-        """Return whether the service has it enabled."""
-        return not self or bool(attrgetter(self)(settings))
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """Steps in one tool. `tested`: a test runs them against a service."""
-
-    key: str
-    title: str
-    door: Door
-    steps: tuple[Step, ...]
-    tested: bool = False
-
+from daybreak.web.dashboard.tokens.examples import ENTER_TOKEN, SAVE_HEADER, Door, Recipe, Step, first_request
 
 _PROFILE = Step(
     "Download the profile",
@@ -182,10 +154,8 @@ _RECIPES = (
 
 def recipes_of(settings: Settings, client_id: str) -> dict[str, Recipe]:
     """Return the recipes of an account by key, in the order of the page."""
-    file_format = example_format(settings.snapshot.formats)
-    request = FirstRequest(settings.base_url, client_id, resource_named("campaigns"), file_format)
-    examples = {example.key: example.steps for example in request.examples()}
-    _, name_service, sync, _ = examples["sync"]
+    examples = {example.key: example for example in first_request(settings, client_id).examples()}
+    _, name_service, sync, _ = examples["sync"].steps
     values = {"{ATTACH}": settings.attach.url or settings.base_url, "{BASE}": settings.base_url, "{ACCOUNT}": client_id}
 
     def filled(step: Step) -> Step:
@@ -198,5 +168,5 @@ def recipes_of(settings: Settings, client_id: str) -> dict[str, Recipe]:
         return replace(step, text=text)
 
     found = [replace(recipe, steps=tuple(map(filled, recipe.steps))) for recipe in _RECIPES]
-    found.append(Recipe("curl", "curl", Door.DOWNLOADS, examples["curl"], tested=True))
+    found.append(replace(examples["curl"], tested=True))
     return {recipe.key: recipe for recipe in found}

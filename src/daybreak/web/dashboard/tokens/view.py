@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.access.api_tokens import NewToken
-from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.catalogue.resources import RESOURCES
 from daybreak.credentials.s3_keys import static_key
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.display import format_count
@@ -19,7 +19,7 @@ from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.sharing import PROFILE_NAME, share_profile
 from daybreak.web.dashboard.formatting import format_date, format_number, format_user_agent
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.tokens.examples import FirstRequest, example_format
+from daybreak.web.dashboard.tokens.examples import first_request
 from daybreak.web.dashboard.tokens.recipes import recipes_of
 
 DEFAULT_EXPIRY = "90"
@@ -38,7 +38,6 @@ DELIVERIES: Mapping[str, tuple[str, ServeGzipAs | None]] = {
 }
 """Label and value of each choice of the delivery menu."""
 
-_EXAMPLE_RESOURCE = "campaigns"
 ACTION = "file.fetched"
 _MAXIMUM_EVENTS = 2000
 _ROWS_SHOWN = 20
@@ -51,11 +50,6 @@ def ordered_tokens(tokens: Iterable[ApiToken], now: datetime) -> list[ApiToken]:
     return sorted(tokens, key=lambda token: (token.state_at(now) != "live", -token.created_at.timestamp()))
 
 
-def is_waiting(token: ApiToken, now: datetime) -> bool:
-    """Return whether the first request with a token can still arrive."""
-    return token.last_used_at is None and token.state_at(now) == "live"
-
-
 def expiry_badge(token: ApiToken, now: datetime) -> tuple[str, str]:
     """Return kind and text of the badge of a token: its state, or when it expires if that is soon."""
     state = token.state_at(now)
@@ -64,13 +58,6 @@ def expiry_badge(token: ApiToken, now: datetime) -> tuple[str, str]:
         if days <= max(DAYS_BEFORE):
             return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires in {format_count(days, 'day')}"
     return {"live": ("good", "active"), "expired": ("", "expired"), "revoked": ("bad", "revoked")}[state]
-
-
-def first_request(page: PageRequest) -> FirstRequest:
-    """Return the request of the examples: the smallest file of the account, as CSV if the service publishes it."""
-    settings = page.services.settings
-    file_format = example_format(settings.snapshot.formats)
-    return FirstRequest(settings.base_url, page.client_id, resource_named(_EXAMPLE_RESOURCE), file_format)
 
 
 def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str, object]:
@@ -82,7 +69,7 @@ def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str
         "history_url": page.url(f"settings/tokens/{created.token.token_id}"),
         "token": created.token,
         "secret": created.secret,
-        "examples": first_request(page).examples(),
+        "examples": first_request(settings, page.client_id).examples(),
         "profile_url": _profile_url(page, created),
         "profile_name": PROFILE_NAME,
         "s3_key": static_key(created.token.token_id, keyring=keyring) if settings.attach.s3 else None,
@@ -145,7 +132,13 @@ def trace_of(events: Sequence[AuditEvent], *, is_live: bool) -> TokenTrace:
     counts = Counter(key for key, _ in keyed)
     newest = dict(reversed(keyed))
     rows = [
-        Fetches(key[0], _size(event), *key[1:], counts[key], event.at)
+        Fetches(
+            key[0],
+            size if isinstance(size := event.details.get("bytes"), int) else None,
+            *key[1:],
+            counts[key],
+            event.at,
+        )
         for key, event in sorted(newest.items(), key=lambda each: each[1].at, reverse=True)
     ]
     return TokenTrace(rows[:_ROWS_SHOWN], trace_text(events), is_live)
@@ -170,11 +163,6 @@ def trace_text(events: Sequence[AuditEvent]) -> str:
 def _key(event: AuditEvent) -> tuple[str, str, str]:
     client = format_user_agent(event.user_agent) if event.user_agent else ""
     return str(event.details.get("file", "")), event.address, client
-
-
-def _size(event: AuditEvent) -> int | None:
-    size_bytes = event.details.get("bytes")
-    return size_bytes if isinstance(size_bytes, int) else None
 
 
 def _title(event: AuditEvent) -> str:

@@ -8,7 +8,8 @@ import pytest
 
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import resource_named
-from daybreak.web.dashboard.tokens.examples import FirstRequest, example_format
+from daybreak.web.api.examples import sample_format
+from daybreak.web.dashboard.tokens.examples import FirstRequest
 
 ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 
@@ -30,8 +31,8 @@ def test_commands_are_valid_in_bash(key: str) -> None:
 
 
 def test_examples_use_csv_if_it_is_published() -> None:
-    assert example_format(("parquet", "csv")).name == "csv"
-    assert example_format(("parquet", "json")).name == "parquet"
+    assert sample_format(("parquet", "csv")).name == "csv"
+    assert sample_format(("parquet", "json")).name == "parquet"
     assert "campaigns.parquet" in texts(format_name="parquet")["python"]
     assert "read.csv" in texts()["r"]
     assert "read.csv" not in texts(format_name="parquet")["r"]
