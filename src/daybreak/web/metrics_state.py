@@ -57,13 +57,15 @@ ReadState = Callable[[], ServiceState]
 
 def service_state(stores: Stores, settings: Settings, now: datetime) -> ServiceState:
     fresh = freshness(stores.snapshots, now, settings.snapshot.publish_at)
-    unpublished = stores.snapshots.unpublished()
+    served_at = fresh.snapshot.as_of if fresh.snapshot is not None else datetime.min.replace(tzinfo=UTC)
     return ServiceState(
         now=now,
         freshness=fresh,
         needs_builder=settings.needs_builder,
         runs=stores.snapshots.recent(_RECENT_RUNS),
-        held=sum(each.state is SnapshotState.HELD and _is_newer(each, fresh.snapshot) for each in unpublished),
+        held=sum(
+            each.state is SnapshotState.HELD and each.as_of > served_at for each in stores.snapshots.unpublished()
+        ),
         sync=stores.directory.sync_status(),
         task_faults=stores.task_faults.list_all(),
         file_faults=stores.file_faults.list_all(),
@@ -73,10 +75,6 @@ def service_state(stores: Stores, settings: Settings, now: datetime) -> ServiceS
         consumers=stores.consumers.counts(now),
         clock_offset=stores.nodes.clock_offset(lambda: datetime.now(UTC)),
     )
-
-
-def _is_newer(run: Snapshot, served: Snapshot | None) -> bool:
-    return served is None or run.as_of > served.as_of
 
 
 class StateMetrics(Collector):
@@ -167,7 +165,7 @@ _LABELS = {
 def _values(state: ServiceState) -> dict[str, Values]:
     report = state.freshness.snapshot.report if state.freshness.snapshot is not None else RunReport()
     counts = state.consumers or ConsumerCounts(0, 0, 0, 0)
-    sync = state.sync
+    sync, deltas = state.sync, report.deltas or RunDeltaFigures(None)
     return {
         **_freshness_values(state.freshness),
         **_run_values(state),
@@ -184,7 +182,9 @@ def _values(state: ServiceState) -> dict[str, Values]:
         "daybreak_accounts_stopped": counts.stopped,
         "daybreak_tokens_unused": counts.unused,
         **_source_values(report),
-        **_delta_values(report.deltas or RunDeltaFigures(None)),
+        "daybreak_delta_rows": {("inserted",): deltas.inserted or 0, ("deleted",): deltas.deleted or 0},
+        "daybreak_delta_bytes": deltas.bytes or 0,
+        "daybreak_delta_full_required": deltas.full_required or 0,
     }
 
 
@@ -270,13 +270,4 @@ def _source_values(report: RunReport) -> dict[str, Values]:
             (each.resource, each.table, rule): rows for each in tables for rule, rows in each.of_no_account.items()
         },
         "daybreak_unexplained_accounts": {(each.resource, each.table): each.unexplained_accounts for each in tables},
-    }
-
-
-def _delta_values(deltas: RunDeltaFigures) -> dict[str, Values]:
-    """Return the figures of the latest publication's deltas, all 0 when it has none."""
-    return {
-        "daybreak_delta_rows": {("inserted",): deltas.inserted or 0, ("deleted",): deltas.deleted or 0},
-        "daybreak_delta_bytes": deltas.bytes or 0,
-        "daybreak_delta_full_required": deltas.full_required or 0,
     }

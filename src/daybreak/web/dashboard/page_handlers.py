@@ -154,15 +154,12 @@ async def _respond(sent: DashboardRequest, handle: PageHandler, policy: Policy) 
     except SecondFactorRequired:
         return redirect(sent, "/dashboard/second-factor")
     except FileStoreError:
-        return error_page(page or sent, _files_unavailable())
+        unavailable = Unavailable("The files cannot be read now. Try again.", code="files_unavailable")
+        return error_page(page or sent, unavailable)
     except DaybreakError as error:
         if error.code == "reauthentication_required" and page is not None:
             return _redirect_to_password_prompt(page)
         return error_page(page or sent, error)
-
-
-def _files_unavailable() -> Unavailable:
-    return Unavailable("The files cannot be read now. Try again.", code="files_unavailable")
 
 
 def _authorized(page: PageRequest) -> PageRequest:

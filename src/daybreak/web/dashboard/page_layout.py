@@ -63,16 +63,15 @@ def render_page(
     if outcome.flash is None:
         layout["flash"] = flash
     variables = {**layout, **context}
-    variables["alert"], variables["favicon"] = _tab_state(variables["fresh"] or variables["status"])
+    # The panel or the strip of the page sets the word before the title and the icon of the browser tab.
+    shown = variables["fresh"] or variables["status"]
+    variables |= {"alert": "", "favicon": "favicon.svg"}
+    if isinstance(shown, FreshnessView):
+        variables |= {"alert": shown.alert, "favicon": shown.favicon}
     response = render_template(page, template, variables, outcome)
     if flash is not None:
         clear_cookie(response, FLASH, secure=dashboard.secure)
     return response
-
-
-def _tab_state(shown: object) -> tuple[str, str]:
-    """Return the word before the title and the icon of the browser tab, from the panel or the strip of the page."""
-    return (shown.alert, shown.favicon) if isinstance(shown, FreshnessView) else ("", "favicon.svg")
 
 
 def account_path(section: str) -> str:

@@ -94,7 +94,7 @@ def _check_depth(body: bytes) -> None:
 def _field_fault(text: str) -> InvalidRequest:
     """Return the error for a message of msgspec, with a JSON pointer (RFC 6901)."""
     place = _AT.search(text)
-    pointer = "" if place is None else _pointer(place.group(1))
+    pointer = "" if place is None else place.group(1).replace("[", ".").replace("]", "").replace(".", "/")
     detail = text if place is None else text[: place.start()]
     missing = _MISSING.search(detail)
     if missing is not None:
@@ -103,7 +103,3 @@ def _field_fault(text: str) -> InvalidRequest:
     message = f"The field {pointer[1:]} is invalid." if pointer else "The body has the wrong shape."
     detail = _TYPE.sub(lambda found: " or ".join(_JSON_TYPES.get(name, name) for name in found[1].split(" | ")), detail)
     return InvalidRequest(message, faults=(FieldFault(pointer, detail.replace("`", "'")),))
-
-
-def _pointer(path: str) -> str:
-    return path.replace("[", ".").replace("]", "").replace(".", "/")

@@ -62,11 +62,6 @@ class FileAnswer(msgspec.Struct, frozen=True):
         return b"".join(each.prefix + content[each.start : each.start + each.length] for each in self.segments)
 
 
-def etag_of(file: CurrentFile, representation: Representation) -> str:
-    """Return a strong entity tag: the digest of the stored bytes, and the representation."""
-    return f'"{file.content.sha256[:40]}-{representation.tag}"'
-
-
 @lru_cache(1024)  # for files that are fetched repeatedly
 def file_headers(file: CurrentFile, representation: Representation) -> dict[str, str]:
     """Return the headers of a file in a representation, without the length. Do not modify the result."""
@@ -74,7 +69,8 @@ def file_headers(file: CurrentFile, representation: Representation) -> dict[str,
     headers = {
         "content-type": representation.content_type,
         "content-disposition": f'attachment; filename="{representation.file_name}"',
-        "etag": etag_of(file, representation),
+        # Strong: it has the digest of the stored bytes, and the representation.
+        "etag": f'"{file.content.sha256[:40]}-{representation.tag}"',
         "last-modified": http_date(file.modified_at),
         "accept-ranges": "bytes",
         "repr-digest": f"sha-256=:{digest}:",

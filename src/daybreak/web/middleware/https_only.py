@@ -23,7 +23,8 @@ class HttpsOnlyMiddleware:
         self._base_url = base_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _is_allowed(scope):
+        client = client_of(scope)
+        if client.secure or (client.loopback and scope["path"] in _PLAIN_HTTP_PATHS):
             await self._app(scope, receive, send)
             return
         error = Forbidden(
@@ -34,8 +35,3 @@ class HttpsOnlyMiddleware:
         record_refusal(scope, error.code)
         response = error_response(scope, error, base_url=self._base_url)
         await response(scope, receive, send)
-
-
-def _is_allowed(scope: Scope) -> bool:
-    client = client_of(scope)
-    return client.secure or (client.loopback and scope["path"] in _PLAIN_HTTP_PATHS)
