@@ -172,14 +172,21 @@ def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:
 
 def _exposed_settings(settings: "Settings", address: "ListenAddress") -> "list[str]":
     """Return the settings that let other machines reach the service. A Unix socket is local."""
-    from daybreak.events.addresses import is_local_name
-
     exposed = []
     if not isinstance(address, Path) and not ip_address(address.host).is_loopback:
         exposed.append(f"listen = {settings.listen!r}")
-    if not is_local_name(urlsplit(settings.base_url).hostname or ""):
+    if not _is_loopback(urlsplit(settings.base_url).hostname or ""):
         exposed.append(f"base_url = {settings.base_url!r}")
     return exposed
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 §6.3
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _enabled_demo_seats(stores: "Stores") -> list[str]:
