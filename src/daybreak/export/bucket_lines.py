@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -35,23 +35,19 @@ class Bucket:
 
 
 class BucketLines:
-    """Encodes the buckets of a partition. The lines of Leaders that are not `wanted` are left out."""
+    """Encodes the buckets of a partition."""
 
-    def __init__(self, partition: RowPartition, wanted: Collection[str], executor: Executor, threads: int) -> None:
+    def __init__(self, partition: RowPartition, executor: Executor, threads: int) -> None:
         self._partition, self._executor, self._threads = partition, executor, threads
-        self._skipped = bytes(leader not in wanted for leader in partition.leaders)
         self._max_bytes = max(_MIN_BUCKET_BYTES, min(_MAX_BUCKET_BYTES, partition.buckets.max_bytes // (8 * threads)))
         self._encoders: deque[BucketEncoder] = deque()
 
     def bundles(self) -> Iterator[LineBundle]:
-        """Yield the lines of wanted Leaders in order. Small buckets are combined."""
+        """Yield the lines of all Leaders in order. Small buckets are combined."""
         buckets = self._partition.buckets
         pending: list[Bucket] = []
         for number, size_bytes in enumerate(buckets.sizes):
-            ordinals = self._partition.ordinals(number)
-            bucket = Bucket(ordinals, buckets.take(number))
-            if all(self._skipped[ordinals.start : ordinals.stop]):
-                continue
+            bucket = Bucket(self._partition.ordinals(number), buckets.take(number))
             if pending and sum(one.size_bytes for one in pending) + size_bytes > self._max_bytes:
                 yield self._bundle(pending)
                 pending = []
@@ -87,7 +83,7 @@ class BucketLines:
         try:
             return self._encoders.pop()
         except IndexError:
-            return BucketEncoder(self._partition.layout, self._partition.identifiers, self._skipped)
+            return BucketEncoder(self._partition.layout, self._partition.identifiers)
 
     def _give_back(self, encoder: BucketEncoder) -> None:
         if encoder.memory_bytes <= _MAX_POOLED_BYTES:

@@ -21,7 +21,7 @@ from daybreak.export.engine import engine_faults
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
-from daybreak.export.leader_rows import read_leader_rows
+from daybreak.export.leader_rows import read_leader_rows, read_totals
 from daybreak.export.resource_export import encoding_of, resource_report
 from daybreak.export.sql import identifier
 from daybreak.export.survey import LeaderTotals, RowCounts, surveyed
@@ -53,18 +53,20 @@ def range_chunks(
         engine_faults(f"Resource {resource.name}"),
         open_work_tables(rows, resource) as tables,
         ThreadPoolExecutor(threads, thread_name_prefix="ranges") as executor,
-        closing(read_leader_rows(tables, rows.leaders(), executor, threads, lambda: None)) as read,
     ):
-        keys = _keys(tables)
-        ranges = {one.client_id: LeaderRange(one, RowCounts(), *keys[one.client_id]) for one in read.totals}
-        if read.totals:
-            first = read.totals[0].client_id
-            ranges[first] = replace(ranges[first], counts=read.counts)
-        chunks = (chunk for bundle in read.bundles(ranges, kinds) for part in bundle.lines for chunk in part)
+        (totals, counts), keys = read_totals(tables, frozenset(rows.leaders())), _keys(tables)
+        ranges = {one.client_id: LeaderRange(one, RowCounts(), *keys[one.client_id]) for one in totals}
+        if totals:
+            first = totals[0].client_id
+            ranges[first] = replace(ranges[first], counts=counts)
         leaders_seen = 0
-        for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
-            yield ranges[client_id], own
-            leaders_seen += 1
+        with closing(
+            read_leader_rows(tables, tables.rows, list(ranges), counts.non_null, executor, threads, lambda: None)
+        ) as read:
+            chunks = (chunk for bundle in read.bundles(kinds) for part in bundle.lines for chunk in part)
+            for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
+                yield ranges[client_id], own
+                leaders_seen += 1
         if leaders_seen != len(ranges):
             raise RunError(f"{resource.name}: received lines of {leaders_seen} Leaders, but {len(ranges)} have rows.")
 

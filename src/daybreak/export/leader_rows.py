@@ -1,6 +1,6 @@
-"""A resource's rows, read from the embedded engine: totals by Leader, and lines in file order.
+"""A resource's rows, read from the embedded engine: totals by Leader, then the lines of changed Leaders in order.
 
-The compiled code reads rows once, where it can be used; SQL does the same elsewhere.
+The compiled code sorts and encodes lines, where it can be used; SQL does the same elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nanoarrow.c_array import CArrayView
 from daybreak.catalogue.written_sums import figure_names
 from daybreak.export.bucket_lines import BucketLines
 from daybreak.export.buckets import Buckets, Spill
-from daybreak.export.duckdb_internals import packed_row, record_batches, sort_key_fault
+from daybreak.export.duckdb_internals import record_batches, sort_key_fault
 from daybreak.export.engine import memory_bytes, temp_folder
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder import runtime
@@ -37,32 +37,37 @@ _BATCH_ROWS = 4096
 
 
 class LeaderRows(Protocol):
-    """Rows of known Leaders. `totals` has those with rows, sorted."""
-
-    totals: list[LeaderTotals]
-    counts: RowCounts
+    """Rows of some Leaders."""
 
     @property
     def spill_bytes(self) -> int:
         """Size of the temporary file."""
 
-    def bundles(self, wanted: Collection[str], kinds: Sequence[str]) -> Iterator[LineBundle]:
-        """Yield the lines of wanted Leaders, with these kinds of line, and perhaps others. Call it once."""
+    def bundles(self, kinds: Sequence[str]) -> Iterator[LineBundle]:
+        """Yield the lines of the Leaders in order, with these kinds of line, and perhaps others. Call it once."""
 
     def close(self) -> None:
         """Delete the spill."""
 
 
 def read_leader_rows(
-    tables: WorkTables, known: Sequence[str], executor: Executor, threads: int, watch: Callable[[], None]
+    tables: WorkTables,
+    rows: str,
+    leaders: Sequence[str],
+    non_null: Collection[str],
+    executor: Executor,
+    threads: int,
+    watch: Callable[[], None],
 ) -> LeaderRows:
-    """Read the rows of known Leaders, sorted. `watch` is called regularly, and may raise to stop."""
+    """Read the rows of Leaders, which are sorted. The FROM item `rows` has them, and perhaps others. `non_null` are
+    columns without NULLs. `watch` is called regularly, and may raise to stop.
+    """
     if runtime.unavailable_reason() is None:
         fault = sort_key_fault(tables.connection)
         if fault is None:
-            return _CompiledRows(tables, known, executor, threads, watch)
+            return _CompiledRows(tables, rows, leaders, executor, threads, watch)
         _log.warning("export.encoder_unusable", resource=tables.resource.name, reason=fault)
-    return _SqlRows(tables, known)
+    return _SqlRows(tables, leaders, non_null)
 
 
 def bucket_memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
@@ -73,27 +78,32 @@ def bucket_memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
 
 class _CompiledRows:
     def __init__(
-        self, tables: WorkTables, known: Sequence[str], executor: Executor, threads: int, watch: Callable[[], None]
+        self,
+        tables: WorkTables,
+        rows: str,
+        leaders: Sequence[str],
+        executor: Executor,
+        threads: int,
+        watch: Callable[[], None],
     ) -> None:
         self._executor, self._threads = executor, threads
         self._spill = Spill(temp_folder(tables.connection))
-        count = max(1, min(len(known), _MAX_BUCKETS))
+        count = max(1, min(len(leaders), _MAX_BUCKETS))
         buckets = Buckets(count, bucket_memory_bytes(tables.connection), self._spill)
-        self._partition = RowPartition(tables, known, buckets)
+        self._partition = RowPartition(tables, rows, leaders, buckets)
         try:
             self._partition.read(executor, threads, watch)
         except BaseException:
             self.close()
             raise
-        self.totals, self.counts = self._partition.totals, self._partition.counts
 
     @property
     def spill_bytes(self) -> int:
         return self._spill.bytes
 
-    def bundles(self, wanted: Collection[str], kinds: Sequence[str]) -> Iterator[LineBundle]:
+    def bundles(self, kinds: Sequence[str]) -> Iterator[LineBundle]:
         del kinds
-        return BucketLines(self._partition, wanted, self._executor, self._threads).bundles()
+        return BucketLines(self._partition, self._executor, self._threads).bundles()
 
     def close(self) -> None:
         self._spill.close()
@@ -102,42 +112,41 @@ class _CompiledRows:
 class _SqlRows:
     spill_bytes = 0
 
-    def __init__(self, tables: WorkTables, known: Sequence[str]) -> None:
-        self._tables = tables
-        self.totals, self.counts = sql_totals(tables, frozenset(known))
+    def __init__(self, tables: WorkTables, leaders: Sequence[str], non_null: Collection[str]) -> None:
+        self._tables, self._leaders, self._non_null = tables, leaders, non_null
 
-    def bundles(self, wanted: Collection[str], kinds: Sequence[str]) -> Iterator[LineBundle]:
-        non_null = [name for name, count in self.counts.nulls.items() if not count]
-        leaders = [one.client_id for one in self.totals if one.client_id in wanted]
-        yield LineBundle(([chunk] for chunk in sql_lines(self._tables, leaders, kinds, non_null)), is_large=True)
+    def bundles(self, kinds: Sequence[str]) -> Iterator[LineBundle]:
+        lines = sql_lines(self._tables, self._leaders, kinds, self._non_null)
+        yield LineBundle(([chunk] for chunk in lines), is_large=True)
 
     def close(self) -> None:
         """Do nothing."""
 
 
-def sql_totals(tables: WorkTables, known: Collection[str]) -> tuple[list[LeaderTotals], RowCounts]:
+def read_totals(tables: WorkTables, known: Collection[str]) -> tuple[list[LeaderTotals], RowCounts]:
     """Return the totals of known Leaders with rows, sorted, and the counts over all rows.
 
-    Two independent 64-bit hashes cover a row: one combines a hash per cell, the other hashes the packed row.
+    Two 64-bit hashes cover a row. They combine the hashes of its cells in opposite order, and are hashed again, because
+    the engine combines by XOR: values that two rows exchange could leave the sum unchanged.
     """
     resource, columns = tables.resource, tables.resource.columns
     names = [identifier(column.name) for column in columns]
     checked = [column for column in columns if column.allowed]
     kept, sums = len(figure_names(resource.name)), [f"sum({name})" for name in row_figures(resource)]
     figures = [
-        "count(*)", f"sum(hash({', '.join(names)}))", f"sum(hash({packed_row(names)}))", *sums[:kept],
+        "count(*)", *(f"sum(hash(hash({', '.join(each)})))" for each in (names, names[::-1])), *sums[:kept],
         *(f"count(*) - count({name})" for name in names),
         *(f"count(*) FILTER ({identifier(c.name)} NOT IN ({', '.join(map(literal, c.allowed))}))" for c in checked),
         *sums[kept:],
     ]  # fmt: skip
     found = tables.connection.execute(
-        f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(figures)} FROM {tables.rows} GROUP BY ALL ORDER BY ALL'
+        f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(figures)} FROM {tables.rows} GROUP BY "LEADER_ID" ORDER BY 1'
     ).fetchall()
     by_leader = [row for row in found if row[0] in known]
     totals = []
     for leader, rows, *values in by_leader:
         first, second, *kept_sums = (value % SUM_MODULUS for value in values[: 2 + kept])
-        totals.append(LeaderTotals(leader, rows, (first, second), "duckdb", tuple(kept_sums)))
+        totals.append(LeaderTotals(leader, rows, (first, second), tuple(kept_sums)))
     counts = [sum(values) for values in zip(*(row[4 + kept :] for row in by_leader), strict=True)]
     counts = counts or [0] * len(figures[3 + kept :])
     named = zip((*(c.name for c in checked), *times(resource)), counts[len(names) :], strict=True)

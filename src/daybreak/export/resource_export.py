@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from daybreak.export.gzip_member import codec_named
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
-from daybreak.export.leader_rows import LeaderRows, read_leader_rows
+from daybreak.export.leader_rows import LeaderRows, read_leader_rows, read_totals
 from daybreak.export.parquet_files import ParquetFiles
 from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
 from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
@@ -37,22 +37,19 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
     ):
         export = _ResourceExport(tables, job, sink, observer, executor)
         observer.entries_written([export.write_header_only()])
-        with closing(read_leader_rows(tables, rows.leaders(), executor, job.threads, export.check)) as read:
-            leaders = surveyed(read.totals, resource, encoding_of(job))
-            reused = [leader for leader in leaders if job.previous.get(leader.client_id) == leader.fingerprint]
-            if reused:
-                observer.leaders_reused([leader.client_id for leader in reused])
-            reused_ids = {leader.client_id for leader in reused}
-            changed = [leader for leader in leaders if leader.client_id not in reused_ids]
-            export.add_rows(sum(leader.rows for leader in reused))
-            try:
-                if changed:
-                    export.write(read, changed)
-            except BaseException:
-                executor.shutdown(cancel_futures=True)
-                raise
-    report = resource_report(job, leaders, read.counts, reused_leaders=len(reused), bytes_written=export.bytes_written)
-    return replace(report, spill_bytes=read.spill_bytes, sums={one.client_id: one.figures for one in read.totals})
+        totals, counts = read_totals(tables, frozenset(rows.leaders()))
+        leaders = surveyed(totals, resource, encoding_of(job))
+        reused = [leader for leader in leaders if job.previous.get(leader.client_id) == leader.fingerprint]
+        if reused:
+            observer.leaders_reused([leader.client_id for leader in reused])
+        reused_ids = {leader.client_id for leader in reused}
+        changed = {leader.client_id: leader for leader in leaders if leader.client_id not in reused_ids}
+        export.add_rows(sum(leader.rows for leader in reused))
+        if changed:
+            # A filter of all rows would take time for nothing.
+            export.write(changed, counts.non_null, tables.rows_of(list(changed)) if reused else tables.rows)
+    report = resource_report(job, leaders, counts, reused_leaders=len(reused), bytes_written=export.bytes_written)
+    return replace(report, spill_bytes=export.spill_bytes, sums={one.client_id: one.figures for one in totals})
 
 
 def encoding_of(job: ExportJob) -> str:
@@ -93,6 +90,7 @@ class _ResourceExport:
     executor: Executor
     rows: int = 0
     bytes_written: int = 0
+    spill_bytes: int = 0
     texts: list[TextFormat] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,18 +118,30 @@ class _ResourceExport:
             stored[PARQUET] = ParquetFiles(self.tables, self.sink).write_empty()
         return ManifestEntry("", self.job.resource, 0, "", {name: stored[name] for name in self.job.formats})
 
-    def write(self, read: LeaderRows, leaders: Sequence[SurveyedLeader]) -> None:
-        """Write the files of these Leaders. Raises RunError when rows are missing."""
+    def write(self, leaders: Mapping[str, SurveyedLeader], non_null: Collection[str], rows: str) -> None:
+        """Write the files of these Leaders. `rows` and `non_null` are as in `read_leader_rows`. Raises RunError when
+        rows are missing.
+        """
         parquet_files: Mapping[str, StoredFormat] = {}
         if PARQUET in self.job.formats:
-            parquet_files = ParquetFiles(self.tables, self.sink).write(leaders, self.check)
+            parquet_files = ParquetFiles(self.tables, self.sink).write(list(leaders.values()), self.check)
         if self.texts:
             rows_before = self.rows
-            self._write_texts(read, {leader.client_id: leader for leader in leaders}, parquet_files)
-            if self.rows - rows_before != sum(leader.rows for leader in leaders):
+            threads = self.job.threads
+            with closing(
+                read_leader_rows(self.tables, rows, list(leaders), non_null, self.executor, threads, self.check)
+            ) as read:
+                try:
+                    self._write_texts(read, leaders, parquet_files)
+                except BaseException:
+                    # Other threads may read the spill.
+                    self.executor.shutdown(cancel_futures=True)
+                    raise
+            self.spill_bytes = read.spill_bytes
+            if self.rows - rows_before != sum(leader.rows for leader in leaders.values()):
                 raise RunError(f"{self.job.resource}: rows of some Leaders are missing. Start the run again.")
             return
-        for leader in leaders:
+        for leader in leaders.values():
             formats = {PARQUET: parquet_files[leader.client_id]}
             self._add_entries(
                 [ManifestEntry(leader.client_id, self.job.resource, leader.rows, leader.fingerprint, formats)]
@@ -166,7 +176,7 @@ class _ResourceExport:
             while len(writing) > max_writing:
                 self.add_rows(self._report(writing.popleft().result()))
 
-        for bundle in read.bundles(leaders, line_kinds(self.texts)):
+        for bundle in read.bundles(line_kinds(self.texts)):
             if bundle.is_large:
                 self._report(write(bundle.lines, self.executor))
             else:

@@ -1,4 +1,4 @@
-"""Reads a resource's rows once: the embedded engine packs them, and they become records in buckets, and totals."""
+"""Reads a resource's rows: the embedded engine packs them, and they become records in buckets."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from functools import lru_cache, reduce
-from operator import add
+from functools import lru_cache
 from typing import TypeVar
 
 import nanoarrow
 from nanoarrow.c_array import CArray
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.written_sums import figure_names
 from daybreak.export.buckets import Buckets
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
 from daybreak.export.line_encoder.records import RecordLayout, packed_text
-from daybreak.export.row_figures import times
 from daybreak.export.sql import identifier
-from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts
 from daybreak.export.work_tables import WorkTables
 
 BATCH_ROWS = 4096
@@ -37,20 +33,17 @@ R = TypeVar("R")
 
 
 class RowPartition:
-    """Records of the rows of known Leaders in buckets, each for neighboring Leaders. `leaders` are all of them, sorted.
-
-    `totals` has the Leaders with rows.
+    """Records of the rows of some Leaders in buckets, each for neighboring Leaders. `leaders` are sorted, and the FROM
+    item `rows` may have rows of others.
     """
 
-    def __init__(self, tables: WorkTables, leaders: Sequence[str], buckets: Buckets) -> None:
+    def __init__(self, tables: WorkTables, rows: str, leaders: Sequence[str], buckets: Buckets) -> None:
         self.leaders, self.buckets = leaders, buckets
         self.layout = RecordLayout.of(tables.resource)
         self.identifiers = bytes.fromhex("".join(leaders).replace("-", ""))
         count = len(buckets.sizes)
         self.bucket_of = _buckets_of(len(leaders), count)
-        self.totals: list[LeaderTotals] = []
-        self.counts = RowCounts()
-        self._tables = tables
+        self._tables, self._rows = tables, rows
 
     def ordinals(self, bucket: int) -> range:
         """Return the ordinals of a bucket's Leaders."""
@@ -76,7 +69,6 @@ class RowPartition:
         for slices in bounded_map(executor, partition, _grouped(self._packed_rows()), threads + 1):
             watch()
             self.buckets.add(slices)
-        self._add_totals(partitioners)
 
     def _packed_rows(self) -> Iterator[PackedRows]:
         """Yield all rows, those with large texts last.
@@ -88,7 +80,7 @@ class RowPartition:
         columns = {name: identifier(name) for name in self.layout.packed_columns}
         texts = [columns[column.name] for column in self.layout.cells if column.type is ColumnType.TEXT]
         size = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
-        query = f"SELECT {{}} FROM (SELECT *, {size} > {_LARGE_TEXT_BYTES} AS is_large FROM {self._tables.rows})"
+        query = f"SELECT {{}} FROM (SELECT *, {size} > {_LARGE_TEXT_BYTES} AS is_large FROM {self._rows})"
         packed = f"CASE WHEN NOT is_large THEN {packed_row(columns.values())} END"
         rows = large_rows = 0
         for batch in record_batches(self._tables.connection.sql(query.format(packed)), BATCH_ROWS):
@@ -103,31 +95,6 @@ class RowPartition:
             for batch in record_batches(self._tables.connection.sql(query), batch_rows):
                 if batch.view().child(0).null_count < batch.length:
                     yield from _packed_large_rows(batch)
-
-    def _add_totals(self, partitioners: Iterable[Partitioner]) -> None:
-        resource = self.layout.resource
-        first, *others = (one.totals().tolist() for one in partitioners)
-        words = reduce(lambda sums, more: list(map(add, sums, more)), others, first)
-        width = len(words) // (len(self.leaders) + 1)
-        columns = [words[place::width] for place in range(width)]
-        kept = len(figure_names(resource.name))
-        for client_id, rows, _, *sums in zip(self.leaders, *columns, strict=False):
-            if rows:
-                low, high, *figures = (value % SUM_MODULUS for value in sums[: 2 + kept])
-                self.totals.append(LeaderTotals(client_id, rows, (low, high), "murmur3", tuple(figures)))
-        rows = sum(one.rows for one in self.totals)
-        cells = zip(*(one.cell_counts() for one in partitioners), strict=True)
-        counts = {
-            column.name: (sum(present for present, _ in each), sum(unexpected for _, unexpected in each))
-            for column, each in zip(self.layout.cells, cells, strict=True)
-        }
-        unexpected = {name: count for name, (_, count) in counts.items()}
-        unexpected |= zip(times(resource), map(sum, columns[4 + kept :]), strict=True)
-        self.counts = RowCounts(
-            {name: rows - counts[name][0] if name in counts else 0 for name in resource.column_names},
-            {name: count for name, count in unexpected.items() if count},
-            columns[0][-1],
-        )
 
 
 @lru_cache(1)  # The same for every resource.

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_version
 
-_ENCODING_VERSION = 4
+_ENCODING_VERSION = 5
 """Increment it when the same rows and settings produce different bytes than before. All fingerprints then change."""
 SUM_MODULUS = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderTotals:
-    """Rows of one Leader, and the sums of two independent 64-bit hashes of each row, modulo 2^64. `hash` names them.
-    `figures` are the sums of `catalogue.written_sums.figure_names`, modulo 2^64.
+    """Rows of one Leader, and the sums of two 64-bit hashes of each row, modulo 2^64. `figures` are the
+    sums of `catalogue.written_sums.figure_names`, modulo 2^64.
 
     Rows of a Leader have one order, so a sum identifies them as well as a hash over their sequence would.
     """
@@ -28,15 +28,13 @@ class LeaderTotals:
     client_id: str
     rows: int
     sums: tuple[int, int]
-    hash: str
     figures: tuple[int, ...] = ()
 
     def __add__(self, other: LeaderTotals) -> LeaderTotals:
         """Return the totals of two parts of the same Leader's rows."""
         pairs = zip((*self.sums, *self.figures), (*other.sums, *other.figures), strict=True)
         first, second, *figures = ((a + b) % SUM_MODULUS for a, b in pairs)
-        name = self.hash if self.hash == other.hash else "mixed"
-        return LeaderTotals(self.client_id, self.rows + other.rows, (first, second), name, tuple(figures))
+        return LeaderTotals(self.client_id, self.rows + other.rows, (first, second), tuple(figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,11 @@ class RowCounts:
     nulls: Mapping[str, int] = field(default_factory=dict)
     unexpected: Mapping[str, int] = field(default_factory=dict)
     unknown: int = 0
+
+    @property
+    def non_null(self) -> list[str]:
+        """The columns without NULLs."""
+        return [name for name, count in self.nulls.items() if not count]
 
     def __add__(self, other: RowCounts) -> RowCounts:
         """Return the counts over the rows of both."""
@@ -77,7 +80,7 @@ def surveyed(totals: Sequence[LeaderTotals], resource: Resource, encoding: str) 
     ).digest()
 
     def fingerprint(one: LeaderTotals) -> str:
-        content = f"{one.client_id} {one.rows} {one.hash} {one.sums[0]} {one.sums[1]}".encode()
+        content = f"{one.client_id} {one.rows} {one.sums[0]} {one.sums[1]}".encode()
         return hashlib.blake2b(content, digest_size=16, key=key).hexdigest()
 
     return [SurveyedLeader(one.client_id, one.rows, fingerprint(one)) for one in totals]

@@ -55,6 +55,11 @@ class WorkTables:
             [list(client_ids)],
         )
 
+    def rows_of(self, client_ids: Sequence[str]) -> str:
+        """Number some Leaders, and return their rows as a FROM item."""
+        self.number_leaders(client_ids)
+        return f"(SELECT r.* FROM {self.numbered_rows()})"
+
     def numbered_rows(self) -> str:
         """Return a FROM clause of the numbered Leaders' rows: `ordinal`, and the resource's columns as `r.*`."""
         return f'{self.rows} AS r JOIN leader_numbers ON leader_numbers.numbered_leader = r."LEADER_ID"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from daybreak.catalogue.written_sums import KEY_PARTS, SUMMED_COLUMNS
 from daybreak.domain.errors import RunError
 from daybreak.export import row_partition
 from daybreak.export.duckdb_internals import packed_row, record_batches
-from daybreak.export.leader_rows import read_leader_rows
+from daybreak.export.leader_rows import read_leader_rows, read_totals
 from daybreak.export.line_encoder import encoder as line_encoder
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.partitioner import Partitioner
@@ -87,10 +86,14 @@ def lines(
     joined = {"leaders": b"", "csv": b"", "json": b""}
     with engine.cursor() as cursor, ThreadPoolExecutor(threads) as executor:
         tables = WorkTables(cursor, resource, "SELECT * FROM every_type")
-        with closing(read_leader_rows(tables, LEADERS, executor, threads, lambda: None)) as rows:
-            figures = [(one.client_id, one.rows, one.figures) for one in rows.totals]
-            joined["figures"] = repr((figures, rows.counts.unexpected)).encode()
-            for bundle in rows.bundles(LEADERS, ("csv", "json")):
+        totals, counts = read_totals(tables, LEADERS)
+        figures = [(one.client_id, one.rows, one.figures) for one in totals]
+        joined["figures"] = repr((figures, counts.unexpected)).encode()
+        leaders = [one.client_id for one in totals]
+        with closing(
+            read_leader_rows(tables, tables.rows, leaders, counts.non_null, executor, threads, lambda: None)
+        ) as rows:
+            for bundle in rows.bundles(("csv", "json")):
                 for chunk in (chunk for chunks in bundle.lines for chunk in chunks):
                     joined["leaders"] += chunk.client_id.encode() * chunk.rows
                     for kind, content in chunk.lines.items():
@@ -198,24 +201,6 @@ def test_malformed_row_is_an_error(engine: Engine) -> None:
     [rows] = [rows for batch in record_batches(relation, 2048) for rows in split_batch(batch)]
     with pytest.raises(RunError, match="lock file"):
         Partitioner(layout, UUID(LEADERS[0]).bytes, bytes(4), 1).partition([rows])
-
-
-# https://github.com/spaolacci/murmur3/blob/master/murmur_test.go
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", (0, 0)),
-        ("hello", (0xCBD8A7B341BD9B02, 0x5B1E906A48AE1D19)),
-        ("hello, world", (0x342FAC623A5EBC8E, 0x4CDCBC079642414D)),
-        ("19 Jan 2038 at 3:14:07 AM", (0xB89E5988B737AFFC, 0x664FC2950231B2CB)),
-        ("The quick brown fox jumps over the lazy dog.", (0xCD99481F9EE902C9, 0x695DA1A38987B6E7)),
-    ],
-)
-def test_row_hash_is_murmur3(text: str, expected: tuple[int, int]) -> None:
-    instance = runtime.Instance()
-    start, result = instance.write(text.encode()), instance.reserve(16)
-    instance.call("hash", start, len(text), result)
-    assert struct.unpack("<2Q", instance.memory[result : result + 16]) == expected
 
 
 def test_lent_memory_is_given_back_after_its_last_use() -> None:

@@ -22,6 +22,7 @@ from daybreak.export import gzip_member, leader_files, leader_rows, row_partitio
 from daybreak.export.duckdb_internals import record_batches
 from daybreak.export.job import ResourceReport
 from daybreak.export.line_encoder import runtime
+from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
 from daybreak.export.resource_export import export_resource
 from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
@@ -281,6 +282,26 @@ def test_unchanged_leaders_are_reused(tmp_path: Path) -> None:
 
     full, _, _ = export(tmp_path, changed)
     assert {key: full[key] for key in files} == files
+
+
+def test_rows_of_unchanged_leaders_are_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed: list[int] = []
+    partition = Partitioner.partition
+
+    def recording(self: Partitioner, batches: Sequence[PackedRows]) -> Slices:
+        packed.extend(len(batch.offsets) - 1 for batch in batches)
+        return partition(self, batches)
+
+    monkeypatch.setattr(Partitioner, "partition", recording)
+    rows = many_rows(400, 3)
+    _, _, results = export(tmp_path, rows)
+    assert sum(packed) == 400
+    before = fingerprints(results.entries)
+    packed.clear()
+    export(tmp_path, rows, previous=before)
+    assert packed == []
+    export(tmp_path, [(*row[:3], "new") if number == 3 else row for number, row in enumerate(rows)], previous=before)
+    assert sum(packed) == sum(row[1] == rows[3][1] for row in rows) < 400
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@
  * An identifier is its sixteen bytes. Whole numbers, dates (days since 1970) and timestamps (microseconds since 1970)
  * are big-endian with the sign bit inverted. A boolean is one byte. The order of rows is that of their bytes.
  *
- * A record is a packed row without its first cells, LEADER_ID and the figures (whole numbers that are summed by Leader),
- * after a header: its size in bytes and the ordinal of its Leader. Cells are self-delimiting, so no packed row is the beginning of another one.
+ * A record is a packed row without its first cell, LEADER_ID, after a header: its size in bytes and the ordinal of its
+ * Leader. Cells are self-delimiting, so no packed row is the beginning of another one.
  *
  * Memory is read and written sixteen bytes at a time, so at least sixteen bytes of padding follow everything.
  */

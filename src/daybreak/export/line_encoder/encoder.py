@@ -26,10 +26,10 @@ Lines = tuple[int, int, dict[str, memoryview], dict[str, memoryview]]
 
 class BucketEncoder:
     """Encodes buckets of one resource, one after the other. `leaders` are the identifiers by ordinal, sixteen bytes
-    each. Leaders whose byte in `skipped` is not 0 are left out.
+    each.
     """
 
-    def __init__(self, layout: RecordLayout, leaders: bytes, skipped: bytes) -> None:
+    def __init__(self, layout: RecordLayout, leaders: bytes) -> None:
         self._instance = instance = Instance()
         self._least_record_bytes = HEADER.size + len(layout.cells)
         places = {column.name: place for place, column in enumerate(layout.cells[: layout.key_cells])}
@@ -43,7 +43,6 @@ class BucketEncoder:
         columns_at, kinds_at = instance.reserve(4 * len(columns)), instance.reserve(4 * len(kinds))
         write_words(instance, columns_at, *columns)
         write_words(instance, kinds_at, *kinds)
-        self._skipped_at = instance.write(skipped)
         self._constants = (
             columns_at, len(layout.resource.columns), kinds_at, len(kinds), layout.key_cells, instance.write(leaders),
         )  # fmt: skip
@@ -106,8 +105,7 @@ class BucketEncoder:
         end_at = from_at + size_bytes
         read(instance.memory[from_at:end_at])
         write_words(
-            instance, self._task_at, from_at, end_at, ordinals.start, len(ordinals), self._skipped_at, counts_at,
-            entries_at, spare_at,
+            instance, self._task_at, from_at, end_at, ordinals.start, len(ordinals), counts_at, entries_at, spare_at,
         )  # fmt: skip
         instance.call("sort", self._task_at)
         return entries_at, instance.memory[counts_at : counts_at + 4 * len(ordinals)].cast("I").tolist()

@@ -1,4 +1,4 @@
-/* Divides rows among buckets, and computes the totals of every Leader on the way.
+/* Divides rows among buckets.
  *
  * `read_rows` reads packed rows as DuckDB returns them, `divide` the records of a bucket that is too large. After them,
  * `scatter` writes the records.
@@ -7,25 +7,6 @@
 #include "cells.h"
 
 enum { UNKNOWN = 0xFFFFFFFF };
-
-/* A cell of a record. `present` and `unexpected` count the cells with a value, and those whose text is not in `allowed`,
- * a sequence of packed texts. */
-typedef struct {
-  uint32_t kind;
-  const uint8_t *allowed;
-  uint32_t allowed_bytes;
-  uint32_t padding;
-  uint64_t present;
-  uint64_t unexpected;
-} Cell;
-
-/* Totals of a Leader: the sums are those of the two halves of its rows' hashes, and those of its rows' figures. */
-typedef struct {
-  uint64_t rows;
-  uint64_t bytes;
-  uint64_t sums[2];
-  uint64_t figures[];
-} Totals;
 
 /* Records to be written by bucket. `sizes` has the bytes of each bucket, and after `scatter` its end in `output`. */
 typedef struct {
@@ -68,68 +49,26 @@ EXPORT("scatter") void scatter(Scatter *task) {
   }
 }
 
-static inline uint64_t rotate(uint64_t value, int bits) { return value << bits | value >> (64 - bits); }
-
 static inline uint64_t finalize(uint64_t value) {
   value = (value ^ value >> 33) * 0xff51afd7ed558ccdULL;
   value = (value ^ value >> 33) * 0xc4ceb9fe1a85ec53ULL;
   return value ^ value >> 33;
 }
 
-typedef struct {
-  uint64_t halves[2];
-} Hash;
-
-static const uint64_t C1 = 0x87c37b91114253d5ULL, C2 = 0x4cf5ad432745937fULL;
-
-/* MurmurHash3_x64_128 with seed 0, by Austin Appleby, who placed it in the public domain.
- * https://github.com/aappleby/smhasher/blob/master/src/MurmurHash3.cpp */
-static inline Hash murmur3(const uint8_t *from, uint32_t bytes) {
-  uint64_t h1 = 0, h2 = 0, k1, k2;
-  uint32_t at = 0;
-  for (; at + 16 <= bytes; at += 16) {
-    __builtin_memcpy(&k1, from + at, 8);
-    __builtin_memcpy(&k2, from + at + 8, 8);
-    h1 ^= rotate(k1 * C1, 31) * C2;
-    h1 = (rotate(h1, 27) + h2) * 5 + 0x52dce729;
-    h2 ^= rotate(k2 * C2, 33) * C1;
-    h2 = (rotate(h2, 31) + h1) * 5 + 0x38495ab5;
-  }
-  uint8_t tail[16] = {0};
-  for (uint32_t place = 0; at + place < bytes; place++) tail[place] = from[at + place];
-  __builtin_memcpy(&k1, tail, 8);
-  __builtin_memcpy(&k2, tail + 8, 8);
-  h2 ^= rotate(k2 * C2, 33) * C1;
-  h1 ^= rotate(k1 * C1, 31) * C2;
-  h1 ^= bytes;
-  h2 ^= bytes;
-  h1 += h2;
-  h2 += h1;
-  h1 = finalize(h1);
-  h2 = finalize(h2);
-  h1 += h2;
-  return (Hash){{h1, h2 + h1}};
-}
-
-/* Writes the hash of some bytes, for tests. */
-EXPORT("hash") void hash(const uint8_t *from, uint32_t bytes, Hash *to) { *to = murmur3(from, bytes); }
-
 /* A call of `read_rows`. Row `i` is packed[bounds[i] - bounds[0]] to packed[bounds[i + 1] - bounds[0]]. Rows without bytes
  * are skipped. */
 typedef struct {
-  Cell *cells;
+  const uint32_t *kinds; /* of the cells */
   uint32_t cell_count;
   uint32_t leader_count;
   const uint8_t *leaders;    /* identifiers by ordinal */
   const uint32_t *bucket_of; /* by ordinal */
-  uint8_t *totals;           /* by ordinal, and those of unknown Leaders at the end */
   uint32_t *slots;           /* hash table: 1 + ordinal, or 0 */
   uint32_t slot_mask;
   Scatter *scatter;
   uint8_t *packed;
   const int32_t *bounds;
   uint32_t rows;
-  uint32_t figure_count;
 } Rows;
 
 static inline uint64_t half_of(const uint8_t *identifier, uint32_t half) {
@@ -151,33 +90,6 @@ static inline uint32_t ordinal_of(const Rows *task, const uint8_t *identifier) {
   }
 }
 
-static inline int is_allowed(const Cell *cell, const uint8_t *text, uint32_t bytes) {
-  const uint8_t *end = cell->allowed + cell->allowed_bytes;
-  for (const uint8_t *value = cell->allowed; value < end;) {
-    uint32_t at = 0;
-    while (at < bytes && value[at] == text[at]) at++;
-    if (at == bytes) return 1; /* the terminator is equal, too */
-    value = text_end(value + at) + 1;
-  }
-  return 0;
-}
-
-/* Counts the cells of a row. Returns its end. */
-static inline const uint8_t *count_cells(Cell *cell, const Cell *end, const uint8_t *from) {
-  for (; cell < end; cell++) {
-    if (*from++ != PRESENT) continue;
-    cell->present++;
-    if (cell->kind != TEXT) {
-      from += VALUE_BYTES[cell->kind];
-      continue;
-    }
-    const uint8_t *next = text_end(from) + 1;
-    if (cell->allowed_bytes && !is_allowed(cell, from, (uint32_t)(next - from))) cell->unexpected++;
-    from = next;
-  }
-  return from;
-}
-
 /* Fills the empty hash table. */
 EXPORT("number_leaders") void number_leaders(const Rows *task) {
   for (uint32_t ordinal = 0; ordinal < task->leader_count; ordinal++) {
@@ -187,28 +99,20 @@ EXPORT("number_leaders") void number_leaders(const Rows *task) {
   }
 }
 
-/* Adds the rows of known Leaders to `scatter`. Rows become records in place: the header replaces the end of LEADER_ID and
- * of the figures. Returns the number of rows, or MALFORMED_ROW. */
+/* Adds the rows of known Leaders to `scatter`. Rows become records in place: the header replaces the end of LEADER_ID.
+ * Returns the number of rows, or MALFORMED_ROW. */
 EXPORT("read_rows") uint32_t read_rows(const Rows *task) {
-  const Cell *cells_end = task->cells + task->cell_count;
-  const uint32_t totals_bytes = sizeof(Totals) + task->figure_count * sizeof(uint64_t);
   for (uint32_t row = 0; row < task->rows; row++) {
     uint8_t *from = task->packed + (task->bounds[row] - task->bounds[0]);
     const uint8_t *end = task->packed + (task->bounds[row + 1] - task->bounds[0]);
     if (from == end) continue;
     uint32_t ordinal = *from++ == PRESENT ? ordinal_of(task, from) : UNKNOWN;
-    Totals *totals = (Totals *)(task->totals + totals_bytes * (ordinal == UNKNOWN ? task->leader_count : ordinal));
-    totals->rows++;
     if (ordinal == UNKNOWN) continue;
     from += IDENTIFIER_BYTES;
-    for (uint32_t figure = 0; figure < task->figure_count; figure++, from += 1 + VALUE_BYTES[INTEGER])
-      totals->figures[figure] += eight_big_endian(from + 1) ^ 1ULL << 63;
     Header of = {(uint32_t)(end - from), ordinal};
-    if (count_cells(task->cells, cells_end, from) != end) return MALFORMED_ROW;
-    Hash row_hash = murmur3(from, of.bytes);
-    totals->bytes += sizeof of + of.bytes;
-    totals->sums[0] += row_hash.halves[0];
-    totals->sums[1] += row_hash.halves[1];
+    const uint8_t *next = from;
+    for (uint32_t cell = 0; cell < task->cell_count; cell++) next = cell_end(next, task->kinds[cell]);
+    if (next != end) return MALFORMED_ROW;
     from -= sizeof of;
     __builtin_memcpy(from, &of, sizeof of);
     add(task->scatter, from, task->bucket_of[ordinal]);

@@ -1,15 +1,13 @@
-"""Divides rows among buckets with the compiled code, and computes the totals of every Leader on the way."""
+"""Divides rows among buckets with the compiled code."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, packed_text, write_words
+from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, write_words
 from daybreak.export.line_encoder.runtime import Instance
-
-_CELL = struct.Struct("<4I2Q")
 
 Slices = list[tuple[int, bytes]]
 """Records by bucket, in the order of the buckets."""
@@ -65,24 +63,17 @@ class Partitioner:
 
     def __init__(self, layout: RecordLayout, leaders: bytes, bucket_of: bytes, buckets: int) -> None:
         self._instance = instance = Instance()
-        self._count = count = len(leaders) // 16
-        self._cells = len(layout.cells)
-        texts = [b"".join(packed_text(text)[1:] for text in column.allowed) for column in layout.cells]
-        cells = b"".join(
-            _CELL.pack(KINDS[column.type], instance.write(text), len(text), 0, 0, 0)
-            for column, text in zip(layout.cells, texts, strict=True)
-        )
+        count = len(leaders) // 16
         slots = 1 << (2 * count + 1).bit_length()
-        self._cells_at = instance.write(cells)
+        kinds_at = instance.reserve(4 * len(layout.cells))
+        write_words(instance, kinds_at, *(KINDS[column.type] for column in layout.cells))
         leaders_at, buckets_at = instance.write(leaders), instance.write(bucket_of)
-        self._totals_bytes = 8 * (4 + len(layout.figures)) * (count + 1)
-        self._totals_at = instance.write(bytes(self._totals_bytes))
         slots_at = instance.write(bytes(4 * slots))
         self._scatter = _Scatter(instance, buckets)
-        self._task_at = instance.reserve(52)
+        self._task_at = instance.reserve(48)
         write_words(
-            instance, self._task_at, self._cells_at, self._cells, count, leaders_at, buckets_at, self._totals_at,
-            slots_at, slots - 1, self._scatter.address, 0, 0, 0, len(layout.figures),
+            instance, self._task_at, kinds_at, len(layout.cells), count, leaders_at, buckets_at, slots_at, slots - 1,
+            self._scatter.address,
         )  # fmt: skip
         instance.call("number_leaders", self._task_at)
         self._fixed = instance.free
@@ -95,19 +86,9 @@ class Partitioner:
         for batch in batches:
             packed_at = instance.write(batch.content)
             offsets_at = instance.write(batch.offsets.cast("B"))
-            write_words(instance, self._task_at + 36, packed_at, offsets_at, len(batch.offsets) - 1)
+            write_words(instance, self._task_at + 32, packed_at, offsets_at, len(batch.offsets) - 1)
             instance.call("read_rows", self._task_at)
         return self._scatter.finish()
-
-    def totals(self) -> memoryview:
-        """Return rows, bytes, and sums of hashes and figures of each Leader, and last of unknown ones, as uint64."""
-        return self._instance.memory[self._totals_at : self._totals_at + self._totals_bytes].cast("Q")
-
-    def cell_counts(self) -> Iterator[tuple[int, int]]:
-        """Yield for each cell of a record how often it has a value, and how often an unexpected one."""
-        cells = self._instance.memory[self._cells_at : self._cells_at + _CELL.size * self._cells]
-        for *_, present, unexpected in _CELL.iter_unpack(cells):
-            yield present, unexpected
 
 
 class Divider:

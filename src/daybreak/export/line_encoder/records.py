@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.line_encoder.runtime import Instance
-from daybreak.export.row_figures import row_figures
 
 KINDS = {
     ColumnType.TEXT: 0,
@@ -27,13 +26,12 @@ HEADER = struct.Struct("<2I")
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
     """Order of a record's cells: the columns that order the rows of a file, then the others. `key_cells` is the number
-    of cells that are not in the order of the file. In packed rows, `figures` come first; records do not have them.
+    of cells that are not in the order of the file.
     """
 
     resource: Resource
     cells: tuple[Column, ...]
     key_cells: int
-    figures: tuple[str, ...]
 
     @classmethod
     def of(cls, resource: Resource) -> RecordLayout:
@@ -41,12 +39,12 @@ class RecordLayout:
         key = [resource.column(name) for name in (*resource.key, *resource.tie_break)]
         in_file = [column for column in resource.columns if column.name != LEADER]
         cells = (*key, *(column for column in in_file if column not in key))
-        return cls(resource, cells, 0 if list(cells) == in_file else len(key), tuple(row_figures(resource)))
+        return cls(resource, cells, 0 if list(cells) == in_file else len(key))
 
     @property
     def packed_columns(self) -> tuple[str, ...]:
         """Names of the columns of a packed row in order."""
-        return (LEADER, *self.figures, *(column.name for column in self.cells))
+        return (LEADER, *(column.name for column in self.cells))
 
 
 def packed_text(text: str | None) -> bytes:

@@ -2,14 +2,13 @@
 
 #include "cells.h"
 
-/* A call of `sort`. Leaders are those from `first_ordinal` on. `counts` receives the rows of each; those with a byte in
- * `skipped` are left out. `entries` receives the sorted records. `entries` and `spare` have room for every record. */
+/* A call of `sort`. Leaders are those from `first_ordinal` on. `counts` receives the rows of each, and `entries`
+ * the sorted records. `entries` and `spare` have room for every record. */
 typedef struct {
   const uint8_t *from;
   const uint8_t *end;
   uint32_t first_ordinal;
   uint32_t leaders;
-  const uint8_t *skipped;
   uint32_t *counts;
   Entry *entries;
   Entry *spare;
@@ -58,8 +57,7 @@ EXPORT("sort") uint32_t sort(const Sort *task) {
   uint32_t total = 0;
   for (uint32_t leader = 0; leader < task->leaders; leader++) task->counts[leader] = 0;
   for (const uint8_t *record = task->from; record < task->end; record = next_record(record)) {
-    uint32_t ordinal = header(record).ordinal;
-    if (!task->skipped[ordinal]) task->counts[ordinal - task->first_ordinal]++;
+    task->counts[header(record).ordinal - task->first_ordinal]++;
   }
   /* From here on, `counts` has the next place of each Leader, and in the end its last one. */
   for (uint32_t leader = 0; leader < task->leaders; leader++) {
@@ -69,7 +67,6 @@ EXPORT("sort") uint32_t sort(const Sort *task) {
   }
   for (const uint8_t *record = task->from; record < task->end; record = next_record(record)) {
     uint32_t ordinal = header(record).ordinal;
-    if (task->skipped[ordinal]) continue;
     task->entries[task->counts[ordinal - task->first_ordinal]++] = (Entry){eight_big_endian(cells_of(record)), record};
   }
   uint32_t start = 0;
