@@ -240,6 +240,7 @@ def test_passkeys_need_a_recent_password(keeper: Page, service: Service) -> None
 
 
 def test_passkeys_need_an_authenticator_app(sign_in_as: Callable[..., Page], service: Service) -> None:
+    service.reset_seat(directory.ENROLLER)
     page = sign_in_as(directory.ENROLLER, address=service.account(directory.KITA, "settings/security"))
     expect(page.get_by_text("Set up the authenticator app first.")).to_be_visible()
     expect(page.get_by_role("link", name="Add passkey")).to_have_count(0)
