@@ -82,15 +82,11 @@ def _redact_value(value: Any) -> Any:
 
 def _decode(text: str) -> str:
     for _ in range(_MAX_ENCODINGS):
-        decoded = _ENCODED.sub(_character, text)
+        decoded = _ENCODED.sub(lambda encoded: chr(int(encoded[1], 16)), text)
         if decoded == text:
             break
         text = decoded
     return text
-
-
-def _character(encoded: re.Match[str]) -> str:
-    return chr(int(encoded[1], 16))
 
 
 def _redact_plain(text: str) -> str:

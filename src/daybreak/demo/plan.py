@@ -27,23 +27,19 @@ class PlatformSizes:
     messages: int = 1_000_000
 
 
-class Places:
-    """Names and places of all locales as flat SQL lists, indexed by locale number."""
+def drawn_locale(draws: Draws, name: str, row: str) -> str:
+    """Return a locale number, weighted by the size of the country."""
+    weighted = [number for number, locale in enumerate(LOCALES) for _ in range(locale.weight)]
+    return f"({number_list(weighted)})[1 + {draws.below(name, row, len(weighted))}]"
 
-    @staticmethod
-    def locale(draws: Draws, name: str, row: str) -> str:
-        """Return a locale number, weighted by the size of the country."""
-        weighted = [number for number, locale in enumerate(LOCALES) for _ in range(locale.weight)]
-        return f"({number_list(weighted)})[1 + {draws.below(name, row, len(weighted))}]"
 
-    @staticmethod
-    def from_locale(draws: Draws, name: str, row: str, locale: str, per_locale: list[list[str | None]]) -> str:
-        """Return a text from the list of the locale number in the SQL expression `locale`."""
-        flat = [text for texts in per_locale for text in texts]
-        starts = [sum(len(texts) for texts in per_locale[:number]) for number in range(len(per_locale))]
-        start = f"({number_list(starts)})[1 + {locale}]"
-        size = f"({number_list(len(texts) for texts in per_locale)})[1 + {locale}]"
-        return f"({text_list(flat)})[1 + {start} + {draws.below(name, row, size)}]"
+def from_locale(draws: Draws, name: str, row: str, locale: str, per_locale: list[list[str | None]]) -> str:
+    """Return a text from the list of the locale number in the SQL expression `locale`."""
+    flat = [text for texts in per_locale for text in texts]
+    starts = [sum(len(texts) for texts in per_locale[:number]) for number in range(len(per_locale))]
+    start = f"({number_list(starts)})[1 + {locale}]"
+    size = f"({number_list(len(texts) for texts in per_locale)})[1 + {locale}]"
+    return f"({text_list(flat)})[1 + {start} + {draws.below(name, row, size)}]"
 
 
 def make_plan(draws: Draws, sizes: PlatformSizes) -> list[str]:
@@ -61,14 +57,14 @@ def make_plan(draws: Draws, sizes: PlatformSizes) -> list[str]:
 
 def _leaders(draws: Draws, sizes: PlatformSizes) -> str:
     row = "leader_number"
-    place = Places.from_locale(
+    place = from_locale(
         draws,
         "leader/place",
         row,
         "locale",
         [[city for _, _, cities in locale.states for city in cities] for locale in LOCALES],
     )
-    family = Places.from_locale(draws, "leader/family", row, "locale", [list(locale.family) for locale in LOCALES])
+    family = from_locale(draws, "leader/family", row, "locale", [list(locale.family) for locale in LOCALES])
     # The last Leader of a platform with ten or more has no Members, so its files have only a header.
     empty = sizes.leaders - 1 if sizes.leaders >= 10 else -1
     return f"""
@@ -76,7 +72,7 @@ def _leaders(draws: Draws, sizes: PlatformSizes) -> str:
         WITH weights AS (
             SELECT range AS leader_number,
                    CASE WHEN range = {empty} THEN 0 ELSE (1e12 / pow(range + 1, {SKEW}))::BIGINT END::HUGEINT AS weight,
-                   {Places.locale(draws, "leader/locale", "range")} AS locale
+                   {drawn_locale(draws, "leader/locale", "range")} AS locale
             FROM range({sizes.leaders})
         ), sums AS (
             SELECT *, sum(weight) OVER (ORDER BY leader_number ROWS UNBOUNDED PRECEDING)::HUGEINT AS until,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from daybreak.demo.draws import Draws, instant_sql, text_list
-from daybreak.demo.plan import MEMBER_BUCKET, MESSAGE_BUCKET, Places, PlatformSizes
+from daybreak.demo.plan import MEMBER_BUCKET, MESSAGE_BUCKET, PlatformSizes, drawn_locale, from_locale
 from daybreak.demo.sms_segments import segment_count_sql
 from daybreak.demo.words import (
     CAMPAIGN_NAMES,
@@ -94,21 +94,21 @@ class Tables:
     def _members(self) -> str:
         d = self.draws
         own = d.chance("member/local", "n", 0.85)
-        locale = f"CASE WHEN {own} THEN locale ELSE {Places.locale(d, 'member/locale', 'n')} END"
-        female = Places.from_locale(d, "member/first", "n", "home", [list(place.female) for place in LOCALES])
-        male = Places.from_locale(d, "member/first", "n", "home", [list(place.male) for place in LOCALES])
-        family = Places.from_locale(d, "member/last", "n", "home", [list(place.family) for place in LOCALES])
-        cities = Places.from_locale(
+        locale = f"CASE WHEN {own} THEN locale ELSE {drawn_locale(d, 'member/locale', 'n')} END"
+        female = from_locale(d, "member/first", "n", "home", [list(place.female) for place in LOCALES])
+        male = from_locale(d, "member/first", "n", "home", [list(place.male) for place in LOCALES])
+        family = from_locale(d, "member/last", "n", "home", [list(place.family) for place in LOCALES])
+        cities = from_locale(
             d, "member/city", "n", "home", [[city for *_, names in place.states for city in names] for place in LOCALES]
         )
-        states = Places.from_locale(
+        states = from_locale(
             d,
             "member/city",
             "n",
             "home",
             [[name for name, _, names in place.states for _ in names] for place in LOCALES],
         )
-        codes = Places.from_locale(
+        codes = from_locale(
             d,
             "member/city",
             "n",

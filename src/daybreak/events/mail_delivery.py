@@ -70,7 +70,10 @@ class MailDelivery:
         if subject is None or refusal:
             await context.state.awrite(lambda stores: stores.deliveries.skip(delivery, now, refusal))
             return
-        message = await self._message(delivery, subject)
+        with display_for(subject.seat):
+            content = await self._content(delivery, subject)
+        keyring = context.keyring.current()
+        message = mail_message(context.settings, keyring, delivery, subject.seat, content, context.clock())
         began = context.ticks()
         outcome = await asyncio.to_thread(self._server.send, message)
         milliseconds = round((context.ticks() - began) * 1000)
@@ -149,13 +152,6 @@ class MailDelivery:
         rule = ThrottleRule(f"mail:{subject.seat.seat_id}", MAX_PER_DAY, _DAY_SECONDS)
         exceeded = await self._context.state.awrite(lambda stores: stores.throttle.count([rule], now))
         return f"The seat received {MAX_PER_DAY} mails within a day." if exceeded is not None else ""
-
-    async def _message(self, delivery: Delivery, subject: MailSubject) -> EmailMessage:
-        with display_for(subject.seat):
-            content = await self._content(delivery, subject)
-        context = self._context
-        now, keyring = context.clock(), context.keyring.current()
-        return mail_message(context.settings, keyring, delivery, subject.seat, content, now)
 
     async def _content(self, delivery: Delivery, subject: MailSubject) -> MailContent:
         if delivery.type not in LINK_LIFETIMES:

@@ -51,7 +51,7 @@ class AuditStore(Store):
 
     def read(self, query: AuditQuery) -> list[AuditEvent]:
         """Return the events that match `query`, in the order that it specifies."""
-        order = _order(query)
+        order = audit_events.c.event_id.desc() if query.newest_first else audit_events.c.event_id.asc()
         parts = [_ids(part, query).order_by(order).limit(query.offset + query.limit) for part in _parts(query)]
         # The ids come from one index for each part. A condition with OR would read the whole trail.
         ids = sa.union_all(*(sa.select(part.subquery().c.event_id) for part in parts)).subquery()
@@ -115,10 +115,6 @@ def _ids(part: sa.ColumnElement[bool], query: AuditQuery) -> sa.Select[tuple[int
     ]
     conditions = (condition(value) for value, condition in filters if value is not None)
     return sa.select(columns.event_id).where(part, *conditions)
-
-
-def _order(query: AuditQuery) -> sa.ColumnElement[Any]:
-    return audit_events.c.event_id.desc() if query.newest_first else audit_events.c.event_id.asc()
 
 
 def _matches_action(action: str) -> sa.ColumnElement[bool]:
