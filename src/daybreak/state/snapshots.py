@@ -38,6 +38,10 @@ ERASED = "[erased]"
 UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HELD)
 _END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
 
+_NEWEST = (snapshots.c.fence.desc(),)
+_LATEST = (snapshots.c.published_at.desc(), *_NEWEST)
+"""Orders of runs and of publications, newest first."""
+
 
 def snapshot_of(snapshot_id: str, state: str, *rest: Any) -> Snapshot:
     """Return the snapshot of the values of SNAPSHOT_COLUMNS."""
@@ -228,15 +232,12 @@ class SnapshotStore(ManifestStore):
 
     def current(self) -> Snapshot | None:
         """Return the published snapshot."""
-        return self._snapshot(
-            sa.select(*SNAPSHOT_COLUMNS).join(
-                current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
-            )
-        )
+        is_current = current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
+        return self._first(sa.select(*SNAPSHOT_COLUMNS).join(current_snapshot, is_current), snapshot_of)
 
     def get(self, snapshot_id: str) -> Snapshot | None:
         """Return a run, None when it is unknown."""
-        return self._snapshot(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
+        return self._first(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id), snapshot_of)
 
     def columns(self, snapshot_id: str) -> RecordedColumns | None:
         """Return the columns that the files of a run have, None if it recorded none."""
@@ -245,38 +246,25 @@ class SnapshotStore(ManifestStore):
 
     def of_day(self, day: date) -> Snapshot | None:
         """Return the latest run for that day's publication."""
-        return self._snapshot(
-            sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1)
-        )
+        found = self._snapshots(snapshots.c.day == day, limit=1)
+        return found[0] if found else None
 
     def recent(self, limit: int = 50) -> list[Snapshot]:
         """Return the most recent runs, newest first."""
-        return self._snapshots(sa.select(*SNAPSHOT_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
+        return self._snapshots(limit=limit)
 
     def published_since(self, since: datetime) -> list[Snapshot]:
         """Return snapshots published since that instant, newest first, whether or not they still have files."""
-        return self._snapshots(
-            sa.select(*SNAPSHOT_COLUMNS)
-            .where(snapshots.c.published_at >= since)
-            .order_by(snapshots.c.published_at.desc(), snapshots.c.fence.desc())
-        )
+        return self._snapshots(snapshots.c.published_at >= since, order=_LATEST)
 
     def served(self) -> list[Snapshot]:
         """Return published and retired snapshots that have files, newest publication first."""
-        return self._snapshots(
-            sa.select(*SNAPSHOT_COLUMNS)
-            .where(
-                snapshots.c.state.in_([SnapshotState.PUBLISHED, SnapshotState.RETIRED]),
-                snapshots.c.files_stand.is_(True),
-            )
-            .order_by(snapshots.c.published_at.desc(), snapshots.c.fence.desc())
-        )
+        published = snapshots.c.state.in_([SnapshotState.PUBLISHED, SnapshotState.RETIRED])
+        return self._snapshots(published, snapshots.c.files_stand.is_(True), order=_LATEST)
 
     def unpublished(self) -> list[Snapshot]:
         """Return building, complete and held runs, newest first."""
-        return self._snapshots(
-            sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.state.in_(UNPUBLISHED)).order_by(snapshots.c.fence.desc())
-        )
+        return self._snapshots(snapshots.c.state.in_(UNPUBLISHED))
 
     def abandoned(self) -> list[Snapshot]:
         """Return runs whose manifests are to be deleted, oldest first: failed and discarded ones, and those whose
@@ -287,13 +275,9 @@ class SnapshotStore(ManifestStore):
             sa.exists().where(snapshot_files.c.fence == snapshots.c.fence),
             sa.exists().where(snapshot_leaders.c.fence == snapshots.c.fence),
         )
-        return self._snapshots(
-            sa.select(*SNAPSHOT_COLUMNS)
-            .where(
-                sa.or_(sa.and_(finished, snapshots.c.files_stand), sa.and_(sa.not_(snapshots.c.files_stand), has_rows))
-            )
-            .order_by(snapshots.c.fence)
-        )
+        stand = snapshots.c.files_stand
+        is_abandoned = sa.or_(sa.and_(finished, stand), sa.and_(sa.not_(stand), has_rows))
+        return self._snapshots(is_abandoned, order=(snapshots.c.fence,))
 
     # --- Internal --------------------------------------------------------------------------------
 
@@ -325,9 +309,8 @@ class SnapshotStore(ManifestStore):
         return begun
 
     def _locked(self, snapshot_id: str) -> Snapshot:
-        snapshot = self._snapshot(
-            sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id).with_for_update(of=snapshots)
-        )
+        of_id = sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id)
+        snapshot = self._first(of_id.with_for_update(of=snapshots), snapshot_of)
         if snapshot is None:
             raise NotFound(f"Snapshot {snapshot_id} does not exist.")
         return snapshot
@@ -335,8 +318,9 @@ class SnapshotStore(ManifestStore):
     def _change(self, snapshot_id: str, **values: Any) -> None:
         self._execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(**values))
 
-    def _snapshot(self, statement: sa.Select[Any]) -> Snapshot | None:
-        return self._first(statement, snapshot_of)
-
-    def _snapshots(self, statement: sa.Select[Any]) -> list[Snapshot]:
-        return self._all(statement, snapshot_of)
+    def _snapshots(
+        self, *conditions: sa.ColumnElement[bool], order: tuple[Any, ...] = _NEWEST, limit: int | None = None
+    ) -> list[Snapshot]:
+        """Return the runs that fulfill the conditions, by default newest first."""
+        found = sa.select(*SNAPSHOT_COLUMNS).where(*conditions).order_by(*order).limit(limit)
+        return self._all(found, snapshot_of)
