@@ -137,7 +137,14 @@ async def _authenticate(
             await services.state.awrite(
                 lambda stores: stores.api_tokens.record_use(token.token_id, now, not_after=not_after)
             )
-    return Principal("api_token", token.subject, resolved.seat, resolved.account, resolved.grant, token=token)
+    return Principal(
+        kind="api_token",
+        subject=token.subject,
+        seat=resolved.seat,
+        account=resolved.account,
+        grant=resolved.grant,
+        token=token,
+    )
 
 
 async def create(
@@ -154,10 +161,16 @@ async def create(
     Raises Forbidden when account or seat may not have tokens, InvalidRequest, Conflict when the seat has too many on
     this account.
     """
-    client_id, now = principal.account.client_id, services.clock()
-    require(principal, "manage_api_tokens", client_id)
+    require(principal, "manage_api_tokens", principal.account.client_id)
+    now = services.clock()
     created = new_token(
-        principal.seat, client_id, now=now, random=services.random, name=name, expires_at=expires_at, options=options
+        principal.seat,
+        principal.account.client_id,
+        now=now,
+        random=services.random,
+        name=name,
+        expires_at=expires_at,
+        options=options,
     )
 
     def write(stores: Stores) -> None:

@@ -86,7 +86,14 @@ def disable_webhook(stores: Stores, webhook: Webhook, now: datetime, reason: str
     }
     key = f"{webhook.endpoint_id}\n{now.isoformat()}"
     stores.outbox.add(new_event(EventType.WEBHOOK_DISABLED, key, now, data, client_id=webhook.client_id))
-    subject, details = f"webhook:{webhook.endpoint_id}", {"url": webhook.url, "reason": reason}
     stores.audit.append(
-        AuditEvent(now, "webhook.disabled", "ok", _ACTOR, None, webhook.client_id, subject, details=details)
+        AuditEvent(
+            at=now,
+            action="webhook.disabled",
+            result="ok",
+            actor=_ACTOR,
+            client_id=webhook.client_id,
+            subject=f"webhook:{webhook.endpoint_id}",
+            details={"url": webhook.url, "reason": reason},
+        )
     )

@@ -150,8 +150,12 @@ class SessionStart:
 
     def result(self, session: Session) -> SessionStarted | SecondFactorPending:
         if self.client_id is None or session.device_id is None:
-            token = issue_token(self.services, session, client_id=None, now=self.now)
-            return SecondFactorPending(session, session.seat_id, token, self.seat.second_factor_enrolled)
+            return SecondFactorPending(
+                session=session,
+                seat_id=session.seat_id,
+                token=issue_token(self.services, session, client_id=None, now=self.now),
+                enrolled=self.seat.second_factor_enrolled,
+            )
         return session_started(self.services, session, self.client_id, session.device_id, self.now)
 
     def event(self, result: str, session: Session | None = None) -> AuditEvent:
@@ -189,8 +193,13 @@ def session_started(
     services: Services, session: Session, client_id: str, device_id: str, now: datetime
 ) -> SessionStarted:
     """Return a completed login with a new token."""
-    token = issue_token(services, session, client_id=client_id, now=now)
-    return SessionStarted(session, session.seat_id, client_id, device_id, token)
+    return SessionStarted(
+        session=session,
+        seat_id=session.seat_id,
+        client_id=client_id,
+        device_id=device_id,
+        token=issue_token(services, session, client_id=client_id, now=now),
+    )
 
 
 def issue_token(services: Services, session: Session, *, client_id: str | None, now: datetime) -> str:
@@ -232,9 +241,14 @@ def find_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | N
 
 def updated_device(services: Services, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:
     """Return the device of a login, updated if it is known, new otherwise."""
-    device_id, first_seen_at = (known.device_id, known.first_seen_at) if known else (services.new_id(), now)
-    user_agent = caller.user_agent[:_MAX_USER_AGENT_LENGTH]
-    return Device(device_id, seat.seat_id, user_agent, caller.address, first_seen_at, now)
+    return Device(
+        device_id=known.device_id if known else services.new_id(),
+        seat_id=seat.seat_id,
+        user_agent=caller.user_agent[:_MAX_USER_AGENT_LENGTH],
+        address=caller.address,
+        first_seen_at=known.first_seen_at if known else now,
+        last_seen_at=now,
+    )
 
 
 def no_active_account() -> Forbidden:

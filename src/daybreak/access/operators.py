@@ -256,9 +256,19 @@ def _token_event(
     token: ApiToken, action: str, now: datetime, actor: str, *, details: Mapping[str, object] | None = None
 ) -> AuditEvent:
     """Create the event of an operator's action on a token, in the audit trail of its account."""
-    found = {**api_tokens.details_of(token), **(details or {})}
-    return AuditEvent(now, action, "ok", actor, token.seat_id, token.client_id, token.subject, details=found)
+    return AuditEvent(
+        at=now,
+        action=action,
+        result="ok",
+        actor=actor,
+        seat_id=token.seat_id,
+        client_id=token.client_id,
+        subject=token.subject,
+        details={**api_tokens.details_of(token), **(details or {})},
+    )
 
 
 def _record(stores: Stores, seat: Seat, action: str, now: datetime, actor: str) -> None:
-    stores.audit.append(AuditEvent(now, action, "ok", actor, seat.seat_id, details={"seat": seat.email}))
+    stores.audit.append(
+        AuditEvent(at=now, action=action, result="ok", actor=actor, seat_id=seat.seat_id, details={"seat": seat.email})
+    )

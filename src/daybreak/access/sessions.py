@@ -128,7 +128,9 @@ def principal_of(active: ActiveSession, policy: SecondFactorPolicy) -> Principal
         raise fault
     assert account is not None
     assert grant is not None
-    return Principal("session", active.subject, active.seat, account, grant, session=active.session)
+    return Principal(
+        kind="session", subject=active.subject, seat=active.seat, account=account, grant=grant, session=active.session
+    )
 
 
 async def pending_login(services: Services, token: str) -> ResolvedSession:

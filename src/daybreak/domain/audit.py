@@ -88,9 +88,16 @@ class EventOrigin:
 
     def event(self, action: str, result: str, details: Mapping[str, object] | None = None) -> AuditEvent:
         """Create an event of this origin. `result` is `ok` or an error code."""
-        actor, seat_id = (_UNKNOWN_ACTOR, None) if self.seat is None else (self.seat.email, self.seat.seat_id)
-        caller, client_id, subject = self.caller, self.client_id, self.subject
-        address, user_agent, request_id = caller.address, caller.user_agent[:_MAX_USER_AGENT_LENGTH], caller.request_id
         return AuditEvent(
-            self.at, action, result, actor, seat_id, client_id, subject, address, user_agent, request_id, details or {}
+            at=self.at,
+            action=action,
+            result=result,
+            actor=self.seat.email if self.seat is not None else _UNKNOWN_ACTOR,
+            seat_id=self.seat.seat_id if self.seat is not None else None,
+            client_id=self.client_id,
+            subject=self.subject,
+            address=self.caller.address,
+            user_agent=self.caller.user_agent[:_MAX_USER_AGENT_LENGTH],
+            request_id=self.caller.request_id,
+            details=details or {},
         )

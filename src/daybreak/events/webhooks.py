@@ -73,10 +73,16 @@ async def create(
     accepted = parse_url(url, settings.allowed_networks)
     require_allowed_host(accepted, settings.allowed_hosts)
     now, endpoint_id = services.clock(), services.new_id()
-    secret, owner = webhook_secret.generate(services.random), principal.seat
-    sealed = _encrypt(services, secret, endpoint_id)
+    secret = webhook_secret.generate(services.random)
     webhook = Webhook(
-        endpoint_id, principal.account.client_id, accepted, sealed, now, owner.seat_id, owner.email, event_types=chosen
+        endpoint_id=endpoint_id,
+        client_id=principal.account.client_id,
+        url=accepted,
+        sealed_secret=_encrypt(services, secret, endpoint_id),
+        created_at=now,
+        created_by=principal.seat.seat_id,
+        created_by_email=principal.seat.email,
+        event_types=chosen,
     )
 
     def write(stores: Stores) -> RequestError | None:

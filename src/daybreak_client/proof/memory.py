@@ -152,8 +152,12 @@ def _service_json(seen: Seen) -> dict[str, object]:
 
 
 def _parse_service(value: Any) -> Seen:
-    trust, signature = parse_trust(value["trust"].encode()), value["trust_signature"].encode()
-    return Seen(trust, frozenset(value["addresses"]), frozenset(value["revoked"]), signature)
+    return Seen(
+        trust=parse_trust(value["trust"].encode()),
+        addresses=frozenset(value["addresses"]),
+        revoked=frozenset(value["revoked"]),
+        signature=value["trust_signature"].encode(),
+    )
 
 
 def _account_json(account: SeenAccount) -> dict[str, object]:

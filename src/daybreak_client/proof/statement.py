@@ -210,8 +210,12 @@ def _completeness(value: object) -> Completeness | None:
 
 
 def _table(value: Mapping[str, Any]) -> TableAccount:
-    excluded, sums = (_counts(value.get(name) or {}) for name in ("excluded", "sums"))
-    return TableAccount(wire.count(value["source"]), wire.count(value["exported"]), excluded, sums)
+    return TableAccount(
+        source=wire.count(value["source"]),
+        exported=wire.count(value["exported"]),
+        excluded=_counts(value.get("excluded") or {}),
+        sums=_counts(value.get("sums") or {}),
+    )
 
 
 def _counts(value: object) -> dict[str, int]:

@@ -270,7 +270,17 @@ class _EventList:
         self.events: list[AuditEvent] = []
 
     def add(self, action: str, *, seat_id: str | None = None, client_id: str | None = None, **details: object) -> None:
-        self.events.append(AuditEvent(self._now, action, "ok", self._actor, seat_id, client_id, details=details))
+        self.events.append(
+            AuditEvent(
+                at=self._now,
+                action=action,
+                result="ok",
+                actor=self._actor,
+                seat_id=seat_id,
+                client_id=client_id,
+                details=details,
+            )
+        )
 
     def add_account(self, action: str, before: Account | None, after: Account) -> None:
         """Add the event of an account that was added or changed, with the settings that differ."""

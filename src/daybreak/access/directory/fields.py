@@ -144,13 +144,22 @@ def read_account(row: Fields, billing: Fields) -> Account:
 
 def read_seat(row: Fields) -> Seat:
     """Read a seat, without its password."""
-    seat_id, email = row.uuid("seat_id"), row.text("email", is_email_address, "an email address")
-    return Seat(seat_id, email, disabled=row.flag("disabled"))
+    return Seat(
+        seat_id=row.uuid("seat_id"),
+        email=row.text("email", is_email_address, "an email address"),
+        disabled=row.flag("disabled"),
+    )
 
 
 def read_grant(row: Fields, seat_id: str) -> Grant:
     """Read the permissions of that seat on one account."""
-    return Grant(seat_id, row.uuid("client_id"), row.roles(), row.flag("data_export"), row.flag("async_rest_api"))
+    return Grant(
+        seat_id=seat_id,
+        client_id=row.uuid("client_id"),
+        roles=row.roles(),
+        data_export=row.flag("data_export"),
+        async_rest_api=row.flag("async_rest_api"),
+    )
 
 
 def build_directory(
