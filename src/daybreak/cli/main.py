@@ -179,10 +179,10 @@ def _report(text: str, code: int) -> int:
     return code
 
 
-if __name__ == "__main__":
-    main()
-
-
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Shell to complete in.")]) -> None:
     """Print a shell script that completes commands and options."""
     print_text(make_app().generate_completion(shell=shell))
+
+
+if __name__ == "__main__":
+    main()

@@ -38,16 +38,16 @@ def code_at(seed: bytes, step: int) -> str:
     return f"{number % 10**DIGITS:0{DIGITS}d}"
 
 
-def matching_step(seed: bytes, code: str, now_seconds: float, window: int = 1) -> int | None:
-    """Return the time step that the code belongs to, at most `window` steps from now, or None.
+def matching_step(seed: bytes, code: str, now_seconds: float) -> int | None:
+    """Return the time step that the code belongs to, at most one step from now, or None.
 
-    Compares the code with every step of the window in constant time. The caller rejects a step that was accepted before
+    Compares the code with each of the three steps in constant time. The caller rejects a step that was accepted before
     (RFC 6238 §5.2).
     """
     sent = code.encode("utf-8", "surrogatepass")
     current = int(now_seconds) // STEP_SECONDS
     found: int | None = None
-    for step in range(max(0, current - window), current + window + 1):
+    for step in range(max(0, current - 1), current + 2):
         if hmac.compare_digest(code_at(seed, step).encode(), sent):
             found = step
     return found

@@ -1,6 +1,6 @@
 """Tables of the state database. Tests compare them with migrated databases of earlier versions.
 
-Features of a single database, such as partial indexes, are in `create.py`. Declared here, they would load that
+Features of a single database, such as partial indexes, are in `migrate.py`. Declared here, they would load that
 database's part of SQLAlchemy in every process.
 """
 
@@ -181,7 +181,7 @@ audit_events = sa.Table(
     sa.Index("ix_audit_events_seat", "seat_id", "event_id"),
 )
 
-# Events before `keep_from` may be deleted. Triggers refuse any other change (see `create.py`).
+# Events before `keep_from` may be deleted. Triggers refuse any other change (see `migrate.py`).
 audit_retention = sa.Table(
     "audit_retention",
     metadata,
@@ -223,7 +223,7 @@ snapshots = sa.Table(
     # The snapshot that the deltas of this one begin from, NULL without deltas.
     sa.Column("deltas_from", KEY),
     sa.Column("deltas_kept", sa.Boolean, nullable=False, server_default=sa.false()),
-    # At most one run per day that has not failed: `create.py` excludes failed runs from the index.
+    # At most one run per day that has not failed: `migrate.py` excludes failed runs from the index.
     sa.Index("uq_snapshots_day", "day", unique=True),
     sa.Index("uq_snapshots_version", "version", unique=True),
     sa.Index("ix_snapshots_chain", "chain_id", "version"),
