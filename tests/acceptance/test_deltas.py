@@ -17,7 +17,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
 from daybreak.domain.audit import AuditQuery
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.daily_builder import Builder
-from tests.acceptance.installation import LEADERS, MAYA, NORTH, NOT_EXPORTED, VIC
+from tests.acceptance.installation import LEADERS, MAYA, NORTH, NOT_EXPORTED, SOUTH, VIC
 from tests.acceptance.service import Service, serving
 from tests.parts.waiting import wait_until
 from tests.reference import deltas as reference
@@ -50,8 +50,8 @@ def content_of(service: Service, token: str, file: str) -> bytes:
     return gzip.decompress(found.content)
 
 
-def feed_of(service: Service, token: str, query: str = "") -> dict[str, Any]:
-    found = service.get(f"/download/v1/files/{NORTH}/deltas{query}", token=token)
+def feed_of(service: Service, token: str, query: str = "", account: str = NORTH) -> dict[str, Any]:
+    found = service.get(f"/download/v1/files/{account}/deltas{query}", token=token)
     assert found.status_code == 200, found.text
     data: dict[str, Any] = found.json()["data"]
     return data
@@ -195,15 +195,15 @@ def test_unknown_deltas_and_other_accounts_are_refused(
 
 
 def test_link_to_a_withdrawn_delta_says_so(changing: tuple[Service, Builder, list[dict[str, bytes]]]) -> None:
-    """The last test of the module, because it ends the chain."""
+    """On an account that no other test reads, because its chain ends."""
     service, builder, _ = changing
-    token = service.token(MAYA, NORTH)
-    version, name, _ = first_change(feed_of(service, token))
-    link = service.link(token, NORTH, f"deltas/{version}/{name}.delta.csv.gz")
+    token = service.token(MAYA, SOUTH)
+    version, name, _ = first_change(feed_of(service, token, account=SOUTH))
+    link = service.link(token, SOUTH, f"deltas/{version}/{name}.delta.csv.gz")
     with closing(builder.installation.state()) as state:
-        state.write(lambda stores: stores.deltas.close_account_chain(NORTH, NORTH, "member_erased", datetime.now(UTC)))
+        state.write(lambda stores: stores.deltas.close_account_chain(SOUTH, SOUTH, "member_erased", datetime.now(UTC)))
     problem = service.get(link).json()
     assert (problem["status"], problem["code"]) == (404, "no_delta")
     assert problem["detail"] == "This delta has been withdrawn. Read the feed again."
-    closed = service.get(f"/download/v1/files/{NORTH}/deltas?since={version - 1}", token=token).json()
+    closed = service.get(f"/download/v1/files/{SOUTH}/deltas?since={version - 1}", token=token).json()
     assert (closed["code"], closed["reason"]) == ("chain_closed", "member_erased")

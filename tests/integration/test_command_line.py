@@ -103,6 +103,12 @@ def test_init_creates_private_files_once(
     assert b"# publish_at" in before
 
 
+def test_snapshot_show_explains_that_there_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path / "new")]) == 0
+    assert run(["snapshot", "show", "-c", str(tmp_path / "new/daybreak.toml")]) == 1
+    assert "There is no run yet" in capsys.readouterr().err
+
+
 def test_migrate_needs_only_the_url_of_the_state_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +137,7 @@ def test_importing_an_export_changes_nothing(
     installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, directory = installation
+    command("directory", "import", str(folder / "directory.json"))
     exported = command("directory", "export")
     assert {seat["email"] for seat in json.loads(exported)["seats"]} == {seat.email for seat in directory.seats}
     assert "password" not in exported
@@ -152,7 +159,6 @@ def test_importing_an_export_changes_nothing(
 
 def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, DemoDirectory], command: Command) -> None:
     folder, _ = installation
-    assert "There is no run yet" in command("snapshot", "show", code=1)
     first = command("snapshot", "run", "--as-of", "2026-11-20T04:00:00Z").split()
     assert first[1] == "published:"
     listed = lines(command("snapshot", "list"))

@@ -79,19 +79,23 @@ def test_files_equal_those_of_duckdb(filled_database: str, parquet: Path, tmp_pa
 
 
 def test_reading_is_not_affected_by_concurrent_writes(filled_database: str, tmp_path: Path) -> None:
+    changed = ("members", "communities")
     with source_on(filled_database, tmp_path).open(AS_OF) as reading:
         before = all_entries(reading)
     with source_on(filled_database, tmp_path).open(AS_OF) as reading:
         with psycopg.connect(filled_database, autocommit=True) as other:
-            other.execute("CREATE TABLE kept_members AS SELECT * FROM members")
+            for table in changed:
+                other.execute(f"CREATE TABLE kept_{table} AS SELECT * FROM {table}")
             other.execute("DELETE FROM members")
             other.execute("UPDATE communities SET community_name = 'changed'")
         try:
             assert all_entries(reading) == before
         finally:
             with psycopg.connect(filled_database, autocommit=True) as other:
-                other.execute("INSERT INTO members SELECT * FROM kept_members")
-                other.execute("DROP TABLE kept_members")
+                for table in changed:
+                    other.execute(f"DELETE FROM {table}")
+                    other.execute(f"INSERT INTO {table} SELECT * FROM kept_{table}")
+                    other.execute(f"DROP TABLE kept_{table}")
 
 
 def documented_grants(database: str) -> list[str]:
