@@ -524,11 +524,11 @@ def test_deep_doctor_runs_own_models(
     assert check_own_models(settings) == "1 model run for up to 1,000 rows"
     (tmp_path / "campaigns.sql").write_text(ENDLESS_MODEL.sql)
     source = open_source(load_settings(installation[0] / "daybreak.toml", os.environ))
-    expected = f"2 models run for up to 1,000 rows. Stopped after 0.5 s: {tmp_path}/campaigns.sql"
-    assert run_own_models(source, now_utc(), 0.5) == expected
+    expected = f"2 models run for up to 1,000 rows. Stopped after 2.0 s: {tmp_path}/campaigns.sql"
+    assert run_own_models(source, now_utc(), 2) == expected
     (tmp_path / "communities.sql").write_text(own)
-    with pytest.raises(OperatorError, match=r"(?s)communities\.sql .*Stopped after 0\.5 s: .*campaigns\.sql"):
-        run_own_models(open_source(load_settings(installation[0] / "daybreak.toml", os.environ)), now_utc(), 0.5)
+    with pytest.raises(OperatorError, match=r"(?s)communities\.sql .*Stopped after 2\.0 s: .*campaigns\.sql"):
+        run_own_models(open_source(load_settings(installation[0] / "daybreak.toml", os.environ)), now_utc(), 2)
 
 
 @pytest.mark.release

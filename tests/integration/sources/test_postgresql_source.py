@@ -536,7 +536,7 @@ def test_infinity_in_a_directory_query_is_permanent(filled_database: str, tmp_pa
 def test_doctor_stops_an_endless_model_and_runs_the_others(filled_database: str, tmp_path: Path) -> None:
     own = {"campaigns": ENDLESS_MODEL, "members": replace(load_models()["members"], shipped=False)}
     source = replace(source_on(filled_database, tmp_path), models={**load_models(), **own})
-    assert run_own_models(source, AS_OF, 0.5) == "2 models run for up to 1,000 rows. Stopped after 0.5 s: endless.sql"
+    assert run_own_models(source, AS_OF, 2) == "2 models run for up to 1,000 rows. Stopped after 2.0 s: endless.sql"
     failing = replace(own["members"], sql="SELECT 1 / (COUNT(*) - COUNT(*)) AS n FROM members")
     source = replace(source, models={**load_models(), "members": failing})
     with pytest.raises(OperatorError, match=r"members\.sql \(PostgreSQL\): division by zero"):
