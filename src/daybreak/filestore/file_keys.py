@@ -105,11 +105,20 @@ def slice_key(pack: str, offset: int, length: int) -> str:
     return f"{pack}@{offset}+{length}"
 
 
+def split_place(key: str) -> tuple[str, str]:
+    """Return the object that contains a file, and the file's place in it, "" if the object is the file.
+
+    Runs look at each file of every kept snapshot, and `slice_of` takes three times as long.
+    """
+    object_key, _, place = key.partition("@")
+    return object_key, place
+
+
 def slice_of(key: str) -> FileSlice:
     """Return where the bytes of a file are stored. Raises FileStoreError for an invalid key."""
-    object_key, mark, place = key.partition("@")
+    object_key, place = split_place(key)
     split_key(object_key)
-    if not mark:
+    if not place:
         return FileSlice(key)
     found = _PLACE.fullmatch(place)
     if found is None:
@@ -118,10 +127,7 @@ def slice_of(key: str) -> FileSlice:
 
 
 def is_within(place: str, size_bytes: int, pack_bytes: int) -> bool:
-    """Return whether a pack contains a file of this size at a place, the part of its key after `@`.
-
-    Runs look for each file of every kept snapshot, and `slice_of` takes three times as long.
-    """
+    """Return whether a pack contains a file of this size at a place."""
     offset, _, length = place.partition("+")
     return int(length) == size_bytes and int(offset) + size_bytes <= pack_bytes
 

@@ -29,6 +29,7 @@ from daybreak.filestore.file_keys import (
     slice_of,
     snapshot_folder,
     split_key,
+    split_place,
 )
 from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
 from daybreak.filestore.local_packs import erase_unused
@@ -145,8 +146,8 @@ class LocalDisk:
         found_pack_bytes = cache(found_bytes)
 
         def is_stored(key: str, size_bytes: int) -> bool:
-            object_key, mark, place = key.partition("@")
-            if not mark:
+            object_key, place = split_place(key)
+            if not place:
                 return found_bytes(key) == size_bytes
             return is_within(place, size_bytes, found_pack_bytes(object_key))
 
@@ -291,5 +292,5 @@ class LocalDisk:
 
 def _names_of(keys: frozenset[str], snapshot_id: str) -> set[str]:
     """Return the names in the folder of a snapshot of those objects that belong to it."""
-    objects = {key.partition("@")[0] for key in keys}
+    objects = {split_place(key)[0] for key in keys}
     return {name for owner, name in map(split_key, objects) if owner == snapshot_id}

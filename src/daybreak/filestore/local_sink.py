@@ -15,7 +15,7 @@ from pathlib import Path
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
-from daybreak.filestore.file_keys import delta_folder, file_key, slice_of, snapshot_folder, split_key
+from daybreak.filestore.file_keys import delta_folder, file_key, slice_of, snapshot_folder, split_key, split_place
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_packs import PackWriter
 from daybreak.filestore.packs import NO_PACKS, Packing, pack_folder, small_content
@@ -107,7 +107,7 @@ class LocalSink:
         A packed file stays where it is: the run has looked for its pack. Returns the new key. Raises FileStoreError if
         another file does not exist or has another size.
         """
-        if "@" in key:
+        if split_place(key)[1]:
             return key
         snapshot_id, name = split_key(key)
         source = f"{self._root}/snapshots/{snapshot_id}/{name}"

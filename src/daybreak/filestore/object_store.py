@@ -29,6 +29,7 @@ from daybreak.filestore.file_keys import (
     slice_of,
     snapshot_folder,
     split_key,
+    split_place,
 )
 from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
 from daybreak.filestore.object_sink import PACK_HEADERS, PART_BYTES, ObjectSink
@@ -98,7 +99,7 @@ class ObjectStore:
         packs: dict[str, int] = {}
 
         def is_stored(key: str, size_bytes: int) -> bool:
-            object_key, mark, place = key.partition("@")
+            object_key, place = split_place(key)
             folder = "/".join(key.split("/", 2)[:2])
             if folder not in listed:
                 listed[folder] = set()
@@ -107,7 +108,7 @@ class ObjectStore:
                     listed[folder].add(hash((found, found_bytes)))
                     if found.endswith(".pack"):
                         packs[found] = found_bytes
-            if mark:
+            if place:
                 return is_within(place, size_bytes, packs.get(object_key, 0))
             return hash((key, size_bytes)) in listed[folder]
 
@@ -309,7 +310,7 @@ class ObjectStore:
 
 
 def _objects_of(keys: frozenset[str]) -> frozenset[str]:
-    return frozenset(key.partition("@")[0] for key in keys)
+    return frozenset(split_place(key)[0] for key in keys)
 
 
 class _BucketSink(ObjectSink):

@@ -13,7 +13,7 @@ from itertools import chain
 
 import msgspec
 
-from daybreak.filestore.file_keys import slice_of
+from daybreak.filestore.file_keys import slice_of, split_place
 from daybreak.filestore.file_store import FileSlice
 from daybreak.settings import PACK_BELOW
 
@@ -67,7 +67,7 @@ def by_pack(keys: Iterable[str]) -> dict[str, list[FileSlice]]:
     found: dict[str, list[FileSlice]] = {}
     for key in keys:
         # Most keys may be of other files, and parsing them takes longer.
-        if "@" in key:
+        if split_place(key)[1]:
             part = slice_of(key)
             found.setdefault(part.key, []).append(part)
     return found
