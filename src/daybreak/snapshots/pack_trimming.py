@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_keys import delta_folder
-from daybreak.filestore.file_store import FileSlice, FileStore
+from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.packs import by_pack, pack_folder
 from daybreak.state.stores import State, Stores
 
 
-def trim_packs(
-    state: State, store: FileStore, packs: Collection[str], used: Mapping[str, Sequence[FileSlice]] | None = None
-) -> None:
+def trim_packs(state: State, store: FileStore, packs: Collection[str]) -> None:
     """Replace the bytes in these packs that belong to no file of a kept snapshot or delta by zeros. A run in progress
-    may reuse files of kept snapshots only. `used` are their slices by pack, if the caller has read them.
+    may reuse files of kept snapshots only.
 
     Two processes may trim the same pack of a bucket, and the later upload may contain bytes that the other one removed.
     The uses are therefore read again after each upload. Raises FileStoreError, Unavailable.
     """
     remaining = list(packs)
     while remaining:
-        slices = by_pack(state.read(partial(_keys_in_use, remaining))) if used is None else used
-        remaining = [pack for pack in remaining if store.trim(pack, slices.get(pack, []))]
-        used = None
+        used = by_pack(state.read(partial(_keys_in_use, remaining)))
+        remaining = [pack for pack in remaining if store.trim(pack, used.get(pack, []))]
+
+
+def trim_packs_of(state: State, store: FileStore, keys: Iterable[str]) -> None:
+    """Do the same for the packs of files whose keys the caller has read: all that are in use in these packs."""
+    trim_packs(state, store, [pack for pack, slices in by_pack(keys).items() if store.trim(pack, slices)])
 
 
 def complete_snapshots(stores: Stores) -> list[Snapshot]:

@@ -21,10 +21,9 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
-from daybreak.filestore.packs import by_pack
 from daybreak.settings import Settings
 from daybreak.snapshots.delta_retention import clean_deltas
-from daybreak.snapshots.pack_trimming import trim_packs
+from daybreak.snapshots.pack_trimming import trim_packs_of
 from daybreak.snapshots.publish import discard_superseded
 from daybreak.state.stores import State, Stores
 
@@ -113,8 +112,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     reused_keys = state.read(lambda stores: _reused_keys(stores, kept, deleted))
     files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
     if expired or stored.abandoned:
-        used = by_pack(key for keys in reused_keys.values() for key in keys)
-        trim_packs(state, store, used, used)
+        trim_packs_of(state, store, (key for keys in reused_keys.values() for key in keys))
     return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
 
 
@@ -161,8 +159,7 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
     ]
     reused_keys = state.read(lambda stores: _reused_keys(stores, kept, [snapshot_id])).get(snapshot_id, frozenset())
     removed = store.remove(snapshot_id, reused_keys)
-    used = by_pack(reused_keys)
-    trim_packs(state, store, used, used)
+    trim_packs_of(state, store, reused_keys)
     return removed
 
 

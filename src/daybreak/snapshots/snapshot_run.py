@@ -279,11 +279,10 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     for position, snapshot in enumerate(state.read(lambda stores: stores.snapshots.served())):
         lost = 0
         for resource, client_id, files in _stored_files(state, snapshot, check):
-            for file in files:
-                if not is_stored(file.key, file.bytes):
-                    lost += 1
-                    if position == 0:
-                        lost_leaders.setdefault(resource, set()).add(client_id)
+            missing = [file for file in files if not is_stored(file.key, file.bytes)]
+            lost += len(missing)
+            if missing and position == 0:
+                lost_leaders.setdefault(resource, set()).add(client_id)
         if lost:
             _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
         faults = (snapshot.snapshot_id, lost, now)
