@@ -39,11 +39,10 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
         observer.entries_written([export.write_header_only()])
         totals, counts = read_totals(tables, frozenset(rows.leaders()))
         leaders = surveyed(totals, resource, encoding_of(job))
-        reused = [leader for leader in leaders if job.previous.get(leader.client_id) == leader.fingerprint]
+        changed = {one.client_id: one for one in leaders if job.previous.get(one.client_id) != one.fingerprint}
+        reused = [leader for leader in leaders if leader.client_id not in changed]
         if reused:
             observer.leaders_reused([leader.client_id for leader in reused])
-        reused_ids = {leader.client_id for leader in reused}
-        changed = {leader.client_id: leader for leader in leaders if leader.client_id not in reused_ids}
         export.add_rows(sum(leader.rows for leader in reused))
         if changed:
             # A filter of all rows would take time for nothing.

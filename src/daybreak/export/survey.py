@@ -13,7 +13,7 @@ from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_version
 
 _ENCODING_VERSION = 5
-"""Increment it when the same rows and settings produce different bytes than before. All fingerprints then change."""
+"""Increment it when the same rows and settings produce other bytes or hashes. All fingerprints then change."""
 SUM_MODULUS = 1 << 64
 
 

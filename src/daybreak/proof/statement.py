@@ -79,7 +79,7 @@ def statement(facts: Facts, account: AccountFacts) -> bytes:
         account.chain_id.encode(),
         account.client_id.encode(),
         account.completeness,
-        _json(deltas) if deltas else b"{}",
+        _json(deltas),
         b",".join(sorted([entry.files for entry in account.entries])),
         _json(previous),
         account.revision,

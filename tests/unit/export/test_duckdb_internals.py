@@ -49,7 +49,7 @@ def test_different_rows_have_different_sort_keys(connection: duckdb.DuckDBPyConn
     found = connection.execute(
         f"SELECT count(*), count(DISTINCT {row}) FROM unnest($1) AS a(t), unnest($1) AS b(t)", [[*texts, None]]
     ).fetchall()
-    assert found == [(64, 64)], "create_sort_key returns the same key for different rows: fingerprints are not safe"
+    assert found == [(64, 64)], "create_sort_key returns the same key for different rows: files could lose rows"
 
 
 @pytest.mark.parametrize("rows_per_batch", [2048, 8192])
