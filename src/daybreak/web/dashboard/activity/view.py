@@ -89,13 +89,7 @@ class EventRow:
         if self.event.action == "notifications.changed":
             hidden |= {name for name, value in self.event.details.items() if isinstance(value, bool)}
         details = [(name, value) for name, value in self.event.details.items() if name not in hidden]
-        facts = [
-            (
-                label_of(FACT_LABELS, name),
-                format_size(value) if name == "bytes" and isinstance(value, int) else _value(value),
-            )
-            for name, value in details
-        ]
+        facts = [(label_of(FACT_LABELS, name), _fact(name, value)) for name, value in details]
         origin = {
             _subject_label(self.event): self.event.subject,
             "User agent": self.event.user_agent,
@@ -197,3 +191,7 @@ def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{label_of({}, str(name))} {_value(each)}" for name, each in value.items()) or "none"
     return format_number(value) if isinstance(value, int) else str(value)
+
+
+def _fact(name: str, value: object) -> str:
+    return format_size(value) if name == "bytes" and isinstance(value, int) else _value(value)

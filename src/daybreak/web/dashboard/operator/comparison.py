@@ -55,7 +55,7 @@ def compared_resources(run: Snapshot, previous: Snapshot | None, guard: GuardSet
     rows = []
     for name, title, old, new in pairs:
         verdict = "failed" if name in failed else "passed" if guard.enabled and old >= MIN_ROWS else "not checked"
-        rows.append(_compared_rows(title, old, new, guard.max_drop_share, verdict))
+        rows.append(_compared_counts(title, old, new, guard.max_drop_share, verdict))
     return rows
 
 
@@ -81,11 +81,11 @@ def compared_leaders(run: Snapshot, guard: GuardSettings, names: Mapping[str, st
     for finding in findings_of(run, "leader_rows"):
         client_id, old, new = finding.client_id or "", int(finding.before or 0), int(finding.now or 0)
         name = f"{names.get(client_id, 'Unknown account')}, {title_of(finding.resource)}"
-        rows.append(_compared_rows(name, old, new, guard.max_leader_drop_share, "failed", client_id))
+        rows.append(_compared_counts(name, old, new, guard.max_leader_drop_share, "failed", client_id))
     return rows
 
 
-def _compared_rows(name: str, old: int, new: int, limit: float, verdict: str, client_id: str = "") -> ComparedRow:
+def _compared_counts(name: str, old: int, new: int, limit: float, verdict: str, client_id: str = "") -> ComparedRow:
     change, shown = row_change(new, old).text, f"\N{MINUS SIGN}{100 * limit:.0f} %"
     return ComparedRow(name, format_number(old), format_number(new), change, shown, verdict, client_id)
 

@@ -6,8 +6,10 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
+from daybreak.domain.snapshot import Freshness, Snapshot
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.punctuality import punctuality
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.freshness.view import day_view, freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
 from daybreak.web.dashboard.page_layout import render_page
@@ -22,13 +24,19 @@ async def show_freshness(page: PageRequest) -> Response:
     """Show which active accounts have files, and how late each publication was."""
     publish_at = page.dashboard.publish_at
 
+    def read(stores: Stores) -> tuple[Freshness, set[str], list[tuple[Snapshot, int]]]:
+        fresh = freshness(stores.snapshots, page.now, publish_at)
+        leaders = set(stores.snapshots.leaders(fresh.snapshot.snapshot_id)) if fresh.snapshot is not None else set()
+        counts = [
+            (each, sum(1 for _ in stores.snapshots.leaders(each.snapshot_id))) for each in stores.snapshots.served()
+        ]
+        return fresh, leaders, counts
+
     # Run in a thread: there may be 100,000 accounts.
-    fresh, published, leaders, history, accounts, file_faults = await page.read_long(
+    (fresh, leaders, history), published, accounts, file_faults = await page.read_long(
         lambda stores: (
-            (fresh := freshness(stores.snapshots, page.now, publish_at)),
+            read(stores),
             stores.snapshots.published_since(page.now - timedelta(days=_DAYS_SHOWN + 2)),
-            set(stores.snapshots.leaders(fresh.snapshot.snapshot_id)) if fresh.snapshot is not None else set[str](),
-            [(each, sum(1 for _ in stores.snapshots.leaders(each.snapshot_id))) for each in stores.snapshots.served()],
             stores.directory.load().accounts,
             stores.file_faults.list_all(),
         )

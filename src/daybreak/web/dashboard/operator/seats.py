@@ -111,13 +111,9 @@ async def create_seat(page: PageRequest) -> Response | PageOutcome:
 
 def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
     """Queue the mail of an invitation. Raises OperatorError."""
-    _require_mail(page)
-    operators.invite(stores, seat, page.now, actor=page.seat.email)
-
-
-def _require_mail(page: PageRequest) -> None:
     if not password_reset.is_available(page.services.settings):
         raise OperatorError("This service sends no mail. Set mail.url, or reset the password of the seat.")
+    operators.invite(stores, seat, page.now, actor=page.seat.email)
 
 
 def _issue_link(stores: Stores, seat: Seat, page: PageRequest, unknown_hash: str = "") -> str:
@@ -147,7 +143,7 @@ class SeatAction:
 
     Attributes:
         name: Last part of its path.
-        run: Performs it, with the parameters of `operators.sign_out`. Raises OperatorError.
+        run: Performs it. Raises OperatorError.
         done: Message afterwards.
         title: The action as a heading, and as the label of its button.
         text: What it does.
@@ -155,7 +151,7 @@ class SeatAction:
     """
 
     name: str
-    run: Callable[..., object]
+    run: Callable[[Stores, Seat, PageRequest], object]
     done: str
     title: str = ""
     text: str = ""
@@ -181,28 +177,34 @@ async def confirm_action(action: SeatAction, page: PageRequest) -> Confirmation:
 
 
 async def perform_action(action: SeatAction, page: PageRequest) -> Response | PageOutcome:
-    seat, actor = await requested_seat(page), page.seat.email
+    seat = await requested_seat(page)
     try:
-        if action.name == "invite":
-            _require_mail(page)
-        if action.name == "disable" and seat.seat_id == page.seat.seat_id:
-            raise OperatorError("You can't disable your own seat. Ask another operator.")
-        await page.services.state.awrite(lambda stores: action.run(stores, seat, page.now, actor=actor))
+        await page.services.state.awrite(lambda stores: action.run(stores, seat, page))
     except OperatorError as error:
         return PageOutcome(409, flash=Flash("bad", error.message))
     return page.redirect(f"seats/{seat.seat_id}", done=action.done)
 
 
+def _by_operator(change: Callable[..., object], stores: Stores, seat: Seat, page: PageRequest) -> None:
+    change(stores, seat, page.now, actor=page.seat.email)
+
+
+def _disable(stores: Stores, seat: Seat, page: PageRequest) -> None:
+    if seat.seat_id == page.seat.seat_id:
+        raise OperatorError("You can't disable your own seat. Ask another operator.")
+    operators.set_disabled(stores, seat, page.now, disabled=True, actor=page.seat.email)
+
+
 HARMLESS_ACTIONS = (
-    SeatAction("invite", operators.invite, "seat-invited"),
-    SeatAction("enable", partial(operators.set_disabled, disabled=False), "seat-enabled"),
+    SeatAction("invite", invite_seat, "seat-invited"),
+    SeatAction("enable", partial(_by_operator, partial(operators.set_disabled, disabled=False)), "seat-enabled"),
 )
 """Actions that end nothing, and need no confirmation."""
 
 CONFIRMED_ACTIONS = (
     SeatAction(
         "disable",
-        partial(operators.set_disabled, disabled=True),
+        _disable,
         "seat-disabled",
         "Disable seat",
         "The person can't sign in, and scripts with their API tokens stop working immediately, until the seat is "
@@ -211,7 +213,7 @@ CONFIRMED_ACTIONS = (
     ),
     SeatAction(
         "reset-second-factor",
-        operators.reset_second_factor,
+        partial(_by_operator, operators.reset_second_factor),
         "factor-reset",
         "Reset second factor",
         "Removes authenticator app, recovery codes and passkeys, and the operator role. API tokens stay valid.",
@@ -219,7 +221,7 @@ CONFIRMED_ACTIONS = (
     ),
     SeatAction(
         "sign-out",
-        operators.sign_out,
+        partial(_by_operator, operators.sign_out),
         "seat-signed-out",
         "End all sessions",
         "Download links issued in these sessions stop working. API tokens stay valid.",

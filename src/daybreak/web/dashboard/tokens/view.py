@@ -132,13 +132,7 @@ def trace_of(events: Sequence[AuditEvent], *, is_live: bool) -> TokenTrace:
     counts = Counter(key for key, _ in keyed)
     newest = dict(reversed(keyed))
     rows = [
-        Fetches(
-            key[0],
-            size if isinstance(size := event.details.get("bytes"), int) else None,
-            *key[1:],
-            counts[key],
-            event.at,
-        )
+        Fetches(key[0], _size(event), *key[1:], counts[key], event.at)
         for key, event in sorted(newest.items(), key=lambda each: each[1].at, reverse=True)
     ]
     return TokenTrace(rows[:_ROWS_SHOWN], trace_text(events), is_live)
@@ -163,6 +157,11 @@ def trace_text(events: Sequence[AuditEvent]) -> str:
 def _key(event: AuditEvent) -> tuple[str, str, str]:
     client = format_user_agent(event.user_agent) if event.user_agent else ""
     return str(event.details.get("file", "")), event.address, client
+
+
+def _size(event: AuditEvent) -> int | None:
+    size_bytes = event.details.get("bytes")
+    return size_bytes if isinstance(size_bytes, int) else None
 
 
 def _title(event: AuditEvent) -> str:
