@@ -3,7 +3,6 @@
 import os
 import pwd
 import socket
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,8 +63,7 @@ def receipts(*, json: AsJson = False, config: Config = None) -> None:
         found = state.read(lambda stores: stores.erasures.list_all())
         signed = [state.read(partial(_signed_receipts, each.erasure_id)) for each in found] if json else []
     if json:
-        shown = [{**asdict(each), "signed_receipts": own} for each, own in zip(found, signed, strict=True)]
-        print_json([{name: value for name, value in each.items() if name != "obsolete_keys"} for each in shown])
+        print_json([_as_json(each, own) for each, own in zip(found, signed, strict=True)])
         return
     print_table(
         ("ERASURE", "MEMBER SHA-256", "REQUESTED BY", "STARTED (UTC)", "FINISHED (UTC)", "SNAPSHOTS", "ROWS"),
@@ -160,3 +158,8 @@ def _signed_receipts(erasure_id: str, stores: "Stores") -> list[dict[str, str]]:
         {"client_id": client_id, "statement": content, "signature": signature}
         for client_id, (content, signature) in stores.erasures.receipts(erasure_id).items()
     ]
+
+
+def _as_json(erasure: "Erasure", signed: list[dict[str, str]]) -> dict[str, object]:
+    names = ("erasure_id", "member_sha256", "requested_by", "started_at", "finished_at", "replaced")
+    return {**{name: getattr(erasure, name) for name in names}, "signed_receipts": signed}
