@@ -284,6 +284,27 @@ def test_unchanged_leaders_are_reused(tmp_path: Path) -> None:
     assert {key: full[key] for key in files} == files
 
 
+@pytest.mark.parametrize("encoder", ["compiled", "sql"])
+def test_second_day_of_many_and_large_rows(encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four Leaders change. Their rows fill several batches, and some are too large to be packed with others."""
+    if encoder == "sql":
+        monkeypatch.setattr(runtime, "unavailable_reason", lambda: "switched off by the test")
+    formats, large = ("csv", "json", "parquet"), "x" * (2 * row_partition._LARGE_TEXT_BYTES)
+    count = 5 * row_partition.BATCH_ROWS
+    rows = [
+        (member(number), LEADERS[number % 4], "name", large if number % 997 == 0 else str(number))
+        for number in range(count)
+    ]
+    _, _, results = export(tmp_path, rows, formats=formats)
+    changed = [*rows[1:], (member(count), LEADERS[1], "name", f"{large}y")]
+    files, report, results = export(tmp_path, changed, formats=formats, previous=fingerprints(results.entries))
+    assert sorted(results.reused) == LEADERS[2:]
+    assert report.rows == len(changed)
+    full, _, _ = export(tmp_path, changed, formats=formats)
+    assert {key for key in files if key[0]} == {key for key in full if key[0] in LEADERS[:2]}
+    assert {key: full[key] for key in files} == files
+
+
 def test_rows_of_unchanged_leaders_are_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[int] = []
     partition = Partitioner.partition
