@@ -13,8 +13,10 @@ TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 
 
 def row_figures(resource: Resource) -> dict[str, str]:
-    """Return the figures of a row, numbers of 64 bits (SQL over the columns of a model): those whose sums are the
-    figures of `catalogue.written_sums.figure_names`, then 1 for each of `times` that files cannot contain, else 0.
+    """Return SQL for the figures of a row by name, over the columns of a model. Each is a number of 64 bits.
+
+    The first ones are summed to the figures of `catalogue.written_sums.figure_names`. Then there is one for each column
+    of `times`: 1 if files cannot contain its value, else 0.
     """
     parts = [(column.type, cast_value(column)) for column in map(resource.column, KEY_PARTS.get(resource.name, ()))]
     key = [KEY_SQL["duckdb"].number(parts)] if parts else []

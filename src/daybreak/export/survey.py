@@ -19,8 +19,8 @@ SUM_MODULUS = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class LeaderTotals:
-    """Rows of one Leader, and the sums of two 64-bit hashes of each row, modulo 2^64. `figures` are the
-    sums of `catalogue.written_sums.figure_names`, modulo 2^64.
+    """Rows of one Leader, and the sums of two 64-bit hashes of each row. `figures` are the sums of
+    `catalogue.written_sums.figure_names`. All sums are modulo 2^64.
 
     Rows of a Leader have one order, so a sum identifies them as well as a hash over their sequence would.
     """

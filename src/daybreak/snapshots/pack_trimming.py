@@ -26,7 +26,7 @@ def trim_packs(state: State, store: FileStore, packs: Collection[str]) -> None:
 
 
 def trim_packs_of(state: State, store: FileStore, keys: Iterable[str]) -> None:
-    """Do the same for the packs of files whose keys the caller has read: all that are in use in these packs."""
+    """Trim the packs of these files. `keys` are all keys in use in these packs, which the caller has read."""
     trim_packs(state, store, [pack for pack, slices in by_pack(keys).items() if store.trim(pack, slices)])
 
 
