@@ -76,7 +76,7 @@ def test_links_expire_in_15_minutes_and_sessions_in_7_days(moved: tuple[Service,
 def test_dashboard_session_ends_after_eight_hours_without_activity(moved: tuple[Service, MovedClock]) -> None:
     service, clock = moved
     files, progress = f"{NORTH}/files", "operator/runs-progress"
-    service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), True))
+    service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), operator=True))
     token = service.token(MAYA, NORTH)
     active, polling = (browser_with_pending_login(service, MAYA, files) for _ in range(2))
 
@@ -113,7 +113,7 @@ def test_dashboard_session_ends_after_eight_hours_without_activity(moved: tuple[
         resolved = state.read(lambda stores: stores.sessions.resolve(sid, None))
         assert resolved is not None
         assert resolved.session.end_reason == "idle"
-    service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), False))
+    service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), operator=False))
     clock.move("+0")
 
 

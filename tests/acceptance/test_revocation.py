@@ -45,11 +45,11 @@ def _active(stores: Stores) -> None:
 
 
 def _disabled(stores: Stores) -> None:
-    stores.seats.set_disabled(GRANT.seat_id, True)
+    stores.seats.set_disabled(GRANT.seat_id, disabled=True)
 
 
 def _enabled(stores: Stores) -> None:
-    stores.seats.set_disabled(GRANT.seat_id, False)
+    stores.seats.set_disabled(GRANT.seat_id, disabled=False)
 
 
 @pytest.mark.parametrize(

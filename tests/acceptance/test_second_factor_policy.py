@@ -129,7 +129,7 @@ def test_enrolled_operator_must_use_the_second_factor(make_installation: Callabl
 
 
 def make_operator(installation: Installation) -> None:
-    installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), True))
+    installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), operator=True))
 
 
 def enrol(installation: Installation) -> None:

@@ -77,7 +77,7 @@ def invite(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
 
 def set_disabled(stores: Stores, seat: Seat, now: datetime, *, disabled: bool, actor: str) -> None:
     """Disable a seat, which ends its sessions and links and blocks its API tokens, or enable it again."""
-    stores.seats.set_disabled(seat.seat_id, disabled)
+    stores.seats.set_disabled(seat.seat_id, disabled=disabled)
     if disabled:
         end_credentials(stores, seat.seat_id, EndReason.SEAT_DISABLED, now)
     _record(stores, seat, "seat.disabled" if disabled else "seat.enabled", now, actor)
@@ -120,12 +120,12 @@ def grant_operator(stores: Stores, seat: Seat, now: datetime, *, second_factor: 
             "grant the role.",
             code="second_factor_not_enrolled",
         )
-    stores.seats.set_operator(seat.seat_id, True)
+    stores.seats.set_operator(seat.seat_id, operator=True)
     _record(stores, seat, "seat.operator_granted", now, actor)
 
 
 def withdraw_operator(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
-    stores.seats.set_operator(seat.seat_id, False)
+    stores.seats.set_operator(seat.seat_id, operator=False)
     _record(stores, seat, "seat.operator_withdrawn", now, actor)
 
 

@@ -92,10 +92,10 @@ class SeatStore(Store):
         ended = sa.exists().where(seats.c.seat_id == seat_id, seats.c.links_ended_at >= since)
         return bool(self._execute(sa.select(ended)).scalar())
 
-    def set_disabled(self, seat_id: str, disabled: bool) -> None:  # noqa: FBT001 - the port's signature
+    def set_disabled(self, seat_id: str, *, disabled: bool) -> None:
         self._change(seat_id, disabled=disabled)
 
-    def set_operator(self, seat_id: str, operator: bool) -> None:  # noqa: FBT001 - the port's signature
+    def set_operator(self, seat_id: str, *, operator: bool) -> None:
         self._change(seat_id, operator=operator)
 
     def set_last_client(self, seat_id: str, client_id: str) -> None:

@@ -149,7 +149,7 @@ def test_moved_email_does_not_move_access(page: Page, sso: SingleSignOn, console
 def test_refused_user_gets_a_page_with_a_way_back(
     user: str, reason: str, text: str, page: Page, sso: SingleSignOn, console_messages: list[str]
 ) -> None:
-    sso.service.installation.change(lambda stores: stores.seats.set_disabled(seat_id(DREW), True))
+    sso.service.installation.change(lambda stores: stores.seats.set_disabled(seat_id(DREW), disabled=True))
     sso.open(page, user, path="/dashboard/")
     expect(page.get_by_text(text)).to_be_visible()
     assert sso.events("login")[0].result == reason

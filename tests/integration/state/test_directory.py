@@ -38,7 +38,7 @@ def test_repeated_write_updates_the_row(state: Database) -> None:
 
 def test_updated_seat_keeps_password_and_operator_role(state: Database) -> None:
     state.write(two_accounts)
-    state.write(lambda stores: stores.seats.set_operator(SEAT.seat_id, True))
+    state.write(lambda stores: stores.seats.set_operator(SEAT.seat_id, operator=True))
     state.write(lambda stores: stores.seats.set_last_client(SEAT.seat_id, BEA.client_id))
     moved = changed_to(SEAT, email="Moved@example.org", password_hash=None, disabled=True)
     state.write(lambda stores: stores.directory.put_seats(moved))

@@ -200,7 +200,7 @@ def test_recipients_depend_on_access_role_and_choice(state: Database) -> None:
     assert recipients(EventType.SNAPSHOT_LATE, after=SEATS[0]) == [SEATS[1]]
     assert recipients(EventType.SNAPSHOT_PUBLISHED) == []
     assert recipients(EventType.PASSWORD_CHANGED) == []
-    state.write(lambda stores: stores.seats.set_operator(SEATS[2], True))
+    state.write(lambda stores: stores.seats.set_operator(SEATS[2], operator=True))
     assert recipients(EventType.SNAPSHOT_LATE) == list(SEATS[:3])
     choice = {EventType.SNAPSHOT_LATE: False, EventType.SNAPSHOT_HELD: True}
     state.write(lambda stores: stores.notifications.choose(SEATS[2], choice))
@@ -210,7 +210,7 @@ def test_recipients_depend_on_access_role_and_choice(state: Database) -> None:
     state.write(lambda stores: stores.notifications.choose(SEATS[2], {EventType.SNAPSHOT_HELD: False}))
     assert recipients(EventType.SNAPSHOT_HELD) == []
     assert state.read(lambda stores: stores.notifications.managers(ACCOUNTS[0])) == [SEATS[0]]
-    state.write(lambda stores: stores.seats.set_disabled(SEATS[0], True))
+    state.write(lambda stores: stores.seats.set_disabled(SEATS[0], disabled=True))
     assert recipients(EventType.SNAPSHOT_LATE) == [SEATS[1]]
     assert state.read(lambda stores: stores.notifications.managers(ACCOUNTS[0])) == []
 

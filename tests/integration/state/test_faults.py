@@ -218,7 +218,7 @@ def test_locked_row_is_unavailable_after_a_bounded_wait(url: str, postgresql_ser
             other.execute("SELECT * FROM seats FOR UPDATE")
             with pytest.raises(Unavailable):
                 async with asyncio.timeout(BOUND_SECONDS):
-                    await state.awrite(lambda stores: stores.seats.set_operator(SEAT.seat_id, True))
+                    await state.awrite(lambda stores: stores.seats.set_operator(SEAT.seat_id, operator=True))
             await wait_for_recovery(state)
         await state.aclose()
 

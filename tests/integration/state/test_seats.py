@@ -52,8 +52,8 @@ def test_login_starts_on_last_used_or_first_active_account(state: Database) -> N
 def test_changes_of_a_seat_are_stored(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.set_password_hash(SEAT.seat_id, "another"))
-    state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
-    state.write(lambda stores: stores.seats.set_operator(SEAT.seat_id, True))
+    state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, disabled=True))
+    state.write(lambda stores: stores.seats.set_operator(SEAT.seat_id, operator=True))
     state.write(lambda stores: stores.seats.set_last_client(SEAT.seat_id, BEA.client_id))
     found = state.read(lambda stores: stores.seats.list_all())[0]
     assert (found.password_hash, found.disabled, found.operator, found.last_client_id) == (

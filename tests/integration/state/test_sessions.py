@@ -40,7 +40,7 @@ def test_session_without_a_grant_has_no_account(state: Database) -> None:
 
 def test_changes_are_visible_on_the_next_read(state: Database) -> None:
     state.write(one_session)
-    state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
+    state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, disabled=True))
     state.write(lambda stores: stores.directory.put_accounts(account(0xA1, first_name="Ann", active=False)))
     resolved = state.read(lambda stores: stores.sessions.resolve(SID, ANN.client_id))
     assert resolved is not None

@@ -66,7 +66,7 @@ def test_unknown_email_does_the_same_work(instance: Instance, services: Services
 
 
 def test_disabled_seat_receives_no_link(instance: Instance, services: Services) -> None:
-    instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
     instance.run(password_reset.request_reset(services, email="rosa@example.org", caller=CALLER))
     assert _outbox(instance) == []
 

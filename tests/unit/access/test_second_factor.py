@@ -82,9 +82,9 @@ def test_ended_login_does_not_use_up_the_code(instance: Instance) -> None:
     ended, disabled = instance.run(instance.start_login()), instance.run(instance.start_login())
     instance.write(lambda stores: stores.sessions.end(ended.session.sid, instance.now[0], "logout"))
     assert login_error(instance, instance.code(seed), ended.token).code == "session_ended"
-    instance.write(lambda stores: stores.seats.set_disabled(OMAR, True))
+    instance.write(lambda stores: stores.seats.set_disabled(OMAR, disabled=True))
     assert login_error(instance, instance.code(seed), disabled.token).code == "session_ended"
-    instance.write(lambda stores: stores.seats.set_disabled(OMAR, False))
+    instance.write(lambda stores: stores.seats.set_disabled(OMAR, disabled=False))
     complete_login(instance, instance.code(seed))
 
 

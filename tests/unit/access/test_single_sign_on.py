@@ -175,11 +175,11 @@ def test_email_equal_only_after_case_folding_is_refused(setup: Setup) -> None:
 
 
 def test_disabled_seat_is_refused(setup: Setup) -> None:
-    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
     assert setup.refusal() == "seat_disabled"
-    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, False))
+    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=False))
     setup.signed_in()
-    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
     assert setup.refusal() == "seat_disabled"
 
 

@@ -82,7 +82,7 @@ def server(events: Events) -> Iterator[MailServer]:
 
 
 def _make_operator(events: Events, seat_id: str) -> None:
-    events.instance.write(lambda stores: stores.seats.set_operator(seat_id, True))
+    events.instance.write(lambda stores: stores.seats.set_operator(seat_id, operator=True))
 
 
 def _emit_to(events: Events, type_: EventType, seat_id: str = ROSA) -> None:
@@ -269,7 +269,7 @@ def test_mail_server_that_is_down_is_retried(events: Events) -> None:
 
 def test_disabled_seat_receives_nothing(events: Events, server: MailServer) -> None:
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    events.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
     events.deliver()
     assert server.mails == []
 

@@ -27,7 +27,7 @@ def _chosen(events: Events) -> frozenset[EventType]:
 
 def test_late_files_and_security_are_chosen_by_default(events: Events) -> None:
     assert _chosen(events) == {EventType.SNAPSHOT_LATE, *SECURITY_EVENTS}
-    events.instance.write(lambda stores: stores.seats.set_operator(ROSA, True))
+    events.instance.write(lambda stores: stores.seats.set_operator(ROSA, operator=True))
     assert _chosen(events) == {EventType.SNAPSHOT_LATE, EventType.DIRECTORY_FAILING, *SECURITY_EVENTS}
     assert {EventType.SNAPSHOT_HELD, EventType.SNAPSHOT_FAILED} <= set(offered_events(events.instance.seat(ROSA)))
 

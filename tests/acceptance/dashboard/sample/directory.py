@@ -61,7 +61,7 @@ def write_directory(state: State, ring: Keyring, now: datetime) -> None:
             stores.directory.put_seats(seat)
         for grant in _grants():
             stores.directory.put_grants(grant)
-        stores.seats.set_operator(id_of(OPERATOR), True)
+        stores.seats.set_operator(id_of(OPERATOR), operator=True)
         for email in ENROLLED:
             _enrol(stores, ring, id_of(email), now)
         for hours, (host, roles) in enumerate((("north-1", ("web", "builder")), ("north-2", ("web",)))):
