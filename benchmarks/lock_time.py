@@ -60,7 +60,7 @@ def measure_lock(module: str, arguments: Sequence[str], environment: Mapping[str
     before, started = os.times(), time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.lock_time", "--measured", module, *arguments],
-        env={**os.environ, **(environment or {}), _ADDRESS_FD: str(write_end)},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(environment or {}), _ADDRESS_FD: str(write_end)},
         pass_fds=[write_end],
         stdout=subprocess.DEVNULL,
     ) as process:

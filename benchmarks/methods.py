@@ -55,10 +55,9 @@ def export(
     reader: RowSource, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
 ) -> dict[str, Any]:
     """Export to a local disk store, with sync and rename at the end, as a run does. Report the size of the text."""
-    from daybreak.export.job import ExportJob
+    from daybreak.export.job import ExportJob, ExportResults
     from daybreak.filestore.local_disk import LocalDisk
     from daybreak.filestore.packs import NO_PACKS
-    from daybreak.sources.spark.task import ExportResults
 
     # A file for each Leader, as the other methods write.
     sink = LocalDisk(out, NO_PACKS).stage("00000000-0000-4000-8000-000000000000")

@@ -49,11 +49,10 @@ def partitioned(source: Path, out: Path) -> dict[str, Any]:
 def daybreak(source: Path, out: Path) -> dict[str, Any]:
     """Export a folder of Parquet files with Spark tasks, like a run."""
     from daybreak.catalogue.models import load_models
-    from daybreak.export.job import ExportJob
+    from daybreak.export.job import ExportJob, ExportResults
     from daybreak.filestore.local_disk import LocalDisk
     from daybreak.sources.spark.reading import TaskLimits
     from daybreak.sources.spark.source import SparkSource
-    from daybreak.sources.spark.task import ExportResults
 
     tables = _tables_with_text_ids(source)
     started = time.monotonic()

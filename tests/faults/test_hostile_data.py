@@ -25,9 +25,9 @@ import pytest
 from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.export.job import ExportResults
 from daybreak.export.line_encoder import runtime
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job
 from tests.reference.platforms import HOSTILE, LEADERS, MEMBERS, write_duckdb
 

@@ -19,10 +19,10 @@ import pytest
 from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.export.job import ExportResults
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import Reading
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import AS_OF, MemorySink, export_job, naughty_strings
 from tests.parts.postgresql_tables import fill_tables
 from tests.reference.platforms import HOSTILE, LEADERS, SQL_TYPES

@@ -13,9 +13,9 @@ from hypothesis import Phase, given, settings
 
 from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.export.job import ExportResults
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.reading import Reading
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job
 from tests.reference.compute import compute, rows_of_leader
 from tests.reference.platforms import Table, platforms, write_duckdb, write_parquet

@@ -20,9 +20,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from daybreak.catalogue.models import load_models
-from daybreak.sources.spark.task import ExportResults
+from daybreak.export.job import ExportJob, ExportResults
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.export.job import ExportJob
 from daybreak.sources.duckdb import DuckdbSource
 
 def peak_bytes():

@@ -11,8 +11,8 @@ from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.export.job import ExportResults
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)

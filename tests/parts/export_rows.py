@@ -17,10 +17,9 @@ from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_name
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.engine import ENGINE_TYPES, open_engine
-from daybreak.export.job import ExportJob
+from daybreak.export.job import ExportJob, ExportResults
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.sources.reading import Reading
-from daybreak.sources.spark.task import ExportResults
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 

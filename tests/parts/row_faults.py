@@ -16,12 +16,12 @@ from daybreak.catalogue.models import Model, as_of_literal, shipped_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.run_report import Accounting
+from daybreak.export.job import ExportResults
 from daybreak.filestore.file_store import FileSink
 from daybreak.proof.accounting import SourceFigures, WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.own_models import OwnModel, own_rules, read_own_models
 from daybreak.proof.queries import SourceRow
 from daybreak.sources.reading import Reading
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job
 
 Count = tuple[str, str, str]

@@ -23,8 +23,8 @@ from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.export.job import ExportResults
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings
 
 RECORDED = Path(__file__).with_suffix(".json")

@@ -31,12 +31,12 @@ from daybreak.cli.doctor_deep import run_own_models
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
+from daybreak.export.job import ExportResults
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql import server_snapshot
 from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.postgresql.tables import ServerTables
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables

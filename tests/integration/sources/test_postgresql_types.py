@@ -15,11 +15,11 @@ from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
+from daybreak.export.job import ExportResults
 from daybreak.snapshots.report import accounting_warnings
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import Reading
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import AS_OF, MemorySink, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.row_faults import accounting

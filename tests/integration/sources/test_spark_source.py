@@ -25,14 +25,13 @@ from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.gzip_member import PART_BYTES
-from daybreak.export.job import ResourceReport
+from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.filestore.file_store import FileSink, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import NO_PACKS
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.source import SparkSource, spark_session
-from daybreak.sources.spark.task import ExportResults
 from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
 from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, newest_instants, own_rows

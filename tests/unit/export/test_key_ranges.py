@@ -11,12 +11,11 @@ import pytest
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError, SourceError
 from daybreak.export import leader_files
-from daybreak.export.job import ResourceReport
+from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.key_ranges import LeaderRange, join_ranges, range_chunks
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.resource_export import export_resource
 from daybreak.export.text_formats import line_kinds, text_format
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
 CUSTOM = "custom_member_data"

@@ -17,11 +17,10 @@ from daybreak.domain.errors import RunError
 from daybreak.export import bucket_lines, duckdb_internals, leader_rows, row_partition
 from daybreak.export.buckets import Buckets, Spill
 from daybreak.export.engine import open_engine
-from daybreak.export.job import ResourceReport
+from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.line_encoder import encoder, runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.resource_export import export_resource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, SampleRows, export_job, naughty_strings, sample_rows
 
 CUSTOM = "custom_member_data"

@@ -16,8 +16,8 @@ from daybreak.catalogue.columns import field_id
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.snapshot import PARQUET_MAGIC, FileStatistics
 from daybreak.export import parquet_files, parquet_parts
+from daybreak.export.job import ExportResults
 from daybreak.export.resource_export import export_resource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, sample_rows
 
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in (0x0A, 0x7F, 0x80, 0xFF)]

@@ -20,11 +20,10 @@ from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import gzip_member, leader_files, leader_rows, row_partition
 from daybreak.export.duckdb_internals import record_batches
-from daybreak.export.job import ResourceReport
+from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
 from daybreak.export.resource_export import export_resource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in (0x0A, 0x7F, 0x80, 0xFF)]

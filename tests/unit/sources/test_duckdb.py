@@ -23,9 +23,9 @@ from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
+from daybreak.export.job import ExportResults
 from daybreak.export.referential import check_queries
 from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)

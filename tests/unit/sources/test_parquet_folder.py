@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from daybreak.domain.errors import SourceError
+from daybreak.export.job import ExportResults
 from daybreak.sources.parquet_folder import FileState, list_tables
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job
 from tests.unit.sources.test_duckdb import LEADER, MEMBER, fill, make_platform, reading, to_parquet, write_parquet
 

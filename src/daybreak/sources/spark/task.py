@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,9 @@ from pyspark.core.broadcast import Broadcast
 
 from daybreak import __version__
 from daybreak.catalogue.resources import resource_named
-from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export.job import DeltaJob, ExportJob, ResourceReport
+from daybreak.export.job import DeltaJob, ExportJob, ExportResults, ResourceReport
 from daybreak.export.key_ranges import LeaderRange, join_ranges, range_chunks
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.resource_export import export_resource
@@ -95,28 +94,6 @@ def _chunk(client_id: str, batch: pa.RecordBatch, index: int) -> LeaderChunk:
         if batch.column(kind)[index].is_valid
     }
     return LeaderChunk(client_id, _cell("row_count", batch, index), lines)
-
-
-@dataclass(slots=True)
-class ExportResults:
-    """An `ExportObserver` that stores all results. `rows` is the last reported number of rows."""
-
-    entries: list[ManifestEntry] = field(default_factory=list)
-    deltas: list[LeaderDelta] = field(default_factory=list)
-    reused: list[str] = field(default_factory=list)
-    rows: int = 0
-
-    def entries_written(self, entries: list[ManifestEntry]) -> None:
-        self.entries += entries
-
-    def deltas_made(self, deltas: list[LeaderDelta]) -> None:
-        self.deltas += deltas
-
-    def leaders_reused(self, client_ids: list[str]) -> None:
-        self.reused += client_ids
-
-    def rows_done(self, rows: int) -> None:
-        self.rows = rows
 
 
 @dataclass(frozen=True, slots=True)

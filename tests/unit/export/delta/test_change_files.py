@@ -19,9 +19,9 @@ from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.csv_rows import csv_rows, split_cells
 from daybreak.export.delta.delta_lines import DeltaLines, delta_header
 from daybreak.export.delta.merge import DeltaFault
+from daybreak.export.job import ExportResults
 from daybreak.export.parquet_writer import ParquetWriter
 from daybreak.export.resource_export import export_resource
-from daybreak.sources.spark.task import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
 LEADER = "0000000a-0000-4000-8000-000000000000"

@@ -15,12 +15,12 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError, SourceError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import leader_files
-from daybreak.export.job import ResourceReport
+from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.key_ranges import join_ranges, range_chunks
 from daybreak.export.resource_export import export_resource
 from daybreak.export.text_formats import line_kinds, text_format
 from daybreak.sources.spark.placement import assign_partitions
-from daybreak.sources.spark.task import ExportResults, SparkTask, lines_row, split_leaders, totals_row
+from daybreak.sources.spark.task import SparkTask, lines_row, split_leaders, totals_row
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
 CUSTOM = "custom_member_data"
