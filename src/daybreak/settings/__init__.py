@@ -1,9 +1,15 @@
 """The configuration: `daybreak.toml` and `DAYBREAK_...` variables as one frozen tree of models."""
 
-from daybreak.settings.attach import AttachSettings
-from daybreak.settings.events import EventsSettings, MailSettings
+from daybreak.settings.integrations import (
+    AttachSettings,
+    EventsSettings,
+    MailSettings,
+    MetricsSettings,
+    OidcSettings,
+    SharingSettings,
+    SourceSettings,
+)
 from daybreak.settings.load import Fault, SettingsFault, load_settings
-from daybreak.settings.oidc import OidcSettings
 from daybreak.settings.sections import (
     AccessSettings,
     AuditSettings,
@@ -11,12 +17,9 @@ from daybreak.settings.sections import (
     FilesSettings,
     GuardSettings,
     KeysSettings,
-    MetricsSettings,
-    SharingSettings,
     SnapshotSettings,
     StateSettings,
 )
-from daybreak.settings.source import SourceSettings
 from daybreak.settings.text_forms import Rate
 from daybreak.settings.tree import Settings
 from daybreak.settings.types import PACK_BELOW

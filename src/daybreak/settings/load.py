@@ -12,11 +12,11 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from daybreak.domain.errors import OperatorError
-from daybreak.settings.origin import Origin, reading_from
 from daybreak.settings.reference import as_toml, bounds_of, known_settings, notation_of
 from daybreak.settings.text_forms import InvalidValue
-from daybreak.settings.tree import ENVIRONMENT_PREFIX, SECTIONS, Settings
+from daybreak.settings.tree import SECTIONS, Settings
 
+_PREFIX = "DAYBREAK_"
 # Variables of the client, which may run in the same environment, and of this program.
 _OTHER_VARIABLES = frozenset({"CONFIG", "SERVICE", "TOKEN", "TOKEN_FILE", "ACCOUNT", "PROFILE", "PLAIN_HTTP"})
 _SECRET_NAMES = ("password", "client_secret")
@@ -62,14 +62,20 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     """
     source = str(path) if path is not None else "configuration"
     document = _read_file(path) if path is not None else {}
-    known = {_variable(key): environ[_variable(key)] for key in known_settings() if _variable(key) in environ}
+    variables = {key: environ[_variable(key)] for key in known_settings() if _variable(key) in environ}
+    for key, text in variables.items():
+        section, _, name = key.rpartition(".")
+        if section:
+            values = document.get(section)
+            document[section] = {**(values if isinstance(values, dict) else {}), name: text}
+        else:
+            document[name] = text
     faults = list(_unknown_variables(environ))
     settings = None
-    with reading_from(Origin(path.resolve() if path is not None else None, known)):
-        try:
-            settings = Settings.model_validate(document)
-        except ValidationError as error:
-            faults += [_fault(each, known) for each in error.errors(include_url=False)]
+    try:
+        settings = Settings.model_validate(document, context=path.resolve() if path is not None else None)
+    except ValidationError as error:
+        faults += [_fault(each, variables) for each in error.errors(include_url=False)]
     if settings is None or faults:
         raise SettingsFault(source, faults)
     return settings
@@ -115,7 +121,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Fault]:
     """Yield a fault for each variable that is meant as a setting; ignore variables of other programs."""
     known = {_variable(key) for key in known_settings()}
     for name in environ:
-        short = name.removeprefix(ENVIRONMENT_PREFIX)
+        short = name.removeprefix(_PREFIX)
         if name == short or name in known or short in _OTHER_VARIABLES or _KUBERNETES.fullmatch(short):
             continue
         near = _nearest(short.lower().replace("__", "."))
@@ -133,7 +139,7 @@ def _nearest(key: str) -> str | None:
 
 
 def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
-    """Describe one validation error: the value, its origin and the fix."""
+    """Describe one validation error: the value, the variable that it comes from, if any, and the fix."""
     known = known_settings()
     key = ".".join(str(part) for part in error["loc"][:2] if isinstance(part, str))
     if error["type"] == "extra_forbidden":
@@ -147,7 +153,7 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
     advice = str(cause) if isinstance(cause, InvalidValue) else f"Use {notation_of(field).expected}{bounds_of(field)}."
     if error["input"] is None:
         return Fault(key, f"is missing. {advice}")
-    origin = f" (from {_variable(key)})" if _variable(key) in variables else ""
+    origin = f" (from {_variable(key)})" if key in variables else ""
     if error["input"] == "":
         return Fault(key, f"is empty{origin}. {advice}")
     # Settings of Spark, and URLs, may contain a secret where none is allowed.
@@ -164,4 +170,4 @@ def _suggestion(key: str) -> str:
 
 
 def _variable(key: str) -> str:
-    return ENVIRONMENT_PREFIX + key.replace(".", "__").upper()
+    return _PREFIX + key.replace(".", "__").upper()

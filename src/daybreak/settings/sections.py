@@ -20,9 +20,7 @@ from daybreak.settings.types import (
     Duration,
     FilesUrl,
     FormatNames,
-    OptionalListen,
     OptionalPath,
-    OptionalUrl,
     RateLimit,
     RateLimits,
     Share,
@@ -354,38 +352,6 @@ class DirectorySettings(Section):
         if any(statements) and not all(statements):
             raise InvalidValue("Set directory.accounts, directory.seats and directory.access, or none of them.")
         return access
-
-
-class SharingSettings(Section):
-    """Delta Sharing: accounts' files as tables for pandas, Spark, Power BI and other clients."""
-
-    enabled: bool = Field(
-        default=False,
-        description="Serve the Delta Sharing protocol below `/sharing/v1`. Needs `parquet` in `snapshot.formats`.",
-    )
-
-
-class MetricsSettings(Section):
-    """Metrics for Prometheus."""
-
-    listen: OptionalListen = Field(
-        default="",
-        description="Host and port on which `/metrics` is served, to every client that can connect; empty: off.",
-    )
-
-
-class TelemetrySettings(Section):
-    """Traces, metrics and logs for OpenTelemetry."""
-
-    url: OptionalUrl = Field(
-        default="",
-        description="URL of a collector that takes OTLP over HTTP, such as `http://collector:4318`; empty: off. "
-        "OTEL_EXPORTER_OTLP_HEADERS may contain headers for it.",
-    )
-    request_share: Share = Field(
-        default=1.0,
-        description="Share of requests and webhooks that are traced, unless a trusted proxy decides. Runs always are.",
-    )
 
 
 class AuditSettings(Section):

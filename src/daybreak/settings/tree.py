@@ -1,4 +1,4 @@
-"""The whole configuration: the settings before the first section, the sections, and the sources of values."""
+"""The whole configuration: the settings before the first section, and the sections."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -6,14 +6,28 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from daybreak.settings.attach import AttachSettings
-from daybreak.settings.events import EventsSettings, MailSettings
-from daybreak.settings.oidc import OidcSettings
-from daybreak.settings.origin import current_origin
+from daybreak.settings.integrations import (
+    AttachSettings,
+    EventsSettings,
+    MailSettings,
+    MetricsSettings,
+    OidcSettings,
+    SharingSettings,
+    SourceSettings,
+    TelemetrySettings,
+)
 from daybreak.settings.sections import (
     AccessSettings,
     AuditSettings,
@@ -21,19 +35,14 @@ from daybreak.settings.sections import (
     FilesSettings,
     GuardSettings,
     KeysSettings,
-    MetricsSettings,
     Section,
-    SharingSettings,
     SigningSettings,
     SnapshotSettings,
     StateSettings,
-    TelemetrySettings,
 )
-from daybreak.settings.source import SourceSettings
 from daybreak.settings.text_forms import LOOPBACK_HOSTS, InvalidValue
 from daybreak.settings.types import BaseUrl, Listen, Networks, Whole
 
-ENVIRONMENT_PREFIX = "DAYBREAK_"
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
@@ -59,32 +68,16 @@ def _host_and_port(address: str) -> tuple[str, str]:
         return host, port
 
 
-class _Variables(EnvSettingsSource):
-    """The `DAYBREAK_...` variables of the origin, instead of the process environment."""
-
-    def __init__(self, settings_cls: type[BaseSettings]) -> None:
-        super().__init__(settings_cls)
-        self.env_vars = {name.lower(): value for name, value in current_origin().variables.items()}
-
-
 def _setting_fault(name: str, value: object, advice: str) -> ValidationError:
     """Return the fault of one setting in a section, instead of one of the whole section."""
     fault = InitErrorDetails(type="value_error", loc=(name,), input=value, ctx={"error": InvalidValue(advice)})
     return ValidationError.from_exception_data("Settings", [fault])
 
 
-class Settings(BaseSettings):
-    """The whole configuration, validated. Paths are absolute."""
+class Settings(BaseModel):
+    """The whole configuration, validated in the context of its file. Paths are absolute."""
 
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        validate_default=True,
-        hide_input_in_errors=True,
-        env_prefix=ENVIRONMENT_PREFIX,
-        env_nested_delimiter="__",
-        enable_decoding=False,
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
     base_url: BaseUrl = Field(
         default="http://127.0.0.1:8400", description="Public URL of the service; the start of every link."
@@ -130,20 +123,10 @@ class Settings(BaseSettings):
     events: EventsSettings
     mail: MailSettings
 
-    _file: Path | None = PrivateAttr(default_factory=lambda: current_origin().file)
+    _file: Path | None = PrivateAttr(default=None)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources in order of precedence: variables, then the file, which is passed as init arguments."""
-        del env_settings, dotenv_settings, file_secret_settings
-        return _Variables(settings_cls), init_settings
+    def model_post_init(self, context: Path | None) -> None:
+        self._file = context
 
     @model_validator(mode="before")
     @classmethod

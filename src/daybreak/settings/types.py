@@ -13,11 +13,10 @@ from types import UnionType
 from typing import Annotated, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 
 from daybreak.catalogue.formats import FORMATS
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.settings.origin import current_origin
 from daybreak.settings.text_forms import (
     InvalidValue,
     Rate,
@@ -85,8 +84,14 @@ def _require_text(value: object) -> object:
     return value
 
 
-def _absolute(path: Path | None) -> Path | None:
-    return None if path is None else (current_origin().folder / path.expanduser()).resolve()
+def folder_of(info: ValidationInfo) -> Path:
+    """Return the folder that relative paths are resolved against: that of the configuration file, if there is one."""
+    file: Path | None = info.context
+    return Path.cwd() if file is None else file.parent
+
+
+def _absolute(path: Path | None, info: ValidationInfo) -> Path | None:
+    return None if path is None else (folder_of(info) / path.expanduser()).resolve()
 
 
 def _require_resources(table: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
@@ -218,12 +223,12 @@ OptionalListen = Annotated[
 OptionalUuid = Annotated[UUID | None, Notation("UUID", "a UUID in quotes")]
 StateUrl = Annotated[
     SecretStr,
-    AfterValidator(lambda url: SecretStr(parse_state_url(url.get_secret_value(), current_origin().folder))),
+    AfterValidator(lambda url, info: SecretStr(parse_state_url(url.get_secret_value(), folder_of(info)))),
     Notation("database URL", "text in quotes"),
 ]
 FilesUrl = Annotated[
     str,
-    AfterValidator(lambda url: parse_files_url(url, current_origin().folder)),
+    AfterValidator(lambda url, info: parse_files_url(url, folder_of(info))),
     Notation(
         "folder or bucket URL", 'a folder, or "s3://bucket/prefix", "gs://bucket/prefix" or "az://container/prefix"'
     ),
