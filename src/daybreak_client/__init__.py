@@ -18,7 +18,7 @@ from daybreak_client.errors import (
     Unsigned,
     WrongUse,
 )
-from daybreak_client.lock_wait import LockWait
+from daybreak_client.folder import LockWait
 from daybreak_client.published import Account, PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, Daybreak, FetchResult
 from daybreak_client.table_files import read

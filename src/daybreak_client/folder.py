@@ -1,4 +1,4 @@
-"""Update of a local folder to the published files.
+"""Update of a local folder to the published files, and the wait for a lock that another fetch or sync holds.
 
 Missing files are downloaded next to the others, compared with their digests, and then renamed in immediate
 succession. The folder therefore contains the files of one snapshot, and an error leaves it unchanged. The next call
@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-from daybreak_client.errors import ClientError, Damaged, Unreachable, WrongUse
-from daybreak_client.lock_wait import NO_WAIT, LockWait
+from daybreak_client.errors import Busy, ClientError, Damaged, Unreachable, WrongUse
 from daybreak_client.published import PublishedFile
 
+T = TypeVar("T")
 # (file, offset) -> (offset of the first byte, the bytes). Raises Unreachable when the transfer is interrupted.
 OpenFile = Callable[[PublishedFile, int], AbstractContextManager[tuple[int, Iterator[bytes]]]]
 # Receives a file and the number of its bytes that are on disk. Called from several threads.
@@ -36,6 +36,35 @@ _FIRST_WAIT_SECONDS = 1.0
 _MAX_STOP_SECONDS = 2.0
 _PARTIAL_SUFFIX = ".part"
 _PRIVATE_MODE = 0o600
+_ANNOUNCE_SECONDS = 5.0
+_LOCK_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class LockWait:
+    """Maximum wait for a lock in seconds, and a receiver of text about a wait that takes longer than 5 seconds."""
+
+    seconds: float = 300.0
+    announce: Callable[[str], None] = lambda _text: None
+
+    def acquire(self, attempt: Callable[[], T | None], holder: str) -> T:
+        """Repeat an attempt until it returns a value. `holder` is a sentence. Raises Busy after the maximum wait."""
+        start, announced = time.monotonic(), False
+        while True:
+            found = attempt()
+            if found is not None:
+                return found
+            waited = time.monotonic() - start
+            if waited >= self.seconds:
+                raise Busy(f"{holder} Try again later, or wait longer with --lock-timeout.")
+            if waited >= _ANNOUNCE_SECONDS and not announced:
+                announced = True
+                self.announce(f"{holder} Waiting up to {self.seconds:.0f} seconds.")
+            time.sleep(min(_LOCK_POLL_SECONDS, self.seconds - waited))
+
+
+NO_WAIT = LockWait(0.0)
+DEFAULT_WAIT = LockWait()
 
 
 def update_folder(

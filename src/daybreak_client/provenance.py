@@ -15,8 +15,7 @@ from typing import Any
 
 from daybreak_client import wire
 from daybreak_client.errors import WrongUse
-from daybreak_client.folder import errors_named, locked, read_regular, replace_private
-from daybreak_client.lock_wait import LockWait
+from daybreak_client.folder import LockWait, errors_named, locked, read_regular, replace_private
 from daybreak_client.proof.statement import SIGNATURE_NAME, STATEMENT_NAME
 from daybreak_client.published import PublishedFile, PublishedSnapshot
 

@@ -13,9 +13,16 @@ from urllib.parse import urlencode
 from daybreak_client import wire
 from daybreak_client.connection import Connection
 from daybreak_client.errors import NotProved, Refused, Unreachable, WrongUse
-from daybreak_client.feed import Feed, parse_feed
-from daybreak_client.folder import ProgressCallback, errors_named, expanded, locked, missing_files, update_folder
-from daybreak_client.lock_wait import NO_WAIT, LockWait
+from daybreak_client.folder import (
+    NO_WAIT,
+    LockWait,
+    ProgressCallback,
+    errors_named,
+    expanded,
+    locked,
+    missing_files,
+    update_folder,
+)
 from daybreak_client.proof.files import save_statement
 from daybreak_client.proof.verifier import (
     TRUST_PATH,
@@ -28,10 +35,12 @@ from daybreak_client.proof.verifier import (
 from daybreak_client.provenance import Provenance
 from daybreak_client.published import (
     Account,
+    Feed,
     Issued,
     PublishedFile,
     PublishedSnapshot,
     parse_accounts,
+    parse_feed,
     parse_link,
     parse_manifest,
 )

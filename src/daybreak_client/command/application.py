@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from daybreak_client.command.accounts import accounts, profiles, use
 from daybreak_client.command.fetch import fetch
 from daybreak_client.command.files import files, link, s3_credentials, share_profile
-from daybreak_client.command.login import login, logout
+from daybreak_client.command.login import accounts, login, logout, profiles, use
 from daybreak_client.command.output import print_note
 from daybreak_client.command.receipts import receipts
 from daybreak_client.command.schema import schema, types

@@ -1,16 +1,63 @@
-"""Work on several accounts: an error of one account does not stop the others."""
+"""Work on several accounts, and waits for the service and for the files of the day. An error of one account does not
+stop the others."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
-from daybreak_client.command.freshness import Wait
 from daybreak_client.command.options import Accounts, Mode
 from daybreak_client.command.output import print_note
-from daybreak_client.command.sign_in import connect, current_profile, selected_account
-from daybreak_client.errors import LEFT_OVER, ClientError, WrongUse
+from daybreak_client.command.profile import connect, current_profile, selected_account
+from daybreak_client.errors import LEFT_OVER, ClientError, Expired, Late, NotPublished, Unreachable, WrongUse
 from daybreak_client.service import AccountFiles, Daybreak
+
+T = TypeVar("T")
+_POLL_SECONDS = 60.0
+
+
+class Wait:
+    """Waits for an unavailable service and for late files until `seconds` have passed. Announces each of them once."""
+
+    def __init__(self, seconds: float = 0.0, announce: Callable[[str], None] = print_note) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._announce = announce
+        self._announced: set[type[ClientError]] = set()
+
+    def for_service(self, request: Callable[[], T]) -> T:
+        """Return the result of a request, which is repeated while the service is unavailable. Raises Unreachable."""
+        while True:
+            try:
+                return request()
+            except Unreachable as error:
+                self._pause(error, f"Waiting for the service. {error.message}", _POLL_SECONDS)
+
+    def for_files(self, account_files: AccountFiles) -> None:
+        """Return when the files of the day are published. Raises Late, Unreachable."""
+        while True:
+            try:
+                published = self.for_service(account_files.published)
+                if not published.late:
+                    return
+                reason, poll_seconds = published.reason or "", _POLL_SECONDS
+            except NotPublished as error:
+                reason, poll_seconds = error.message, error.retry_after_seconds
+            except Expired as error:
+                reason, poll_seconds = error.message, _POLL_SECONDS
+            late = Late(f"Today's files are not published yet. {reason}".strip())
+            self._pause(late, f"Waiting for today's files. {reason}".strip(), poll_seconds)
+
+    def _pause(self, problem: ClientError, announcement: str, poll_seconds: float) -> None:
+        """Sleep until the next attempt. Raises the problem after the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise problem
+        if type(problem) not in self._announced:
+            self._announced.add(type(problem))
+            self._announce(announcement)
+        time.sleep(min(left, poll_seconds, _POLL_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.every_account import LeftOver, for_each_account, signed_in
-from daybreak_client.command.freshness import Wait, freshness
+from daybreak_client.command.every_account import LeftOver, Wait, for_each_account, signed_in
 from daybreak_client.command.options import Accounts, Mode, Wanted, parse_duration
-from daybreak_client.command.output import download_progress, print_json, print_note, print_nothing, print_text
+from daybreak_client.command.output import (
+    download_progress,
+    freshness,
+    print_json,
+    print_note,
+    print_nothing,
+    print_text,
+)
 from daybreak_client.command.proof import Proof
 from daybreak_client.folder import expanded, subfolder
 from daybreak_client.provenance import recorded_accounts, remove_account

@@ -6,11 +6,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.freshness import freshness
 from daybreak_client.command.options import Access, AsJson, Credential, Format
-from daybreak_client.command.output import format_count, format_size, print_json, print_note, print_table, print_text
-from daybreak_client.command.profile import Profile
-from daybreak_client.command.sign_in import connect, current_profile, selected_account
+from daybreak_client.command.output import (
+    format_count,
+    format_size,
+    freshness,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
+from daybreak_client.command.profile import Profile, connect, current_profile, selected_account
 from daybreak_client.errors import WrongUse
 from daybreak_client.folder import expanded, replace_private
 from daybreak_client.published import PublishedSnapshot

@@ -1,22 +1,30 @@
-"""`daybreak login` and `daybreak logout`."""
+"""`daybreak login`, `logout`, `accounts`, `use` and `profiles`."""
 
 import getpass
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command import profile as profiles
-from daybreak_client.command.freshness import freshness
-from daybreak_client.command.options import ProfileName
-from daybreak_client.command.output import print_note, sentence
-from daybreak_client.command.profile import Profile, delete_token, find_token, save_token
-from daybreak_client.command.sign_in import connect
+from daybreak_client.command import profile as sign_ins
+from daybreak_client.command.options import AsJson, Credential, ProfileName
+from daybreak_client.command.output import freshness, print_json, print_note, print_table, sentence
+from daybreak_client.command.profile import (
+    Profile,
+    connect,
+    current_profile,
+    delete_token,
+    find_token,
+    missing_profile,
+    save_token,
+    saved_profile,
+)
 from daybreak_client.errors import ClientError, NotPublished, Refused, WrongUse
+from daybreak_client.published import Account
 from daybreak_client.service import API_TOKEN_PREFIX, AccountFiles, Daybreak
 
 _UNAUTHENTICATED = 401
@@ -47,7 +55,7 @@ def login(
     """
     if api_token and account is None:
         raise WrongUse("Specify the account of the API token: --account CLIENT_ID.")
-    path = profiles.profile_file(os.environ, profile)
+    path = sign_ins.profile_file(os.environ, profile)
     with Daybreak(address, plain_http=plain_http) as service:
         if api_token:
             service.token = _prompt_secret("API token: ").strip()
@@ -69,10 +77,10 @@ def login(
 
 def logout(*, profile: ProfileName = None) -> None:
     """Sign out. Ends the session and its links; an API token is only removed from the profile."""
-    path = profiles.profile_file(os.environ, profile)
-    saved = profiles.load(path)
+    path = sign_ins.profile_file(os.environ, profile)
+    saved = sign_ins.load(path)
     if saved is None:
-        name = profiles.selected_name(os.environ, profile)
+        name = sign_ins.selected_name(os.environ, profile)
         print_note("You are not signed in." if name is None else f"There is no profile {name!r}.")
         return
     token = find_token(path) if saved.keyring else saved.token
@@ -82,7 +90,7 @@ def logout(*, profile: ProfileName = None) -> None:
         _end_session(replace(saved, token=token))
     if saved.keyring:
         delete_token(path)
-    profiles.delete(path)
+    sign_ins.delete(path)
 
 
 def _end_session(profile: Profile) -> None:
@@ -101,7 +109,7 @@ def _end_session(profile: Profile) -> None:
 def _discard_keyring_token(path: Path) -> None:
     """Remove the token of an earlier sign-in from the keyring and end its session. A failure is only a note."""
     try:
-        previous = profiles.load(path)
+        previous = sign_ins.load(path)
     except WrongUse:
         return
     if previous is None or not previous.keyring:
@@ -121,7 +129,7 @@ def _save(path: Path, profile: Profile) -> None:
     else:
         save_token(path, profile.token)
         profile = Profile(profile.address, "", profile.client_id, profile.plain_http, keyring=True)
-    profiles.save(path, profile)
+    sign_ins.save(path, profile)
 
 
 def _status_of(account_files: AccountFiles) -> str:
@@ -164,3 +172,74 @@ def _end_of_input() -> WrongUse:
     """End the line of a prompt, and return the error of input that ended there."""
     print_note("")
     return WrongUse("The input ended at a prompt. Run the command again.")
+
+
+def accounts(*, credential: Credential = Credential(), as_json: AsJson = False) -> None:
+    """List your accounts, by name. The selected one is marked."""
+    profile = current_profile(credential)
+    current = (profile.client_id or "").lower()
+    with connect(profile) as service:
+        found = service.accounts()
+    if as_json:
+        print_json(
+            [
+                {"client_id": each.client_id, "name": each.name, "roles": list(each.roles),
+                 "current": each.client_id == current}
+                for each in found
+            ]
+        )  # fmt: skip
+        return
+    print_table(
+        ("", "account", "name", "roles"),
+        [
+            ("*" if each.client_id == current else "", each.client_id, each.name, ", ".join(each.roles))
+            for each in found
+        ],
+    )
+
+
+def use(
+    account: Annotated[str, Parameter(help="client_id of the account, or a part of its name.")],
+    *,
+    profile: ProfileName = None,
+) -> None:
+    """Select the account for other commands."""
+    path = sign_ins.profile_file(os.environ, profile)
+    stored = sign_ins.load(path)
+    if stored is None:
+        raise missing_profile(profile)
+    with connect(saved_profile(profile)) as service:
+        selected = _find_account(service.accounts(), account)
+        service.account(selected.client_id)
+    sign_ins.save(path, replace(stored, client_id=selected.client_id))
+    print_note(f"Selected account: {selected.name} ({selected.client_id}).")
+
+
+def profiles(*, as_json: AsJson = False) -> int:
+    """List your saved sign-ins, by name. A damaged one does not prevent the list."""
+    rows, exit_code = [], 0
+    for name, path in sign_ins.saved_profiles(os.environ).items():
+        try:
+            found = sign_ins.load(path)
+        except WrongUse as error:
+            print_note(f"daybreak: {error.message}")
+            exit_code = error.exit_code
+        else:
+            rows += [] if found is None else [(name, found.address, found.client_id or "")]
+    if as_json:
+        print_json([{"profile": name, "service": address, "client_id": account} for name, address, account in rows])
+    else:
+        print_table(("profile", "service", "account"), rows)
+    return exit_code
+
+
+def _find_account(known: Sequence[Account], text: str) -> Account:
+    """Return the account with that id, or with that text in its name. Raises WrongUse."""
+    wanted = text.casefold()
+    exact = [each for each in known if wanted in {each.client_id, each.name.casefold()}]
+    found = exact or [each for each in known if wanted in each.name.casefold()]
+    if len(found) != 1:
+        names = ", ".join(f"{each.name} ({each.client_id})" for each in (found or known)[:10])
+        problem = "Several accounts have" if found else "No account has"
+        raise WrongUse(f"{problem} {text!r} in the name. Use one of: {names}.")
+    return found[0]

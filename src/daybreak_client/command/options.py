@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from daybreak_client.command.output import print_note, print_nothing
 from daybreak_client.errors import WrongUse
-from daybreak_client.lock_wait import LockWait
+from daybreak_client.folder import LockWait
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 ProfileName = Annotated[

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from daybreak_client.folder import ProgressCallback
-from daybreak_client.published import PublishedFile
+from daybreak_client.published import PublishedFile, PublishedSnapshot
 
 # Characters that a terminal interprets or hides.
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -132,6 +132,14 @@ def format_bytes(size_bytes: float) -> str:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
         size_bytes /= 1000
     return f"{size_bytes:.1f} GB"
+
+
+def freshness(published: PublishedSnapshot) -> str:
+    """Return what the files describe, and when the next ones are expected."""
+    as_of = f"Data as of {published.as_of:%Y-%m-%d %H:%M} UTC"
+    if published.late:
+        return f"{as_of}. New files are late. {published.reason or ''}".strip()
+    return f"{as_of}, next files expected at {published.next_expected_at:%Y-%m-%d %H:%M} UTC."
 
 
 def is_terminal(stream: object) -> bool:

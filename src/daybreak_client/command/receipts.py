@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from daybreak_client.command.options import Access, AsJson
 from daybreak_client.command.output import format_count, print_json, print_note, print_table
+from daybreak_client.command.profile import connect, current_profile, selected_account
 from daybreak_client.command.proof import TrustFile, make_verifier
-from daybreak_client.command.sign_in import connect, current_profile, selected_account
 from daybreak_client.folder import expanded, make_private_folder, replace_private
 from daybreak_client.proof.receipts import verified_receipts
 

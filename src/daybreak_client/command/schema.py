@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from daybreak_client.command import profile as profiles
 from daybreak_client.command.options import ProfileName, names_of
 from daybreak_client.command.output import print_json, print_text
-from daybreak_client.command.sign_in import missing_profile
+from daybreak_client.command.profile import missing_profile
 from daybreak_client.errors import WrongUse
 from daybreak_client.service import Daybreak
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, TEXT, TIMESTAMP, UUID, Table, parse_tables, released_tables

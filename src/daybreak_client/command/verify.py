@@ -13,11 +13,10 @@ from cyclopts import Parameter
 from daybreak_client import wire
 from daybreak_client.command.options import Access, AsJson, LockTimeout, Wanted, parse_duration
 from daybreak_client.command.output import format_count, format_size, print_json, print_note, print_table
+from daybreak_client.command.profile import connect, current_profile
 from daybreak_client.command.proof import TrustFile, make_verifier
-from daybreak_client.command.sign_in import connect, current_profile
 from daybreak_client.errors import ClientError, Expired, NotProved, Unsigned, WrongUse
-from daybreak_client.folder import expanded, locked
-from daybreak_client.lock_wait import LockWait
+from daybreak_client.folder import LockWait, expanded, locked
 from daybreak_client.proof.completeness import PROVED, check_accounts, check_figures, read_figures
 from daybreak_client.proof.files import Fault, check_files, expected_files, load_statement
 from daybreak_client.proof.statement import SignedFile, Statement, parse_statement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from daybreak_client.database_sync.sql import types_by_table
+from daybreak_client.database_sync.database import types_by_table
 from daybreak_client.tables import Table
 
 Query = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]

@@ -11,20 +11,23 @@ from typing import Any
 import duckdb
 
 from daybreak_client.database_sync.csv_files import csv_header
-from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
-from daybreak_client.database_sync.duckdb_catalog import Catalog
-from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
-from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
-from daybreak_client.database_sync.sql import (
+from daybreak_client.database_sync.database import (
     STAGE,
     STATE_COLUMNS,
     STATE_TABLE,
+    Applied,
+    Database,
+    KeyViolation,
+    WrongContent,
     columns_with_types,
     identifier,
     identifiers,
 )
+from daybreak_client.database_sync.duckdb_catalog import Catalog
+from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
+from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
 from daybreak_client.errors import WrongUse
-from daybreak_client.lock_wait import LockWait
+from daybreak_client.folder import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {

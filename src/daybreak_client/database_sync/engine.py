@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from daybreak_client.database_sync.csv_files import check_row_sizes
 from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
 from daybreak_client.database_sync.plan import (
     DELTA,
@@ -25,11 +26,9 @@ from daybreak_client.database_sync.plan import (
     Step,
     make_steps,
 )
-from daybreak_client.database_sync.row_sizes import check_row_sizes
 from daybreak_client.database_sync.versions import stored_table, table_of_file, version_tables
 from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
-from daybreak_client.folder import ProgressCallback, locked
-from daybreak_client.lock_wait import DEFAULT_WAIT, LockWait
+from daybreak_client.folder import DEFAULT_WAIT, LockWait, ProgressCallback, locked
 from daybreak_client.published import PublishedFile
 from daybreak_client.service import AccountFiles, SnapshotChanged
 from daybreak_client.tables import LEADER_COLUMN, Table

@@ -10,8 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from daybreak_client.database_sync.database import KEY_PROBLEM, Applied, KeyViolation, WrongContent
-from daybreak_client.database_sync.sql import STAGE, columns_with_types, identifier, identifiers
+from daybreak_client.database_sync.database import (
+    KEY_PROBLEM,
+    STAGE,
+    Applied,
+    KeyViolation,
+    WrongContent,
+    columns_with_types,
+    identifier,
+    identifiers,
+)
 from daybreak_client.tables import LEADER_COLUMN, TEXT, Table
 
 OPERATION = "_OP"

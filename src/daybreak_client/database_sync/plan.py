@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from daybreak_client.feed import Feed, FeedEntry, ResourceDelta
-from daybreak_client.published import PublishedFile, PublishedSnapshot
+from daybreak_client.published import Feed, FeedEntry, PublishedFile, PublishedSnapshot, ResourceDelta
 from daybreak_client.tables import Column, Table
 from daybreak_client.wire import RESOURCES
 

@@ -12,20 +12,23 @@ import psycopg
 from psycopg import errors
 
 from daybreak_client.database_sync.csv_files import chunks, csv_header
-from daybreak_client.database_sync.database import REPLACEMENT, Applied, Database, WrongContent
-from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, stage_name
-from daybreak_client.database_sync.postgresql_errors import errors_of_postgresql, failure_of, key_violations
-from daybreak_client.database_sync.sql import (
+from daybreak_client.database_sync.database import (
+    REPLACEMENT,
     STAGE,
     STATE_COLUMNS,
     STATE_TABLE,
+    Applied,
+    Database,
+    WrongContent,
     columns_with_types,
     identifier,
     identifiers,
     types_by_table,
 )
+from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, stage_name
+from daybreak_client.database_sync.postgresql_errors import errors_of_postgresql, failure_of, key_violations
 from daybreak_client.errors import DatabaseFailed, WrongUse
-from daybreak_client.lock_wait import LockWait
+from daybreak_client.folder import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {

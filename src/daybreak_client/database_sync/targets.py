@@ -7,8 +7,7 @@ from pathlib import Path
 
 from daybreak_client.database_sync.database import Database
 from daybreak_client.errors import WrongUse
-from daybreak_client.folder import expanded
-from daybreak_client.lock_wait import NO_WAIT, LockWait
+from daybreak_client.folder import NO_WAIT, LockWait, expanded
 
 _EXAMPLES = "Use one such as duckdb:///exports.duckdb or postgresql://user@host/database."
 _DUCKDB_PREFIX = "duckdb:///"

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from daybreak_client import wire
 from daybreak_client.errors import NotProved, WrongUse
-from daybreak_client.folder import locked, replace_private
-from daybreak_client.lock_wait import LockWait
+from daybreak_client.folder import LockWait, locked, replace_private
 from daybreak_client.proof.statement import Edition, Statement
 from daybreak_client.proof.trust import Trust, parse_trust
 

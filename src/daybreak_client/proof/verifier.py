@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from daybreak_client.errors import Expired, NotProved, Unsigned, WrongUse
-from daybreak_client.feed import Feed, FeedEntry, ResourceDelta
 from daybreak_client.proof.memory import Memory, Seen
 from daybreak_client.proof.signature import minute
 from daybreak_client.proof.statement import SignedDelta, Statement, parse_statement
 from daybreak_client.proof.trust import Trust, parse_revoked, parse_trust
-from daybreak_client.published import PublishedSnapshot
+from daybreak_client.published import Feed, FeedEntry, PublishedSnapshot, ResourceDelta
 
 Get = Callable[[str], bytes | None]
 """Returns the content of a path of the service, None if it does not exist."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daybreak_client import AccountFiles, DatabaseFailed, sync
-from daybreak_client.database_sync import row_sizes
+from daybreak_client.database_sync import csv_files
 from daybreak_client.published import PublishedFile
 from tests.integration.sync.conftest import NORTH, Target
 from tests.parts.delta_publisher import Publisher, Row
@@ -50,7 +50,7 @@ def test_sizes_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_bytes(gzip.compress(b"".join(rows)))
         lines = [1 + b"".join(rows[:number]).count(b"\n") for number in range(len(rows))]
         expected = [line for line, row in zip(lines, rows, strict=True) if len(row) > 60]
-        assert [each.line for each in row_sizes._large_rows(path, 60)] == expected
+        assert [each.line for each in csv_files._large_rows(path, 60)] == expected
         file = PublishedFile("members", "", "csv", path.name, "", 0, 1000, "", "")
         with pytest.raises(DatabaseFailed, match=rf"{len(expected)} rows .* line {expected[0]} .*column is A\."):
-            row_sizes.check_row_sizes(file, path, 60)
+            csv_files.check_row_sizes(file, path, 60)

@@ -17,7 +17,7 @@ import pytest
 
 from daybreak.settings import load_settings
 from daybreak_client import connection
-from daybreak_client.command import freshness, run
+from daybreak_client.command import every_account, run
 from daybreak_client.command.application import make_app
 from tests.parts.help_pages import lost_help
 from tests.parts.scripted_service import DISCONNECT, Reply, scripted_service
@@ -113,7 +113,7 @@ def test_wait_option_waits_for_an_unavailable_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
-    monkeypatch.setattr(freshness, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(every_account, "_POLL_SECONDS", 0.01)
     (tmp_path / "members.csv.gz").write_bytes(b"octets")
     digest = hashlib.sha256(b"octets").hexdigest()
     file = {"format": "csv", "path": "/members.csv.gz", "bytes": 6, "sha256": digest, "content_sha256": digest}

@@ -15,7 +15,7 @@ from threading import Event
 import pytest
 
 from daybreak_client import connection, provenance
-from daybreak_client.command import freshness, run
+from daybreak_client.command import every_account, run
 from daybreak_client.folder import locked, replace_private
 from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
 
@@ -27,7 +27,7 @@ INSTANT = "2026-11-20T04:00:00Z"
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
-    monkeypatch.setattr(freshness, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(every_account, "_POLL_SECONDS", 0.01)
 
 
 def content(client_id: str, resource: str) -> bytes:

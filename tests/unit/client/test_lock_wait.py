@@ -16,8 +16,8 @@ from daybreak_client.folder import locked
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the time, which passes in sleeps alone."""
     now = [100.0]
-    monkeypatch.setattr("daybreak_client.lock_wait.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("daybreak_client.lock_wait.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr("daybreak_client.folder.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("daybreak_client.folder.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     return now
 
 
@@ -55,7 +55,7 @@ def test_folder_that_the_holder_deleted_is_locked_again(tmp_path: Path, monkeypa
         folder.rmdir()
         os.close(holder)
 
-    monkeypatch.setattr("daybreak_client.lock_wait.time.sleep", end)
+    monkeypatch.setattr("daybreak_client.folder.time.sleep", end)
     with locked(folder, LockWait(60)):
         other = os.open(folder, os.O_RDONLY)
         with pytest.raises(BlockingIOError):

@@ -14,8 +14,17 @@ from keyring.backends.fail import Keyring as UnavailableKeyring
 from daybreak_client import Daybreak
 from daybreak_client.command import run
 from daybreak_client.command.options import Access, names_of
-from daybreak_client.command.profile import Profile, load, load_token, profile_file, save, save_token, saved_profiles
-from daybreak_client.command.sign_in import current_profile, selected_account
+from daybreak_client.command.profile import (
+    Profile,
+    current_profile,
+    load,
+    load_token,
+    profile_file,
+    save,
+    save_token,
+    saved_profiles,
+    selected_account,
+)
 from daybreak_client.errors import WrongUse
 from tests.parts.scripted_service import Reply, Request, ScriptedService, scripted_service
 

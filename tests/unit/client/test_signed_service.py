@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from daybreak_client import connection
-from daybreak_client.command import freshness, run
+from daybreak_client.command import every_account, run
 from tests.parts.delta_publisher import Row, publishing
 from tests.parts.signed_publisher import SignedPublisher
 from tests.parts.statement_signer import NOW, SERVICE, Signer
@@ -29,7 +29,7 @@ EARLIER = (NOW - timedelta(minutes=5)).isoformat()
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedPublisher]:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
-    monkeypatch.setattr(freshness, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(every_account, "_POLL_SECONDS", 0.01)
     with publishing(ACCOUNT) as (publisher,):
         monkeypatch.setenv("DAYBREAK_SERVICE", publisher.service.url)
         monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
