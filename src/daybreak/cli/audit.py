@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, parse_instant, parse_instant_or_age, state_of
+from daybreak.cli.options import (
+    AsJson,
+    Config,
+    Flag,
+    Limit,
+    parse_client_id,
+    parse_instant,
+    parse_instant_or_age,
+    state_of,
+)
 from daybreak.cli.output import format_instant, is_terminal, print_json, print_note, print_table
 from daybreak.domain.clock import now_utc
 
@@ -40,7 +49,7 @@ def audit(
     *,
     event_filter: EventFilter = _ALL_EVENTS,
     limit: Limit = 100,
-    follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative="", help="Keep printing new events.")] = False,
+    follow: Annotated[Flag, Parameter(name=["--follow", "-f"], help="Keep printing new events.")] = False,
     config: Config = None,
     json: AsJson = False,
 ) -> None:
@@ -68,7 +77,7 @@ def audit(
 
 
 def _query_of(chosen: EventFilter) -> "AuditQuery":
-    """Parse the options except the seat. Raises OperatorError(wrong_use)."""
+    """Parse the options except the seat. Raises WrongUse."""
     from daybreak.domain.audit import AuditQuery
 
     return AuditQuery(

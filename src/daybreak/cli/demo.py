@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from daybreak.cli.options import read_state, state_of
+from daybreak.cli.options import Flag, read_state, state_of
 from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -62,9 +62,7 @@ def demo(
     port: Annotated[
         int, Parameter(help="Port of the service on 127.0.0.1.", validator=Number(gte=1, lte=65535))
     ] = 8400,
-    check: Annotated[
-        bool, Parameter(negative="", help="Compare files, fetched over HTTP, with the source, then exit.")
-    ] = False,
+    check: Annotated[Flag, Parameter(help="Compare files, fetched over HTTP, with the source, then exit.")] = False,
 ) -> int:
     """Generate a platform, build its files and serve them. Prints test users and curl command lines."""
     from daybreak.web.listener import claim_address

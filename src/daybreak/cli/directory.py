@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import Config, read_state, settings_of, state_of
+from daybreak.cli.options import Config, Flag, read_state, settings_of, state_of
 from daybreak.cli.output import one_line, print_note, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daybreak.access.directory.changes import DirectoryChanges
 
 app = App(name="directory", help="Manage accounts, seats and grants.")
-DryRun = Annotated[bool, Parameter(name="--dry-run", negative="", help="Show the changes without applying them.")]
+DryRun = Annotated[Flag, Parameter(name="--dry-run", help="Show the changes without applying them.")]
 
 
 @app.command(name="import")
@@ -59,9 +59,7 @@ def export(*, config: Config = None) -> None:
 def sync(
     *,
     dry_run: DryRun = False,
-    accept_removals: Annotated[
-        bool, Parameter(negative="", help="Ignore the limit directory.max_removed_share.")
-    ] = False,
+    accept_removals: Annotated[Flag, Parameter(help="Ignore the limit directory.max_removed_share.")] = False,
     config: Config = None,
 ) -> int:
     """Synchronize accounts and seats with the platform's database ([directory] in the configuration). Exit code 1 if

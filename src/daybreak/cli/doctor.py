@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from daybreak.cli.doctor_deep import check_s3
-from daybreak.cli.options import AsJson, Config, read_state, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, read_state, settings_of, state_of
 from daybreak.cli.output import describe_error, format_bytes, format_instant, print_json, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -36,9 +36,8 @@ _NEEDS = {"freshness": "file store", "large file": "file store"}
 def doctor(
     *,
     deep: Annotated[
-        bool,
+        Flag,
         Parameter(
-            negative="",
             help="Also write and read a file of 20 MB, compare nodes, run own models for 1,000 rows, resolve the hosts "
             "of webhooks, and send requests to nginx and to the collector.",
         ),

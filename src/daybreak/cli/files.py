@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import format_bytes, print_note, print_text
 from daybreak.domain.display import format_count
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import WrongUse
 
 if TYPE_CHECKING:
     from daybreak.settings import Settings
@@ -44,7 +44,7 @@ def copy(
     settings = settings_of(config)
     to = _target_settings(settings, target, endpoint)
     if to.files == settings.files:
-        raise OperatorError(f"{to.files.url} is the store of files.url. Name another one.", code="wrong_use")
+        raise WrongUse(f"{to.files.url} is the store of files.url. Name another one.")
     source_store, target_store = open_files(settings), open_files(to)
     target_store.probe()
     with state_of(settings) as state:
@@ -69,10 +69,9 @@ def _target_settings(settings: "Settings", url: str, endpoint: str | None) -> "S
     try:
         parsed = parse_files_url(url, Path.cwd())
     except ValueError:
-        raise OperatorError(
+        raise WrongUse(
             f"{url!r} is not a folder or bucket. Use a folder, s3://bucket/prefix, gs://bucket/prefix or "
-            "az://container/prefix.",
-            code="wrong_use",
+            "az://container/prefix."
         ) from None
     changes = {"url": parsed} if endpoint is None else {"url": parsed, "endpoint": endpoint}
     return settings.model_copy(update={"files": settings.files.model_copy(update=changes)})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -69,7 +69,7 @@ def rotate(*, config: Config = None) -> None:
 def revoke(
     kid: Annotated[str, Parameter(help="The key, as `keys list` prints it.")],
     *,
-    yes: Annotated[bool, Parameter(negative="", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[Flag, Parameter(help="Do not ask for confirmation.")] = False,
     config: Config = None,
 ) -> None:
     """Revoke a key that others may have: what it signed is refused from the next request on, on all nodes.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, parse_member_id, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, parse_member_id, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import SourceError
@@ -28,7 +28,7 @@ MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member, or its intege
 def erase(
     member_id: MemberId,
     *,
-    dry_run: Annotated[bool, Parameter(negative="", help="List the files that would be replaced.")] = False,
+    dry_run: Annotated[Flag, Parameter(help="List the files that would be replaced.")] = False,
     config: Config = None,
 ) -> int:
     """Remove a Member's rows from the files of all kept snapshots, and delete the old

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.options import Config, refuse_password, settings_of
 from daybreak.cli.output import print_note, print_table, print_text
 from daybreak.domain.display import format_count
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import WrongUse
 
 if TYPE_CHECKING:
     from daybreak.settings import Settings
@@ -66,7 +66,7 @@ def copy(
         try:
             urls.append(parse_state_url(url, Path.cwd()))
         except InvalidValue as fault:
-            raise OperatorError(f"{name}: {fault}", code="wrong_use") from None
+            raise WrongUse(f"{name}: {fault}") from None
         refuse_password(url, name)
     rows = copy_state(urls[0], urls[1], lambda table, done, total: print_note(f"{table}: {done:,} of {total:,}"))
     print_table(("TABLE", "ROWS"), rows.items(), numbers=frozenset({"ROWS"}))

@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import WrongUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_FILE = "daybreak.toml"
 
+Flag = Annotated[bool, Parameter(negative="")]
+"""An option without a value, and without a `--no-` form."""
 Config = Annotated[
     Path | None,
     Parameter(
@@ -31,7 +33,7 @@ Config = Annotated[
     ),
 ]
 Limit = Annotated[int, Parameter(help="Maximum number of entries, newest first.", validator=Number(gte=1))]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
+AsJson = Annotated[Flag, Parameter(name="--json", help="Print JSON, for programs.")]
 
 
 def settings_of(config: Path | None, *, source_needed: bool = True) -> "Settings":
@@ -65,16 +67,16 @@ def read_state(settings: "Settings | Path | None", work: "Callable[[Stores], T]"
 
 
 def parse_instant(text: str, option: str) -> datetime:
-    """Parse an instant such as `2026-11-20T04:00:00Z`, UTC without an offset. Raises OperatorError(wrong_use)."""
+    """Parse an instant such as `2026-11-20T04:00:00Z`, UTC without an offset. Raises WrongUse."""
     try:
         instant = datetime.fromisoformat(text)
         return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise OperatorError(f"{option}: Use an instant such as 2026-11-20T04:00:00Z.", code="wrong_use") from None
+        raise WrongUse(f"{option}: Use an instant such as 2026-11-20T04:00:00Z.") from None
 
 
 def parse_instant_or_age(text: str, option: str, now: datetime) -> datetime:
-    """Parse an age such as `2h`, counted back from now, or an instant. Raises OperatorError(wrong_use)."""
+    """Parse an age such as `2h`, counted back from now, or an instant. Raises WrongUse."""
     from daybreak.settings.text_forms import InvalidValue, parse_duration
 
     try:
@@ -82,27 +84,26 @@ def parse_instant_or_age(text: str, option: str, now: datetime) -> datetime:
     except (InvalidValue, OverflowError):
         try:
             return parse_instant(text, option)
-        except OperatorError as fault:
-            raise OperatorError(f'{fault.message[:-1]}, or an age such as "2h" or "7d".', code=fault.code) from None
+        except WrongUse as fault:
+            raise WrongUse(f'{fault.message[:-1]}, or an age such as "2h" or "7d".') from None
 
 
 def parse_client_id(text: str, option: str) -> str:
-    """Parse a client_id in any case. Raises OperatorError(wrong_use)."""
+    """Parse a client_id in any case. Raises WrongUse."""
     from daybreak.domain.identity import is_id
 
     client_id = text.strip().lower()
     if not is_id(client_id):
-        raise OperatorError(
+        raise WrongUse(
             f"{option}: {text!r} is not a client_id such as 7d909222-adf5-4547-93e0-e8f60c50f980. "
-            "`daybreakd directory export` lists them.",
-            code="wrong_use",
+            "`daybreakd directory export` lists them."
         )
     return client_id
 
 
 def parse_member_id(text: str, key_namespace: UUID | None) -> str:
     """Parse a MEMBER_ID in any case, or an integer key of a platform whose views compute UUIDs in that namespace.
-    Raises OperatorError(wrong_use).
+    Raises WrongUse.
     """
     from daybreak.domain.identity import is_id
 
@@ -111,33 +112,30 @@ def parse_member_id(text: str, key_namespace: UUID | None) -> str:
         return str(uuid5(key_namespace, f"member:{member_id}"))
     if not is_id(member_id):
         # The text is not repeated: it may be a phone number or a name.
-        raise OperatorError(
-            "Use the MEMBER_ID of the Member, such as 7d909222-adf5-4547-93e0-e8f60c50f980.", code="wrong_use"
-        )
+        raise WrongUse("Use the MEMBER_ID of the Member, such as 7d909222-adf5-4547-93e0-e8f60c50f980.")
     return member_id
 
 
 def parse_expiry(text: str, option: str, now: datetime) -> datetime:
-    """Parse a duration such as `90d`, counted from now. Raises OperatorError(wrong_use)."""
+    """Parse a duration such as `90d`, counted from now. Raises WrongUse."""
     from daybreak.settings.text_forms import InvalidValue, parse_duration
 
     try:
         return now + parse_duration(text)
     except InvalidValue as fault:
-        raise OperatorError(f"{option}: {fault}", code="wrong_use") from None
+        raise WrongUse(f"{option}: {fault}") from None
     except OverflowError:
-        raise OperatorError(f"{option}: Use a shorter duration.", code="wrong_use") from None
+        raise WrongUse(f"{option}: Use a shorter duration.") from None
 
 
 def refuse_password(url: str, option: str) -> None:
-    """Raise OperatorError(wrong_use) if a database URL contains a password: arguments are in the process list."""
+    """Raise WrongUse if a database URL contains a password: arguments are in the process list."""
     from urllib.parse import parse_qs, urlsplit
 
     if url.startswith(("postgresql://", "postgres://")):
         parts = urlsplit(url)
         if parts.password or {"password", "sslpassword"} & parse_qs(parts.query).keys():
-            raise OperatorError(
+            raise WrongUse(
                 f"{option} contains a password, which other users can see in the process list. "
-                "Store it in ~/.pgpass or in PGPASSWORD.",
-                code="wrong_use",
+                "Store it in ~/.pgpass or in PGPASSWORD."
             )

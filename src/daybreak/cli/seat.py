@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, read_state, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, read_state, settings_of, state_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import OperatorError, WrongUse
 
 if TYPE_CHECKING:
     from daybreak.domain.identity import Seat
@@ -134,14 +134,14 @@ def enable(email: Email, *, config: Config = None) -> None:
 def sign_out(
     email: Annotated[str | None, Parameter(help="The seat's email address.")] = None,
     *,
-    every: Annotated[bool, Parameter(name="--all", negative="", help="Sign out every seat.")] = False,
+    every: Annotated[Flag, Parameter(name="--all", help="Sign out every seat.")] = False,
     config: Config = None,
 ) -> None:
     """End all sessions of a seat and its links that set a password. Its API tokens stay valid."""
     from daybreak.access import operators
 
     if every == (email is not None):
-        raise OperatorError("Specify the email of a seat, or --all.", code="wrong_use")
+        raise WrongUse("Specify the email of a seat, or --all.")
     if email is not None:
         ended = _write(config, email, operators.sign_out, now_utc(), actor=ACTOR)
         print_text(f"{email} is signed out. {format_count(ended, 'session')} ended.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, Limit, parse_instant, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, Limit, parse_instant, settings_of, state_of
 from daybreak.cli.output import (
     format_bytes,
     format_instant,
@@ -22,7 +22,7 @@ from daybreak.cli.output import (
 from daybreak.cli.progress import print_report, run_progress
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import OperatorError, WrongUse
 from daybreak.snapshots.report import source_warnings
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def run(
             "snapshot. Default: now."
         ),
     ] = None,
-    full: Annotated[
-        bool, Parameter(help="Write all files, including those of unchanged Leaders.", negative="")
-    ] = False,
+    full: Annotated[Flag, Parameter(help="Write all files, including those of unchanged Leaders.")] = False,
     force: Annotated[
         str | None, Parameter(help="Publish even if the guard blocks the snapshot. The text is the reason.")
     ] = None,
@@ -166,10 +164,8 @@ def verify(
         Parameter(help="Id of the snapshot, or at least its first four characters. Default: the current one."),
     ] = None,
     *,
-    deltas: Annotated[
-        bool, Parameter(help="Prove the chain of deltas of the current snapshot instead.", negative="")
-    ] = False,
-    repair: Annotated[bool, Parameter(help="Let the next run write the damaged files again.", negative="")] = False,
+    deltas: Annotated[Flag, Parameter(help="Prove the chain of deltas of the current snapshot instead.")] = False,
+    repair: Annotated[Flag, Parameter(help="Let the next run write the damaged files again.")] = False,
     config: Config = None,
 ) -> int:
     """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged or lost."""
@@ -179,9 +175,7 @@ def verify(
     settings = settings_of(config)
     if deltas:
         if snapshot_id is not None:
-            raise OperatorError(
-                "--deltas proves the chain of the current snapshot. Leave out the snapshot id.", code="wrong_use"
-            )
+            raise WrongUse("--deltas proves the chain of the current snapshot. Leave out the snapshot id.")
         return _verify_deltas(settings)
     with state_of(settings) as state:
         if snapshot_id is None:
@@ -333,10 +327,9 @@ def _find_snapshot(state: "State", id_prefix: str | None) -> "Snapshot":
             raise OperatorError("There is no run yet. Start one with `daybreakd snapshot run`.")
         return runs[0]
     if len(id_prefix) < _MIN_PREFIX_LENGTH:
-        raise OperatorError(
+        raise WrongUse(
             f"{id_prefix!r} is too short. Use at least the first {_MIN_PREFIX_LENGTH} characters of the snapshot id. "
-            "See `daybreakd snapshot list`.",
-            code="wrong_use",
+            "See `daybreakd snapshot list`."
         )
     matching = [each for each in runs if each.snapshot_id.startswith(id_prefix.lower())]
     if len(matching) != 1:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, parse_client_id, parse_expiry, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_expiry, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import OperatorError, WrongUse
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -83,7 +83,7 @@ def change(
     *,
     name: Annotated[str | None, Parameter(help="New name.")] = None,
     allow: AllowedNetworks = (),
-    allow_any: Annotated[bool, Parameter(negative="", help="Allow requests from every address.")] = False,
+    allow_any: Annotated[Flag, Parameter(help="Allow requests from every address.")] = False,
     config: Config = None,
 ) -> None:
     """Rename a token, or replace the addresses that its requests must come from. Its secret stays valid."""
@@ -91,7 +91,7 @@ def change(
     from daybreak.access.authorization import parse_networks
 
     if (allow and allow_any) or not (allow or allow_any or name is not None):
-        raise OperatorError("Specify --name, and either --allow or --allow-any.", code="wrong_use")
+        raise WrongUse("Specify --name, and either --allow or --allow-any.")
     networks = parse_networks(allow)
     with state_of(config) as state:
         token = _find(state, token_id)
@@ -156,7 +156,7 @@ def revoke(
     from daybreak.access import operators
 
     if (token_id is None) == (leaked is None):
-        raise OperatorError("Specify the id of a token, or --leaked FILE.", code="wrong_use")
+        raise WrongUse("Specify the id of a token, or --leaked FILE.")
     with state_of(config) as state:
         if leaked is not None:
             try:

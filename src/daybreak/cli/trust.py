@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import Config, settings_of, state_of
+from daybreak.cli.options import Config, Flag, settings_of, state_of
 from daybreak.cli.output import print_note, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -54,7 +54,7 @@ def rotate(*, recovery_key: RecoveryKey, token: TokenUri = None, config: Config 
 def revoke(
     version: Annotated[int | None, Parameter(help="Version whose signatures are revoked.")] = None,
     *,
-    ca: Annotated[bool, Parameter(negative="", help="Revoke all CAs, and create a new one.")] = False,
+    ca: Annotated[Flag, Parameter(help="Revoke all CAs, and create a new one.")] = False,
     recovery_key: Annotated[Path | None, Parameter(help="File of the recovery key, for --ca.")] = None,
     config: Config = None,
 ) -> None:

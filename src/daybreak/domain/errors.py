@@ -21,6 +21,7 @@ DaybreakError
 │   ├── StoreFull               disk_short
 │   └── FileDamaged             file_damaged
 └── OperatorError               an operator's request cannot be carried out; the message names the fix
+    └── WrongUse                arguments of a command are invalid
 
 `web.http.problems` and docs/reference/errors.md list every code that a client can receive, with its status.
 """
@@ -200,11 +201,16 @@ class FileDamaged(FileStoreError):
 
 
 class OperatorError(DaybreakError):
-    """An operator's request cannot be carried out. The message names the setting and the fix. Also `wrong_use` (invalid
-    arguments), `directory_faults` (invalid accounts, seats or grants), `directory_sync_refused` (a sync would remove
-    too much), `weak_password`."""
+    """An operator's request cannot be carried out. The message names the setting and the fix. Also `directory_faults`
+    (invalid accounts, seats or grants), `directory_sync_refused` (a sync would remove too much), `weak_password`."""
 
     code = "operator_error"
+
+
+class WrongUse(OperatorError):
+    """The arguments of a command are invalid."""
+
+    code = "wrong_use"
 
 
 CONNECTION_ADVICE = "Check host, port, database, role and sslmode. A password may come from PGPASSWORD or ~/.pgpass."

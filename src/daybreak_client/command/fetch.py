@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daybreak_client.command.every_account import LeftOver, Wait, for_each_account, signed_in
-from daybreak_client.command.options import Accounts, Mode, Wanted, parse_duration
+from daybreak_client.command.options import Accounts, Flag, Mode, Wanted, parse_duration
 from daybreak_client.command.output import (
     download_progress,
     freshness,
@@ -29,7 +29,7 @@ def fetch(
     wait: Annotated[
         str | None, Parameter(help="Maximum wait for late files or an unavailable service, such as 2h.")
     ] = None,
-    force: Annotated[bool, Parameter(negative="", help="Replace the files of another account.")] = False,
+    force: Annotated[Flag, Parameter(help="Replace the files of another account.")] = False,
     proof: Proof = Proof(),
     mode: Mode = Mode(),
 ) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daybreak_client.command import profile as sign_ins
-from daybreak_client.command.options import AsJson, Credential, ProfileName
+from daybreak_client.command.options import AsJson, Credential, Flag, ProfileName
 from daybreak_client.command.output import freshness, print_json, print_note, print_table, sentence
 from daybreak_client.command.profile import (
     Profile,
@@ -34,16 +34,16 @@ def login(
     address: Annotated[str, Parameter(help="URL of the service, such as https://export.example.org.")],
     *,
     email: Annotated[str | None, Parameter(help="Your email. Default: prompt for it.")] = None,
-    api_token: Annotated[bool, Parameter(negative="", help="Sign in with an API token; prompts for it.")] = False,
+    api_token: Annotated[Flag, Parameter(help="Sign in with an API token; prompts for it.")] = False,
     account: Annotated[str | None, Parameter(help="client_id of the API token's account.")] = None,
     profile: Annotated[
         str | None, Parameter(help="Name to save the sign-in under. Default: DAYBREAK_PROFILE, else `default`.")
     ] = None,
     keyring: Annotated[
-        bool,
-        Parameter(negative="", help="Save the token in the keyring of the system. Needs the extra daybreak[keyring]."),
+        Flag,
+        Parameter(help="Save the token in the keyring of the system. Needs the extra daybreak[keyring]."),
     ] = False,
-    plain_http: Annotated[bool, Parameter(negative="", help="Allow http:// over a network.")] = False,
+    plain_http: Annotated[Flag, Parameter(help="Allow http:// over a network.")] = False,
 ) -> None:
     """Sign in and save the token.
 

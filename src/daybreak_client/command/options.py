@@ -13,11 +13,13 @@ from daybreak_client.errors import WrongUse
 from daybreak_client.folder import LockWait
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
+Flag = Annotated[bool, Parameter(negative="")]
+"""An option without a value, and without a `--no-` form."""
 ProfileName = Annotated[
     str | None, Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`.")
 ]
 LockTimeout = Annotated[str, Parameter(help="Maximum wait for another fetch or sync of the same folder or database.")]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
+AsJson = Annotated[Flag, Parameter(name="--json", help="Print JSON, for programs.")]
 Format = Annotated[str, Parameter(help="csv or json; ndjson and parquet if the service offers them.")]
 
 
@@ -47,12 +49,12 @@ class Access(Credential):
 class Accounts(Access):
     """Options that select the service, the token, and one account or all accounts."""
 
-    all_accounts: Annotated[
-        bool, Parameter(negative="", help="All your accounts. An error of one does not stop the others.")
-    ] = False
+    all_accounts: Annotated[Flag, Parameter(help="All your accounts. An error of one does not stop the others.")] = (
+        False
+    )
     prune: Annotated[
-        bool,
-        Parameter(negative="", help="Remove the data of accounts that you can no longer access. Needs --all-accounts."),
+        Flag,
+        Parameter(help="Remove the data of accounts that you can no longer access. Needs --all-accounts."),
     ] = False
 
 
@@ -82,9 +84,9 @@ class Wanted:
 class Mode:
     """Options for what a command changes and prints."""
 
-    dry_run: Annotated[bool, Parameter(negative="", help="Print what would happen. Nothing is changed.")] = False
+    dry_run: Annotated[Flag, Parameter(help="Print what would happen. Nothing is changed.")] = False
     as_json: AsJson = False
-    quiet: Annotated[bool, Parameter(negative="", help="Print errors only.")] = False
+    quiet: Annotated[Flag, Parameter(help="Print errors only.")] = False
     lock_timeout: LockTimeout = "5m"
 
     def lock_wait(self) -> LockWait:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.options import Credential
+from daybreak_client.command.options import Credential, Flag
 from daybreak_client.command.output import print_note
 from daybreak_client.command.profile import proof_folder
 from daybreak_client.errors import NotProved, WrongUse
@@ -29,9 +29,7 @@ TrustFile = Annotated[
 class Proof:
     """Options of commands that verify signatures of what they receive."""
 
-    require_signed: Annotated[
-        bool, Parameter(negative="", help="Refuse files without a valid signature of the service.")
-    ] = False
+    require_signed: Annotated[Flag, Parameter(help="Refuse files without a valid signature of the service.")] = False
     trust: TrustFile = None
 
     def verifier(self, address: str, credential: Credential) -> Verifier:

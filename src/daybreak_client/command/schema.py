@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daybreak_client.command import profile as profiles
-from daybreak_client.command.options import ProfileName, names_of
+from daybreak_client.command.options import Flag, ProfileName, names_of
 from daybreak_client.command.output import print_json, print_text
 from daybreak_client.command.profile import missing_profile
 from daybreak_client.errors import WrongUse
@@ -86,10 +86,10 @@ def open_service(profile: str | None) -> Daybreak | None:
 def types(
     resource: Annotated[str | None, Parameter(help="One or several, such as members,campaigns. Default: all.")] = None,
     *,
-    pandas: Annotated[bool, Parameter(negative="", help="Print Python for pandas.")] = False,
-    polars: Annotated[bool, Parameter(negative="", help="Print Python for Polars.")] = False,
-    duckdb: Annotated[bool, Parameter(negative="", help="Print SQL for DuckDB.")] = False,
-    r: Annotated[bool, Parameter(name="--r", negative="", help="Print R.")] = False,
+    pandas: Annotated[Flag, Parameter(help="Print Python for pandas.")] = False,
+    polars: Annotated[Flag, Parameter(help="Print Python for Polars.")] = False,
+    duckdb: Annotated[Flag, Parameter(help="Print SQL for DuckDB.")] = False,
+    r: Annotated[Flag, Parameter(name="--r", help="Print R.")] = False,
     profile: ProfileName = None,
 ) -> None:
     """Print a program that loads the CSV files of the current folder with the types of their columns.

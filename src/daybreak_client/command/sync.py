@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daybreak_client.command.every_account import LeftOver, for_each_account, signed_in
-from daybreak_client.command.options import Accounts, Mode
+from daybreak_client.command.options import Accounts, Flag, Mode
 from daybreak_client.command.output import (
     download_progress,
     format_count,
@@ -45,9 +45,9 @@ def sync(
     ] = None,
     accounts: Accounts = Accounts(),
     verify: Annotated[
-        bool, Parameter(negative="", help="Export the tables again and compare their digests with the published files.")
+        Flag, Parameter(help="Export the tables again and compare their digests with the published files.")
     ] = False,
-    full: Annotated[bool, Parameter(negative="", help="Load all rows again instead of changes.")] = False,
+    full: Annotated[Flag, Parameter(help="Load all rows again instead of changes.")] = False,
     proof: Proof = Proof(),
     mode: Mode = Mode(),
 ) -> int:

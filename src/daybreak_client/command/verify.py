@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from daybreak_client import wire
-from daybreak_client.command.options import Access, AsJson, LockTimeout, Wanted, parse_duration
+from daybreak_client.command.options import Access, AsJson, Flag, LockTimeout, Wanted, parse_duration
 from daybreak_client.command.output import format_count, format_size, print_json, print_note, print_table
 from daybreak_client.command.profile import connect, current_profile
 from daybreak_client.command.proof import TrustFile, make_verifier
@@ -33,11 +33,11 @@ class Checks:
     """Options that select the checks."""
 
     complete: Annotated[
-        bool,
-        Parameter(negative="", help="Also read the files: count rows, add columns, compare them with the statement."),
+        Flag,
+        Parameter(help="Also read the files: count rows, add columns, compare them with the statement."),
     ] = False
     offline: Annotated[
-        bool, Parameter(negative="", help="Send no request. Uses the trust file of --trust or of an earlier run.")
+        Flag, Parameter(help="Send no request. Uses the trust file of --trust or of an earlier run.")
     ] = False
     at: Annotated[
         str | None, Parameter(help="Check an archive, as of a time at which it was current, such as 2026-11-20T06:00Z.")
@@ -84,7 +84,7 @@ def verify(
     checks: Checks = Checks(),
     access: Access = Access(),
     as_json: AsJson = False,
-    quiet: Annotated[bool, Parameter(negative="", help="Print errors only.")] = False,
+    quiet: Annotated[Flag, Parameter(help="Print errors only.")] = False,
 ) -> int:
     """Prove that the files in a folder are the signed ones of your account: complete, unchanged, current.
 
