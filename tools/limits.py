@@ -142,7 +142,7 @@ def _downloads() -> list[Row]:
 
 
 def _events() -> list[Row]:
-    from daybreak.access.password_reset import LINK_LIFETIMES
+    from daybreak.access.passwords import LINK_LIFETIMES
     from daybreak.domain.events import EventType
     from daybreak.events.addresses import MAX_URL_LENGTH
     from daybreak.events.context import DeliveryTimings

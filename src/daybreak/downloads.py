@@ -12,7 +12,6 @@ from functools import partial
 import msgspec
 
 from daybreak.access.authorization import REQUIREMENTS, account_fault, require_in_context, session_fault, token_fault
-from daybreak.access.revocations import apply_counted
 from daybreak.access.services import Services
 from daybreak.catalogue.download_paths import (
     SavedName,
@@ -218,7 +217,7 @@ async def open_link(services: Services, request: LinkRequest, caller: Caller) ->
         return issuer, file or NotFound("This snapshot is no longer kept. Request the file again.", code="file_gone")
 
     issuer, found = await services.state.aread(read)
-    if await apply_counted(services.keyring, services.state, issuer.revoked_keys):
+    if await services.apply_revocations(issuer.revoked_keys):
         _verified_target(services, request, named, now)
     if isinstance(found, CurrentFile):
         found = _requested_part(found, request)

@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.names import normalize_name
-from daybreak.access.revocations import apply_counted
 from daybreak.access.services import Services, new_id
 from daybreak.access.sessions import require_recent_password
 from daybreak.access.throttle import address_group
@@ -120,7 +119,7 @@ async def _authenticate(
     resolved = await services.state.aread(resolve)
     if resolved is not None:
         # The response may contain a link, which needs a key that is valid.
-        await apply_counted(services.keyring, services.state, resolved.revoked_keys)
+        await services.apply_revocations(resolved.revoked_keys)
     fault = token_fault(resolved, now, caller.address)
     if fault is not None:
         if resolved is not None and fault.code == "address_not_allowed":

@@ -83,8 +83,7 @@ async def login(
     await throttle.count_attempt(services.state, rules, now)
     correct = await services.hashing.verify(seat.password_hash if seat else None, password)
     if seat is None or not correct or seat.disabled:
-        refused = EventOrigin(now, caller, seat).event("login", "invalid_credentials")
-        await services.state.awrite(lambda stores: stores.audit.append(refused))
+        await services.record(EventOrigin(now, caller, seat).event("login", "invalid_credentials"))
         raise _invalid_credentials()
     rehashed = None
     if seat.password_hash is not None and passwords.needs_rehash(seat.password_hash):

@@ -13,7 +13,7 @@ from daybreak.access import api_tokens
 from daybreak.access.end_credentials import EndReason, end_all_credentials, end_credentials
 from daybreak.access.enrolment import Enrolment, enrolment_of, recovery_hashes
 from daybreak.access.names import normalize_name
-from daybreak.access.password_reset import create_reset, has_password_login
+from daybreak.access.passwords import create_reset, has_password_login
 from daybreak.access.security_events import password_changed, second_factor_changed, token_leaked
 from daybreak.credentials import totp
 from daybreak.credentials.keyring import Keyring

@@ -73,8 +73,7 @@ async def add(services: Services, active: ActiveSession, *, name: str, response:
         verify = partial(passkeys.verify_creation, party, response, challenge=bytes.fromhex(challenge))
         key = await services.threads.run(active.seat.seat_id, verify)
     except InvalidPasskeyResponse:
-        refused = origin.event("passkey.added", "invalid_passkey", {"name": normalized_name})
-        await services.state.awrite(lambda stores: stores.audit.append(refused))
+        await services.record(origin.event("passkey.added", "invalid_passkey", {"name": normalized_name}))
         raise invalid_passkey() from None
     passkey = Passkey(key.credential_id, active.seat.seat_id, key.public_key, key.sign_count, normalized_name, now)
 

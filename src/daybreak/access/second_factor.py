@@ -1,7 +1,8 @@
-"""Completion of a login with a second factor: a code of the authenticator app, or a recovery code.
+"""Completion of a login with a second factor: a code of the authenticator app, a recovery code, or a passkey.
 
-A code is accepted once and a pending login is completed once, both in one transaction. An attempt is counted before
-the code is checked, separately for each known device: guesses elsewhere do not block its owner.
+A code or challenge is accepted once and a pending login is completed once, both in one transaction. An attempt is
+counted before the code or response is checked, separately for each known device: guesses elsewhere do not block its
+owner.
 """
 
 from __future__ import annotations
@@ -9,18 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from msgspec.structs import replace
 
-from daybreak.access import throttle
+from daybreak.access import passkeys, throttle
 from daybreak.access.login import SessionStarted, find_device, no_active_account, session_started, updated_device
 from daybreak.access.services import Services
 from daybreak.access.sessions import is_pending, login_ended, pending_login
 from daybreak.credentials import totp
+from daybreak.credentials.passkeys import (
+    InvalidPasskeyResponse,
+    RelyingParty,
+    claimed_credential_id,
+    request_options,
+    verify_assertion,
+)
 from daybreak.domain.audit import AuditEvent, EventOrigin
-from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Unavailable
-from daybreak.domain.identity import Caller, ResolvedSession, Seat, Session
+from daybreak.domain.errors import Forbidden, NotFound, RequestError, Unauthenticated, Unavailable
+from daybreak.domain.identity import Caller, Passkey, ResolvedSession, Seat, Session
 from daybreak.state.stores import Stores
 
 # Values of the claim `amr` (RFC 8176 §2): a code, a recovery code, and possession of a passkey's private key. Without
@@ -177,3 +186,79 @@ async def _enrolled_login(services: Services, token: str) -> ResolvedSession:
             code="second_factor_not_enrolled",
         )
     return login
+
+
+async def begin_with_passkey(services: Services, token: str) -> str:
+    """Return the JSON options with which the browser uses a passkey for a pending login, and store their challenge.
+
+    Raises Unauthenticated(session_ended); NotFound when the seat has no passkey.
+    """
+    party, login = passkeys.relying_party(services), await pending_login(services, token)
+    accepted = await passkeys.list_of_seat(services, login.seat)
+    if not accepted:
+        raise NotFound("You have no passkey. Enter a code of your authenticator app.")
+    challenge = await passkeys.new_challenge(services, login.session)
+    accepted_ids = [each.credential_id for each in accepted]
+    options = partial(request_options, party, challenge=challenge, accepted=accepted_ids)
+    return await services.threads.run(login.seat.seat_id, options)
+
+
+async def complete_login_with_passkey(
+    services: Services, token: str, response: str, caller: Caller, *, device_id: str | None = None
+) -> SessionStarted:
+    """Complete a pending login with the browser's response.
+
+    Raises Unauthenticated (`invalid_token`, `session_ended`, `invalid_passkey`, `passkey_cloned`),
+    Forbidden(no_active_account), RateLimited, NotFound where passkeys are not available.
+    """
+    party, login, now = passkeys.relying_party(services), await pending_login(services, token), services.clock()
+    throttle_key = await count_attempt(services, login.seat, now, device_id)
+    proof = await _verify(services, party, login, response, now)
+    details = {"name": proof.passkey.name} if proof is not None else {}
+    completion = LoginCompletion(services, login, caller, device_id, now, "pop", details)
+
+    def accept(stores: Stores) -> RequestError | None:
+        if proof is None or stores.passkeys.find(proof.passkey.credential_id, login.seat.seat_id) is None:
+            return passkeys.invalid_passkey()
+        if stores.passkeys.record_use(proof.passkey, proof.sign_count, now):
+            return None
+        return Unauthenticated(
+            "This passkey was refused because a copy of it may exist. Enter a code, then remove the passkey in "
+            "Security.",
+            code="passkey_cloned",
+        )
+
+    return await services.commit(lambda stores: completion.write(stores, accept, throttle_key))
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """A verified signature of a passkey of the seat, and its counter."""
+
+    passkey: Passkey
+    sign_count: int
+
+
+async def _verify(
+    services: Services, party: RelyingParty, login: ResolvedSession, response: str, now: datetime
+) -> _Proof | None:
+    """Return the proof in the browser's response, None when it is invalid. The challenge is used up either way."""
+    seat_id = login.seat.seat_id
+    challenge = await services.state.awrite(lambda stores: stores.passkeys.take_challenge(login.session.sid, now))
+    try:
+        credential_id = claimed_credential_id(response)
+        passkey = await services.state.aread(lambda stores: stores.passkeys.find(credential_id, seat_id))
+        if passkey is None or challenge is None:
+            return None
+        verify = partial(
+            verify_assertion,
+            party,
+            response,
+            challenge=bytes.fromhex(challenge),
+            seat_id=seat_id,
+            public_key=passkey.public_key,
+        )
+        sign_count = await services.threads.run(seat_id, verify)
+    except InvalidPasskeyResponse:
+        return None
+    return _Proof(passkey, sign_count)

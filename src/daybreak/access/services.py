@@ -6,12 +6,14 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from daybreak.access.fair_share import BoundedThreads
 from daybreak.access.link_usage import AuditBuffer, LinkRate
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.passwords import PasswordHashing
+from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import RequestError
 from daybreak.filestore.file_store import FileStore
 from daybreak.oidc.provider import Provider
@@ -52,9 +54,29 @@ class Services:
             raise outcome
         return outcome
 
+    async def record(self, event: AuditEvent) -> None:
+        """Append an event to the audit trail, in a separate transaction. Raises Unavailable."""
+        await self.state.awrite(lambda stores: stores.audit.append(event))
+
+    async def apply_revocations(self, revoked_keys: int) -> bool:
+        """Apply the revocations of keys if their number is new. What was verified before must then be verified again.
+
+        The statement that resolves a session or an API token counts them.
+        """
+        if revoked_keys == self.keyring.revoked_count:
+            return False
+        await self.state.aread(partial(apply_revocations, self.keyring))
+        return True
+
     def new_id(self) -> str:
         """Return a random UUID as lower-case text."""
         return new_id(self.random)
+
+
+def apply_revocations(keyring: KeyringFile, stores: Stores) -> None:
+    """Have the keyring of this process refuse the keys that were revoked on any node."""
+    if stores.revoked_keys.count() != keyring.revoked_count:
+        keyring.revoke(stores.revoked_keys.kids())
 
 
 def new_id(random: Callable[[int], bytes]) -> str:

@@ -1,8 +1,11 @@
-"""Sessions: authentication by bearer token, contexts, switching accounts, logout."""
+"""Sessions: authentication by bearer token, contexts, switching accounts, logout, and the end of a dashboard session
+without activity (ASVS 5.0, 7.3.1).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,12 +17,11 @@ from daybreak.access.accounts import granted_accounts
 from daybreak.access.authorization import account_fault, is_idle, session_fault
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import issue_token, require_password_login
-from daybreak.access.revocations import apply_counted
 from daybreak.access.services import Services
 from daybreak.credentials import session_jwt
 from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
 from daybreak.domain.audit import AuditEvent, EventOrigin
-from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
+from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Unavailable
 from daybreak.domain.identity import (
     Caller,
     Device,
@@ -35,6 +37,9 @@ from daybreak.state.stores import Stores
 
 # How long a password counts as recently entered.
 REAUTHENTICATION_LIFETIME = timedelta(minutes=10)
+IDLE = "idle"
+"""The `end_reason` of sessions that ended without activity."""
+_RECORDED_EVERY = timedelta(minutes=1)
 
 
 class ActiveSession(msgspec.Struct, frozen=True):
@@ -95,7 +100,7 @@ async def active_session(services: Services, token: str) -> ActiveSession:
     # A pending login is resolved as well, so that it is refused with second_factor_required.
     claims = _decode(services, token, now, "session+jwt", "mfa+jwt")
     resolved = await services.state.aread(lambda stores: stores.sessions.resolve(claims.sid, claims.client_id))
-    if resolved is not None and await apply_counted(services.keyring, services.state, resolved.revoked_keys):
+    if resolved is not None and await services.apply_revocations(resolved.revoked_keys):
         _decode(services, token, now, "session+jwt", "mfa+jwt")
     fault = session_fault(resolved, now, dashboard_idle=services.settings.access.dashboard_idle)
     if fault is not None:
@@ -260,8 +265,7 @@ async def reauthenticate(services: Services, active: ActiveSession, password: st
     correct = await services.hashing.verify(active.seat.password_hash, password)
 
     if not correct:
-        refused = active.origin(now, caller).event("reauthenticated", "invalid_credentials")
-        await services.state.awrite(lambda stores: stores.audit.append(refused))
+        await services.record(active.origin(now, caller).event("reauthenticated", "invalid_credentials"))
         raise Unauthenticated("The password is wrong.", code="invalid_credentials")
     session = await services.state.awrite(lambda stores: mark_reauthenticated(services, stores, active, caller, now))
     if session is None:
@@ -331,3 +335,33 @@ def _decode(services: Services, token: str, now: datetime, *types: TokenType) ->
 
 def _invalid_token() -> Unauthenticated:
     return Unauthenticated("Invalid token.", code="invalid_token")
+
+
+def is_recorded(session: Session, now: datetime) -> bool:
+    """Return whether the activity of the last minute is recorded already."""
+    return now < session.last_used_at + _RECORDED_EVERY
+
+
+async def record_activity(services: Services, session: Session, now: datetime) -> None:
+    """Record that a dashboard session was used, at most once a minute.
+
+    Without the state database nothing is recorded, and the session ends earlier. The next request tries again.
+    """
+    with suppress(Unavailable):
+        await services.state.awrite(
+            lambda stores: stores.sessions.record_activity(session.sid, now, not_after=now - _RECORDED_EVERY)
+        )
+
+
+async def end_idle(services: Services, resolved: ResolvedSession, caller: Caller, now: datetime) -> None:
+    """Record that a session has ended without activity. It is refused, whether or not that can be recorded."""
+    sid, limit = resolved.session.sid, services.settings.access.dashboard_idle
+    origin = EventOrigin(now, caller, resolved.seat, None, f"session:{sid}")
+    event = replace(origin.event("session.ended", "ok", {"reason": IDLE}), actor="service")
+
+    def write(stores: Stores) -> None:
+        if stores.sessions.end_unused(sid, now, IDLE, since=now - limit):
+            stores.audit.append(event)
+
+    with suppress(Unavailable):
+        await services.state.awrite(write)

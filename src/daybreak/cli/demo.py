@@ -85,7 +85,7 @@ def demo(
 
 
 def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDemo:
-    from daybreak.access.directory.file_import import import_document
+    from daybreak.access.directory.document import import_document
     from daybreak.cli.init import make_folder
     from daybreak.cli.logs import configure_logging
     from daybreak.cli.options import DEFAULT_FILE, state_of

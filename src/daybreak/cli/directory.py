@@ -27,7 +27,7 @@ def import_(
     config: Config = None,
 ) -> None:
     """Add and change the accounts and seats in a document. Others stay as they are. Importing twice changes nothing."""
-    from daybreak.access.directory.file_import import import_document
+    from daybreak.access.directory.document import import_document
 
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")

@@ -86,9 +86,9 @@ def set_password(email: Email, *, config: Config = None) -> None:
 @app.command
 def invite(email: Email, *, config: Config = None) -> None:
     """Mail a link that sets the first password of a seat. It works once, for 7 days. Needs mail.url."""
-    from daybreak.access import operators, password_reset
+    from daybreak.access import operators, passwords
 
-    if not password_reset.is_available(settings_of(config)):
+    if not passwords.is_available(settings_of(config)):
         raise OperatorError("This service sends no mail. Set mail.url, or use `daybreakd seat reset-password`.")
     _write(config, email, operators.invite, now_utc(), actor=ACTOR)
     print_text(f"The builder will send the invitation to {email}.")
@@ -99,7 +99,7 @@ def reset_password(email: Email, *, config: Config = None) -> None:
     """Print a link that sets a password, to pass on. It works once, for 7 days. The present password, all sessions and
     earlier links of the seat end.
     """
-    from daybreak.access import operators, password_reset
+    from daybreak.access import operators, passwords
     from daybreak.credentials.passwords import hash_password, new_password
 
     settings = settings_of(config)
@@ -109,7 +109,7 @@ def reset_password(email: Email, *, config: Config = None) -> None:
     token = _write(
         config, email, operators.issue_link, unknown_hash, now_utc(), random=secrets.token_bytes, actor=ACTOR
     )
-    print_text(password_reset.link_url(settings, token))
+    print_text(passwords.link_url(settings, token))
 
 
 @app.command

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from daybreak.access.password_reset import link_url
+from daybreak.access.passwords import link_url
 from daybreak.domain.display import format_count, local, zone_name
 from daybreak.domain.events import Delivery, EventType
 from daybreak.domain.identity import GrantedAccount, Seat

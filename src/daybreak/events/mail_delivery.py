@@ -18,8 +18,8 @@ import msgspec
 import structlog
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_password_login
-from daybreak.access.revocations import apply_revocations
+from daybreak.access.passwords import LINK_LIFETIMES, create_reset, has_password_login
+from daybreak.access.services import apply_revocations
 from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.mail_tokens import unsubscribe_token
 from daybreak.domain.delta import Chain

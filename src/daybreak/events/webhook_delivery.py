@@ -9,7 +9,7 @@ from typing import Literal
 import structlog
 
 from daybreak.access.end_credentials import disable_webhook, stop_ownerless_webhooks
-from daybreak.access.revocations import apply_revocations
+from daybreak.access.services import apply_revocations
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, Webhook
 from daybreak.events.addresses import require_allowed_host

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
-from daybreak.access.directory.edits import put_grant
+from daybreak.access.directory.changes import put_grant
 from daybreak.domain.audit import AuditEvent
 from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import PHONE, WIDE, axe_violations

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.access.directory.file_import import import_document
+from daybreak.access.directory.document import import_document
 from daybreak.access.directory.sync import DirectorySync
 from daybreak.domain.errors import OperatorError, SourceError
 from daybreak.domain.events import EventType

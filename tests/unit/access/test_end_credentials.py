@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replace_struct
 
-from daybreak.access import operators, password_reset, passwords, sessions
+from daybreak.access import operators, passwords, sessions
 from daybreak.access.directory.changes import apply_changes, compare_directories
-from daybreak.access.directory.file_import import import_document
+from daybreak.access.directory.document import import_document
 from daybreak.access.services import Services
 from daybreak.credentials import totp
 from daybreak.domain.errors import OperatorError, Unauthenticated
@@ -37,7 +37,7 @@ def services(instance: Instance) -> Services:
 def link(instance: Instance, type_: EventType = REQUESTED) -> str:
     """Create the token of a link, as the deliverer does."""
     seat, now = instance.seat(ROSA), instance.now[0]
-    token, reset = password_reset.create_reset(seat, type_, now, now, instance.services.random)
+    token, reset = passwords.create_reset(seat, type_, now, now, instance.services.random)
     instance.write(lambda stores: stores.password_resets.replace(reset))
     return token
 
@@ -90,7 +90,7 @@ def import_password(instance: Instance) -> None:
 
 def use_other_link(instance: Instance) -> None:
     token = link(instance)
-    instance.run(password_reset.reset_password(instance.services, token, NEW, CALLER))
+    instance.run(passwords.reset_password(instance.services, token, NEW, CALLER))
 
 
 def issue_link(instance: Instance) -> str:
@@ -130,9 +130,9 @@ def test_sessions_and_links_end_together(instance: Instance, services: Services,
     started, token = instance.run(instance.log_in()), link(instance, type_)
     instance.advance(seconds=1)
     REASONS[name](instance)
-    assert not instance.run(password_reset.seat_of_link(services, token))
+    assert not instance.run(passwords.seat_of_link(services, token))
     with pytest.raises(Unauthenticated):
-        instance.run(password_reset.reset_password(services, token, "other words over nine rivers", CALLER))
+        instance.run(passwords.reset_password(services, token, "other words over nine rivers", CALLER))
     with pytest.raises(Unauthenticated):
         instance.run(sessions.authenticate(services, started.token))
 
@@ -147,7 +147,7 @@ def test_changes_by_the_owner_keep_one_session(instance: Instance, services: Ser
         instance.run(passwords.change_own(services, active, current=PASSWORD, new=NEW, caller=CALLER))
     else:
         instance.run(sessions.end_others(services, active, CALLER))
-    assert not instance.run(password_reset.seat_of_link(services, token))
+    assert not instance.run(passwords.seat_of_link(services, token))
     with pytest.raises(Unauthenticated):
         instance.run(sessions.authenticate(services, other.token))
     instance.run(sessions.authenticate(services, own.token))
@@ -157,15 +157,15 @@ def test_link_of_an_operator_replaces_password_and_links(instance: Instance) -> 
     """It needs no mail."""
     assert not instance.services.settings.mail.enabled
     first, second = issue_link(instance), issue_link(instance)
-    assert instance.run(password_reset.seat_of_link(instance.services, first)) is None
+    assert instance.run(passwords.seat_of_link(instance.services, first)) is None
     with pytest.raises(Unauthenticated):
         instance.run(instance.log_in())
     instance.advance(seconds=7 * 86_400 - 1)
-    instance.run(password_reset.reset_password(instance.services, second, NEW, CALLER))
-    assert instance.run(password_reset.seat_of_link(instance.services, second)) is None
+    instance.run(passwords.reset_password(instance.services, second, NEW, CALLER))
+    assert instance.run(passwords.seat_of_link(instance.services, second)) is None
     third = issue_link(instance)
     instance.advance(seconds=7 * 86_400)
-    assert instance.run(password_reset.seat_of_link(instance.services, third)) is None
+    assert instance.run(passwords.seat_of_link(instance.services, third)) is None
 
 
 def test_seat_of_single_sign_on_receives_no_link(instance: Instance) -> None:
@@ -185,9 +185,9 @@ def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services:
     by_operator(operators.sign_out)(instance)
     instance.advance(seconds=1)
     seat = instance.seat(ROSA)
-    token, reset = password_reset.create_reset(seat, INVITED, requested_at, instance.now[0], services.random)
+    token, reset = passwords.create_reset(seat, INVITED, requested_at, instance.now[0], services.random)
     instance.write(lambda stores: stores.password_resets.replace(reset))
-    assert not instance.run(password_reset.seat_of_link(services, token))
+    assert not instance.run(passwords.seat_of_link(services, token))
     assert instance.state.read(lambda stores: stores.seats.links_ended(ROSA, since=requested_at))
     assert not instance.state.read(lambda stores: stores.seats.links_ended(ROSA, since=instance.now[0]))
 
@@ -196,19 +196,19 @@ def test_link_is_bound_to_its_address(instance: Instance, services: Services) ->
     token = link(instance)
     instance.advance(seconds=1)
     put_seat(email="Rosa@Example.org")(instance)
-    assert instance.run(password_reset.seat_of_link(services, token)) is not None
+    assert instance.run(passwords.seat_of_link(services, token)) is not None
     seat = Seat(ROSA, "other@example.org")
     instance.write(lambda stores: stores.directory.put_seats(seat))  # without end_credentials
-    assert not instance.run(password_reset.seat_of_link(services, token))
+    assert not instance.run(passwords.seat_of_link(services, token))
 
 
 def test_reset_request_keeps_the_invitation(instance: Instance, services: Services) -> None:
     invitation, reset = link(instance, INVITED), link(instance)
     instance.advance(hours=1)
-    assert not instance.run(password_reset.seat_of_link(services, reset))
+    assert not instance.run(passwords.seat_of_link(services, reset))
     link(instance)
     instance.advance(days=6)
-    assert instance.run(password_reset.seat_of_link(services, invitation))
+    assert instance.run(passwords.seat_of_link(services, invitation))
 
 
 def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, services: Services) -> None:
@@ -222,7 +222,7 @@ def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, servi
         operators.confirm_enrolment(stores, seat, code, now, keyring=ring, random=services.random, actor="operator")
 
     instance.write(enrol)
-    assert instance.run(password_reset.seat_of_link(services, invitation))
+    assert instance.run(passwords.seat_of_link(services, invitation))
 
 
 def test_change_of_case_keeps_sessions(instance: Instance, services: Services) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from daybreak.access import passkey_login, passkeys, sessions
+from daybreak.access import passkeys, second_factor, sessions
 from daybreak.access.login import SessionStarted
 from daybreak.access.passkeys import CHALLENGE_LIFETIME, MAX_PASSKEYS
 from daybreak.access.second_factor import complete_login
@@ -32,14 +32,14 @@ def register(instance: Instance, key: SoftwareAuthenticator, seat_id: str = OMAR
 
 
 async def challenge_of(instance: Instance, token: str) -> str:
-    challenge: str = json.loads(await passkey_login.begin(instance.services, token))["challenge"]
+    challenge: str = json.loads(await second_factor.begin_with_passkey(instance.services, token))["challenge"]
     return challenge
 
 
 async def log_in(instance: Instance, key: SoftwareAuthenticator) -> SessionStarted:
     pending = await instance.start_login()
     response = key.get(await challenge_of(instance, pending.token))
-    return await passkey_login.complete_login(instance.services, pending.token, response, CALLER)
+    return await second_factor.complete_login_with_passkey(instance.services, pending.token, response, CALLER)
 
 
 async def signed_in(instance: Instance, seed: bytes) -> ActiveSession:
@@ -80,10 +80,12 @@ def test_challenge_expires(instance: Instance) -> None:
         challenge = await challenge_of(instance, pending.token)
         instance.advance(seconds=CHALLENGE_LIFETIME.total_seconds())
         with pytest.raises(Unauthenticated) as refused:
-            await passkey_login.complete_login(instance.services, pending.token, key.get(challenge), CALLER)
+            await second_factor.complete_login_with_passkey(
+                instance.services, pending.token, key.get(challenge), CALLER
+            )
         assert refused.value.code == "invalid_passkey"
         response = key.get(await challenge_of(instance, pending.token))
-        await passkey_login.complete_login(instance.services, pending.token, response, CALLER)
+        await second_factor.complete_login_with_passkey(instance.services, pending.token, response, CALLER)
 
     instance.run(work())
 
@@ -96,15 +98,15 @@ def test_attempts_share_the_limits_of_codes(instance: Instance) -> None:
         pending = await instance.start_login()
         for _ in range(5):
             with pytest.raises(Unauthenticated):
-                await passkey_login.complete_login(instance.services, pending.token, "{}", CALLER)
+                await second_factor.complete_login_with_passkey(instance.services, pending.token, "{}", CALLER)
         response = key.get(await challenge_of(instance, pending.token))
         with pytest.raises(RateLimited):
-            await passkey_login.complete_login(instance.services, pending.token, response, CALLER)
+            await second_factor.complete_login_with_passkey(instance.services, pending.token, response, CALLER)
         with pytest.raises(RateLimited):
             await complete_login(instance.services, pending.token, instance.code(seed), CALLER)
         instance.advance(minutes=5)
         response = key.get(await challenge_of(instance, pending.token))
-        await passkey_login.complete_login(instance.services, pending.token, response, CALLER)
+        await second_factor.complete_login_with_passkey(instance.services, pending.token, response, CALLER)
 
     instance.run(work())
 
@@ -118,10 +120,12 @@ def test_completed_login_has_no_passkey_step(instance: Instance) -> None:
         challenge = await challenge_of(instance, pending.token)
         await complete_login(instance.services, pending.token, instance.code(seed), CALLER)
         with pytest.raises(Unauthenticated) as refused:
-            await passkey_login.begin(instance.services, pending.token)
+            await second_factor.begin_with_passkey(instance.services, pending.token)
         assert refused.value.code == "session_ended"
         with pytest.raises(Unauthenticated) as refused:
-            await passkey_login.complete_login(instance.services, pending.token, key.get(challenge), CALLER)
+            await second_factor.complete_login_with_passkey(
+                instance.services, pending.token, key.get(challenge), CALLER
+            )
         assert refused.value.code == "session_ended"
 
     instance.run(work())
@@ -133,7 +137,7 @@ def test_seat_without_passkeys_gets_no_options(instance: Instance) -> None:
     async def work() -> None:
         pending = await instance.start_login()
         with pytest.raises(NotFound):
-            await passkey_login.begin(instance.services, pending.token)
+            await second_factor.begin_with_passkey(instance.services, pending.token)
 
     instance.run(work())
 
@@ -213,8 +217,8 @@ def test_passkeys_need_a_host_name(instance: Instance) -> None:
         pending = await instance.start_login()
         assert not passkeys.are_available(instance.services)
         with pytest.raises(NotFound):
-            await passkey_login.begin(instance.services, pending.token)
+            await second_factor.begin_with_passkey(instance.services, pending.token)
         with pytest.raises(NotFound):
-            await passkey_login.complete_login(instance.services, pending.token, "{}", CALLER)
+            await second_factor.complete_login_with_passkey(instance.services, pending.token, "{}", CALLER)
 
     instance.run(work())

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from daybreak.access import password_reset, sessions
+from daybreak.access import passwords, sessions
 from daybreak.access.login import SecondFactorPending, SessionStarted
 from daybreak.access.services import Services
 from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated
@@ -35,7 +35,7 @@ def _outbox(instance: Instance) -> list[Event]:
 
 def _link(instance: Instance, seat_id: str = ROSA) -> str:
     """Create the token of a link, as the deliverer does."""
-    token, reset = password_reset.create_reset(
+    token, reset = passwords.create_reset(
         instance.seat(seat_id),
         EventType.PASSWORD_RESET_REQUESTED,
         instance.now[0],
@@ -47,11 +47,11 @@ def _link(instance: Instance, seat_id: str = ROSA) -> str:
 
 
 def _reset(instance: Instance, token: str, password: str = NEW) -> SessionStarted | SecondFactorPending:
-    return instance.run(password_reset.reset_password(instance.services, token, password, CALLER))
+    return instance.run(passwords.reset_password(instance.services, token, password, CALLER))
 
 
 def test_request_writes_an_event_for_the_seat(instance: Instance, services: Services) -> None:
-    instance.run(password_reset.request_reset(services, email=" Rosa@example.org ", caller=CALLER))
+    instance.run(passwords.request_reset(services, email=" Rosa@example.org ", caller=CALLER))
     (event,) = _outbox(instance)
     assert (event.type, event.seat_id, event.data) == (EventType.PASSWORD_RESET_REQUESTED, ROSA, {})
     assert [each.result for each in instance.audit("password.reset_requested")] == ["ok"]
@@ -59,7 +59,7 @@ def test_request_writes_an_event_for_the_seat(instance: Instance, services: Serv
 
 def test_unknown_email_does_the_same_work(instance: Instance, services: Services) -> None:
     for email in ("nobody@example.org", "", "x\x00y", "\ud800", "a" * 10_000):
-        instance.run(password_reset.request_reset(services, email=email, caller=CALLER))
+        instance.run(passwords.request_reset(services, email=email, caller=CALLER))
     assert _outbox(instance) == []
     recorded = instance.audit("password.reset_requested")
     assert [(each.result, each.seat_id, each.actor) for each in recorded] == [("unknown_seat", None, "unknown")] * 5
@@ -67,7 +67,7 @@ def test_unknown_email_does_the_same_work(instance: Instance, services: Services
 
 def test_disabled_seat_receives_no_link(instance: Instance, services: Services) -> None:
     instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    instance.run(password_reset.request_reset(services, email="rosa@example.org", caller=CALLER))
+    instance.run(passwords.request_reset(services, email="rosa@example.org", caller=CALLER))
     assert _outbox(instance) == []
 
 
@@ -79,9 +79,9 @@ def test_known_and_unknown_email_run_the_same_statements(instance: Instance, ser
 
     sa.event.listen(sa.Engine, "before_cursor_execute", record)
     try:
-        instance.run(password_reset.request_reset(services, email="rosa@example.org", caller=CALLER))
+        instance.run(passwords.request_reset(services, email="rosa@example.org", caller=CALLER))
         known = statements.copy()
-        instance.run(password_reset.request_reset(services, email="nobody@example.org", caller=ELSEWHERE))
+        instance.run(passwords.request_reset(services, email="nobody@example.org", caller=ELSEWHERE))
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", record)
     assert known == statements[len(known) :]
@@ -103,7 +103,7 @@ def test_requests_are_limited_per_network_and_in_total(
     rate = Rate(2, timedelta(minutes=5))
     services = replace(services, settings=configured(services.settings, access={setting: rate}))
     for number, address in enumerate(addresses):
-        request = password_reset.request_reset(services, email=f"{number}@example.org", caller=Caller(address))
+        request = passwords.request_reset(services, email=f"{number}@example.org", caller=Caller(address))
         if number < 2:
             instance.run(request)
         else:
@@ -116,19 +116,19 @@ def test_requests_are_limited_per_email(instance: Instance, services: Services, 
     for number in range(4):
         caller = Caller(f"198.51.100.{number}")
         if number < 3:
-            instance.run(password_reset.request_reset(services, email=email, caller=caller))
+            instance.run(passwords.request_reset(services, email=email, caller=caller))
         else:
             with pytest.raises(RateLimited):
-                instance.run(password_reset.request_reset(services, email=email, caller=caller))
+                instance.run(passwords.request_reset(services, email=email, caller=caller))
 
 
 def test_link_works_once(instance: Instance, services: Services) -> None:
     token = _link(instance)
-    assert instance.run(password_reset.seat_of_link(services, token))
-    assert instance.run(password_reset.seat_of_link(services, token))
+    assert instance.run(passwords.seat_of_link(services, token))
+    assert instance.run(passwords.seat_of_link(services, token))
     _reset(instance, token)
     instance.run(instance.log_in(password=NEW))
-    assert not instance.run(password_reset.seat_of_link(services, token))
+    assert not instance.run(passwords.seat_of_link(services, token))
     with pytest.raises(Unauthenticated) as refused:
         _reset(instance, token, "another long passphrase here")
     assert refused.value.code == "invalid_reset_link"
@@ -148,8 +148,8 @@ def test_link_expires(instance: Instance, services: Services) -> None:
 
 def test_new_link_replaces_the_old_one(instance: Instance, services: Services) -> None:
     old, new = _link(instance), _link(instance)
-    assert not instance.run(password_reset.seat_of_link(services, old))
-    assert instance.run(password_reset.seat_of_link(services, new))
+    assert not instance.run(passwords.seat_of_link(services, old))
+    assert instance.run(passwords.seat_of_link(services, new))
 
 
 def test_new_password_ends_sessions_and_keeps_the_second_factor(instance: Instance, services: Services) -> None:
@@ -185,7 +185,7 @@ def test_weak_password_does_not_use_up_the_link(instance: Instance, services: Se
     token = _link(instance)
     with pytest.raises(InvalidRequest):
         _reset(instance, token, "rosa@example.org1")
-    assert instance.run(password_reset.seat_of_link(services, token))
+    assert instance.run(passwords.seat_of_link(services, token))
     instance.run(instance.log_in(password=PASSWORD))
 
 
@@ -201,21 +201,21 @@ def test_guesses_are_refused_and_limited(instance: Instance, services: Services)
 def test_seats_of_single_sign_on_have_no_password(instance: Instance, services: Services) -> None:
     sole = Seat("00000000-0000-4000-8000-0000000000b9", "sole@example.org")
     instance.write(lambda stores: stores.directory.put_seats(sole))
-    assert instance.state.read(lambda stores: password_reset.has_password_login(stores, sole))
+    assert instance.state.read(lambda stores: passwords.has_password_login(stores, sole))
     identity = SeatIdentity("https://login.example.org", "1", sole.seat_id, instance.now[0])
     instance.write(lambda stores: stores.identities.add(identity))
-    assert not instance.state.read(lambda stores: password_reset.has_password_login(stores, sole))
+    assert not instance.state.read(lambda stores: passwords.has_password_login(stores, sole))
     rosa = instance.seat(ROSA)
-    assert instance.state.read(lambda stores: password_reset.has_password_login(stores, rosa))
+    assert instance.state.read(lambda stores: passwords.has_password_login(stores, rosa))
 
 
 def test_resets_need_mail_and_passwords(instance: Instance, services: Services) -> None:
     token = _link(instance)
     without_mail = replace(services, settings=configured(services.settings, mail={"url": ""}))
     with pytest.raises(NotFound):
-        instance.run(password_reset.request_reset(without_mail, email="rosa@example.org", caller=CALLER))
+        instance.run(passwords.request_reset(without_mail, email="rosa@example.org", caller=CALLER))
     only_provider = replace(services, settings=configured(services.settings, oidc={"password_login": False}))
     with pytest.raises(Forbidden):
-        instance.run(password_reset.request_reset(only_provider, email="rosa@example.org", caller=CALLER))
+        instance.run(passwords.request_reset(only_provider, email="rosa@example.org", caller=CALLER))
     with pytest.raises(Forbidden):
-        instance.run(password_reset.reset_password(only_provider, token, NEW, CALLER))
+        instance.run(passwords.reset_password(only_provider, token, NEW, CALLER))

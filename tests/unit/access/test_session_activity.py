@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.access import session_activity, sessions
+from daybreak.access import sessions
 from daybreak.domain.errors import Unauthenticated
 from daybreak.domain.identity import ResolvedSession
 from tests.configured import configured
@@ -44,8 +44,8 @@ def test_activity_is_recorded_once_a_minute(instance: Instance) -> None:
     for seconds in (59, 1, 59, 1):
         instance.advance(seconds=seconds)
         session = resolve(instance, sid).session
-        recorded = session_activity.is_recorded(session, instance.now[0])
-        instance.run(session_activity.record_activity(instance.services, session, instance.now[0]))
+        recorded = sessions.is_recorded(session, instance.now[0])
+        instance.run(sessions.record_activity(instance.services, session, instance.now[0]))
         last = resolve(instance, sid).session.last_seen_at
         assert last is not None
         seen.append((recorded, (instance.now[0] - last).seconds))
@@ -57,7 +57,7 @@ def test_activity_keeps_a_session_open(instance: Instance) -> None:
     for _ in range(3):
         instance.advance(hours=7)
         session = resolve(instance, started.session.sid).session
-        instance.run(session_activity.record_activity(instance.services, session, instance.now[0]))
+        instance.run(sessions.record_activity(instance.services, session, instance.now[0]))
     instance.run(sessions.active_session(instance.services, started.token))
 
 
@@ -66,7 +66,7 @@ def test_end_of_an_unused_session_is_recorded_once(instance: Instance) -> None:
     resolved = resolve(instance, sid)
 
     def end() -> None:
-        instance.run(session_activity.end_idle(instance.services, resolved, CALLER, instance.now[0]))
+        instance.run(sessions.end_idle(instance.services, resolved, CALLER, instance.now[0]))
 
     end()
     assert resolve(instance, sid).session.ended_at is None, "the session was used meanwhile"
@@ -84,6 +84,6 @@ def test_locked_state_database_is_tolerated(instance: Instance) -> None:
     instance.advance(hours=8)
     with closing(sqlite3.connect(instance.path / "state.db", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        instance.run(session_activity.record_activity(instance.services, resolved.session, instance.now[0]))
-        instance.run(session_activity.end_idle(instance.services, resolved, CALLER, instance.now[0]))
+        instance.run(sessions.record_activity(instance.services, resolved.session, instance.now[0]))
+        instance.run(sessions.end_idle(instance.services, resolved, CALLER, instance.now[0]))
     assert resolve(instance, resolved.session.sid) == resolved

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from daybreak.access import identity_login, operators, single_sign_on
+from daybreak.access import operators, single_sign_on
 from daybreak.access.login import SecondFactorPending, SessionStarted
 from daybreak.access.second_factor import complete_login
 from daybreak.access.services import Services
@@ -75,7 +75,7 @@ class Setup:
         async def work() -> SessionStarted | SecondFactorPending:
             verified = await single_sign_on.verify_response(self.services, cookie, parameters, caller)
             assert verified.request.next_path == "/dashboard/next"
-            return await identity_login.sign_in(self.services, verified, caller, device_id=None)
+            return await single_sign_on.sign_in(self.services, verified, caller, device_id=None)
 
         return self.instance.run(work())
 
@@ -105,7 +105,7 @@ class Setup:
         async def work() -> None:
             parameters = self.provider.authorize(begun.url)
             verified = await single_sign_on.verify_response(self.services, begun.cookie, parameters, CALLER)
-            await identity_login.reauthenticate(self.services, active, verified, CALLER)
+            await single_sign_on.reauthenticate(self.services, active, verified, CALLER)
 
         self.instance.run(work())
 
@@ -488,7 +488,7 @@ def test_reauthentication_of_another_session_is_refused(setup: Setup) -> None:
     async def work() -> None:
         parameters = setup.provider.authorize(begun.url)
         verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
-        await identity_login.reauthenticate(setup.services, second, verified, CALLER)
+        await single_sign_on.reauthenticate(setup.services, second, verified, CALLER)
 
     with pytest.raises(SignInRefused) as refused:
         setup.instance.run(work())
@@ -516,7 +516,7 @@ def test_sign_in_ends_the_session_that_the_browser_held(setup: Setup) -> None:
     async def work() -> SessionStarted | SecondFactorPending:
         parameters = setup.provider.authorize(begun.url)
         verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
-        return await identity_login.sign_in(setup.services, verified, CALLER, device_id=None, held_sid=held.session.sid)
+        return await single_sign_on.sign_in(setup.services, verified, CALLER, device_id=None, held_sid=held.session.sid)
 
     setup.instance.run(work())
     with pytest.raises(Unauthenticated):

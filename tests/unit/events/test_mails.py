@@ -17,8 +17,8 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from daybreak.access import operators, password_reset
-from daybreak.access.directory import edits
+from daybreak.access import operators, passwords
+from daybreak.access.directory import changes
 from daybreak.credentials.mail_tokens import verify_unsubscribe_token
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import OperatorError
@@ -299,12 +299,12 @@ def test_reset_token_is_stored_as_a_digest_only(events: Events, server: MailServ
     assert found[1].encode() not in content
     assert "List-Unsubscribe" not in mail
     services = replace(events.instance.services, settings=events.settings)
-    assert events.instance.run(password_reset.seat_of_link(services, found[1]))
+    assert events.instance.run(passwords.seat_of_link(services, found[1]))
 
 
 def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> None:
     invited = Seat("5" * 32, "new@example.org")
-    events.instance.write(lambda stores: edits.add_seat(stores, invited, events.instance.now[0], actor="operator"))
+    events.instance.write(lambda stores: changes.add_seat(stores, invited, events.instance.now[0], actor="operator"))
     events.instance.write(
         lambda stores: operators.invite(stores, invited, events.instance.now[0], actor="kim@example.org")
     )
@@ -317,9 +317,9 @@ def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> 
     assert found is not None
     services = replace(events.instance.services, settings=events.settings)
     events.instance.now[0] += timedelta(days=6, hours=23)
-    assert events.instance.run(password_reset.seat_of_link(services, found[1]))
+    assert events.instance.run(passwords.seat_of_link(services, found[1]))
     events.instance.now[0] += timedelta(hours=2)
-    assert not events.instance.run(password_reset.seat_of_link(services, found[1]))
+    assert not events.instance.run(passwords.seat_of_link(services, found[1]))
 
 
 def test_seat_with_a_password_is_not_invited(events: Events) -> None:

@@ -1,4 +1,4 @@
-"""The directory as one JSON document: accounts, seats and their grants, as `daybreakd directory import` reads it.
+"""The directory as one JSON document, and its import: accounts, seats and their grants.
 
 `{"accounts": [{"client_id", "first_name", "last_name", "phone_number", "phone_number_type", "status",
 "campaign_messages_monthly_threshold", "campaign_messages_monthly_used", "api_tokens_enabled",
@@ -13,16 +13,19 @@ written.
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from daybreak.access.directory.changes import DirectoryChanges, apply_changes, compare_directories
 from daybreak.access.directory.fields import MISSING, Fields, build_directory, read_account, read_grant, read_seat
-from daybreak.credentials.passwords import weakness
+from daybreak.credentials.passwords import hash_password, verify, weakness
 from daybreak.credentials.strict_json import unique_members
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.directory import Directory
+from daybreak.state.stores import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +148,31 @@ class _Object(Fields):
         """Record a fault for every field that was not read."""
         for name in self._unread:
             self.add_fault(name, "is not a known field")
+
+
+def import_document(
+    state: State, text: str | bytes, now: datetime, *, dry_run: bool = False, breached_passwords: Path | None = None
+) -> DirectoryChanges:
+    """Apply the differences in one transaction and return them. Raises OperatorError that lists every fault."""
+    # Hashed and compared before the write transaction: a hundred passwords take seconds, and a writer blocks logins.
+    current = state.read(lambda stores: stores.directory.load())
+    document = read_directory(text, breached_passwords, {account.client_id for account in current.accounts})
+    changes = compare_directories(current, _with_password_hashes(document, current), complete=False)
+    if not dry_run and not changes.is_empty:
+        state.write(lambda stores: apply_changes(stores, changes, now, "operator"))
+    return changes
+
+
+def _with_password_hashes(document: DirectoryDocument, current: Directory) -> Directory:
+    """Hash the document's passwords; a password that has not changed keeps its hash."""
+    known = {seat.seat_id: seat.password_hash for seat in current.seats}
+
+    def with_hash(seat: Seat) -> Seat:
+        password, before = document.passwords.get(seat.seat_id), known.get(seat.seat_id)
+        if password is None:
+            return seat
+        unchanged = before is not None and verify(before, password)
+        return replace(seat, password_hash=before if unchanged else hash_password(password))
+
+    directory = document.directory
+    return Directory(directory.accounts, tuple(map(with_hash, directory.seats)), directory.grants)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from daybreak.access.authorization import is_idle, session_fault
 from daybreak.access.login import SessionStarted
-from daybreak.access.session_activity import IDLE, end_idle
+from daybreak.access.sessions import IDLE, end_idle
 from daybreak.domain.errors import DaybreakError, Unauthenticated
 from daybreak.domain.identity import ResolvedSession, Session
 from daybreak.web.dashboard.context import DashboardRequest

@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak.access.authorization import require
-from daybreak.access.session_activity import is_recorded, record_activity
-from daybreak.access.sessions import require_recent_password
+from daybreak.access.sessions import is_recorded, record_activity, require_recent_password
 from daybreak.domain.display import display_for
 from daybreak.domain.errors import DaybreakError, FileStoreError, Forbidden, RequestError, Unavailable
 from daybreak.state.throttle import ThrottleRule

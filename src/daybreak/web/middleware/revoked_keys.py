@@ -6,8 +6,7 @@ from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from daybreak.access.revocations import apply_revocations
-from daybreak.access.services import Services
+from daybreak.access.services import Services, apply_revocations
 
 # Without signed values. Below /download/v1, the statement that resolves the credential counts revoked keys.
 _SKIPPED = ("/download/v1/", "/dashboard/static/", "/healthz", "/readyz")

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from starlette.responses import Response
 
-from daybreak.access import password_reset
-from daybreak.access.directory import edits
+from daybreak.access import passwords
+from daybreak.access.directory import changes
 from daybreak.access.operators import find_seat
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest, OperatorError
@@ -46,7 +46,7 @@ async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
             for grant in directory.grants
             if grant.client_id == account.client_id and grant.seat_id in seats
         ],
-        "can_invite": password_reset.is_available(page.services.settings),
+        "can_invite": passwords.is_available(page.services.settings),
         "synced": bool(page.services.settings.directory.accounts),
     }
     return render_page(page, "operator/account.html", context, outcome)
@@ -70,7 +70,7 @@ async def set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
     return await _change(
         page,
         account,
-        lambda stores: edits.set_api_tokens_enabled(stores, account, page.now, enabled=enabled, actor=actor),
+        lambda stores: changes.set_api_tokens_enabled(stores, account, page.now, enabled=enabled, actor=actor),
         "api-tokens-on" if enabled else "api-tokens-off",
     )
 
@@ -84,14 +84,14 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
 
     def work(stores: Stores) -> None:
         if invites and stores.seats.by_email(email) is None:
-            edits.add_seat(stores, new_seat, page.now, actor=page.seat.email)
+            changes.add_seat(stores, new_seat, page.now, actor=page.seat.email)
             invite_seat(stores, new_seat, page)
         seat = find_seat(stores, email)
-        before, grant = edits.grant_of(stores, seat, account.client_id), _requested_grant(page, account, seat)
+        before, grant = changes.grant_of(stores, seat, account.client_id), _requested_grant(page, account, seat)
         if before is not None and before.exceeds(grant):
             reduced.append(seat)
         else:
-            edits.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
+            changes.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
 
     try:
         response = await _change(page, account, work, "grant-invited" if invites else "grant-saved")
@@ -130,7 +130,7 @@ async def reduce_grant(page: PageRequest) -> Response:
     account, seat = await _requested_account(page), await requested_seat(page)
     grant, actor = _requested_grant(page, account, seat), page.seat.email
     return await _change(
-        page, account, lambda stores: edits.put_grant(stores, seat, grant, page.now, actor=actor), "grant-saved"
+        page, account, lambda stores: changes.put_grant(stores, seat, grant, page.now, actor=actor), "grant-saved"
     )
 
 
@@ -157,7 +157,7 @@ async def remove_grant(page: PageRequest) -> Response:
     return await _change(
         page,
         account,
-        lambda stores: edits.remove_grant(stores, seat, client_id, page.now, actor=actor),
+        lambda stores: changes.remove_grant(stores, seat, client_id, page.now, actor=actor),
         "grant-removed",
     )
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from daybreak.access import operators, password_reset
-from daybreak.access.directory import edits
+from daybreak.access import operators, passwords
+from daybreak.access.directory import changes
 from daybreak.credentials.passwords import new_password
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import OperatorError
@@ -37,7 +37,7 @@ async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respon
         "item": seat,
         "own": seat.seat_id == page.seat.seat_id,
         "granted": granted,
-        "can_invite": seat.password_hash is None and password_reset.is_available(settings),
+        "can_invite": seat.password_hash is None and passwords.is_available(settings),
         "password_login": settings.oidc.password_login,
         "sessions": await session_views(page, sessions),
     }
@@ -81,7 +81,7 @@ async def reset_password(page: PageRequest) -> Response | PageOutcome:
 
 
 async def show_new_seat_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    can_invite = password_reset.is_available(page.services.settings)
+    can_invite = passwords.is_available(page.services.settings)
     context: dict[str, object] = {"email": page.fields.get("email", ""), "can_invite": can_invite}
     return render_page(page, "operator/new_seat.html", context, outcome)
 
@@ -94,7 +94,7 @@ async def create_seat(page: PageRequest) -> Response | PageOutcome:
     seat = Seat(services.new_id(), email)
 
     def write(stores: Stores) -> str:
-        edits.add_seat(stores, seat, page.now, actor=page.seat.email)
+        changes.add_seat(stores, seat, page.now, actor=page.seat.email)
         if not by_mail:
             return _issue_link(stores, seat, page)
         invite_seat(stores, seat, page)
@@ -111,7 +111,7 @@ async def create_seat(page: PageRequest) -> Response | PageOutcome:
 
 def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
     """Queue the mail of an invitation. Raises OperatorError."""
-    if not password_reset.is_available(page.services.settings):
+    if not passwords.is_available(page.services.settings):
         raise OperatorError("This service sends no mail. Set mail.url, or reset the password of the seat.")
     operators.invite(stores, seat, page.now, actor=page.seat.email)
 
@@ -130,7 +130,7 @@ async def requested_seat(page: PageRequest) -> Seat:
 def _link_page(page: PageRequest, seat: Seat, token: str, *, created: bool) -> Response:
     context: dict[str, object] = {
         "item": seat,
-        "link": password_reset.link_url(page.services.settings, token),
+        "link": passwords.link_url(page.services.settings, token),
         "created": created,
         "history_url": page.url(f"seats/{seat.seat_id}"),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from daybreak.access import password_reset
+from daybreak.access import passwords
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
 from daybreak.web.dashboard.browser_session import signed_cookie
@@ -29,7 +29,7 @@ async def request_reset(page: DashboardRequest) -> Response:
     form = await read_verified_form(page, binding)
     email = form.get("email", "")[:MAX_EMAIL_LENGTH]
     try:
-        await password_reset.request_reset(page.services, email=email, caller=page.caller)
+        await passwords.request_reset(page.services, email=email, caller=page.caller)
     except (RateLimited, Unavailable) as error:
         return await show_request_form(page, email, outcome=rejected(error, "email"))
     return redirect(page, "/dashboard/forgot-password?sent=yes")
@@ -53,7 +53,7 @@ async def set_password(page: DashboardRequest) -> Response:
         outcome = invalid_field("repeated", "The passwords do not match.")
         return await _password_page(page, token, outcome)
     try:
-        result = await password_reset.reset_password(
+        result = await passwords.reset_password(
             page.services,
             token,
             new,
@@ -98,14 +98,14 @@ async def show_request_form(page: DashboardRequest, email: str = "", *, outcome:
     context = {
         "email": email,
         "is_sent": not is_post and page.request.query_params.get("sent") == "yes",
-        "is_available": password_reset.is_available(page.services.settings),
+        "is_available": passwords.is_available(page.services.settings),
         "history_url": f"{page.dashboard.root}/dashboard/forgot-password" if is_post else "",
     }
     return render_public_form(page, "password_reset/request.html", context, outcome)
 
 
 async def _password_page(page: DashboardRequest, token: str, outcome: PageOutcome = SUCCESS) -> Response:
-    seat = await password_reset.seat_of_link(page.services, token)
+    seat = await passwords.seat_of_link(page.services, token)
     if seat is None:
         return await _expired_page(page)
     # The token leaves the address bar and the history.

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 from starlette.responses import Response
 
-from daybreak.access import enrolment, passkey_login, passkeys, second_factor
+from daybreak.access import enrolment, passkeys, second_factor
 from daybreak.access.enrolment import Enrolment, enrolment_of
 from daybreak.access.login import SessionStarted, issue_token
 from daybreak.access.services import Services
@@ -69,7 +69,7 @@ async def check_code(page: DashboardRequest) -> Response:
 async def issue_passkey_options(page: DashboardRequest) -> Response:
     """Return the options with which the browser uses a passkey, as JSON."""
     pending, _ = await _load_with_form(page)
-    options = await passkey_login.begin(page.services, pending.token)
+    options = await second_factor.begin_with_passkey(page.services, pending.token)
     return Response(options, media_type="application/json")
 
 
@@ -77,7 +77,9 @@ async def check_passkey(page: DashboardRequest) -> Response:
     """Complete the sign-in with the browser's response of a passkey."""
     pending, form = await _load_with_form(page)
     response, device_id = form.get("response", ""), signed_cookie(page, "device")
-    completed = passkey_login.complete_login(page.services, pending.token, response, page.caller, device_id=device_id)
+    completed = second_factor.complete_login_with_passkey(
+        page.services, pending.token, response, page.caller, device_id=device_id
+    )
     return await _complete(pending, completed, field_name="passkey")
 
 

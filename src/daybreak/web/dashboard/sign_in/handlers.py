@@ -10,7 +10,7 @@ from starlette.responses import Response
 from daybreak.access import enrolment, sessions
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login, no_active_account
-from daybreak.access.password_reset import is_available
+from daybreak.access.passwords import is_available
 from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, reauthenticate
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable

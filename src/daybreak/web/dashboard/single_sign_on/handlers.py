@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from daybreak.access import identity_login, single_sign_on
+from daybreak.access import single_sign_on
 from daybreak.access.sessions import ActiveSession
 from daybreak.access.single_sign_on import Redirection, VerifiedResponse
 from daybreak.domain.errors import InvalidRequest, Unauthenticated
@@ -57,7 +57,7 @@ async def receive_response(page: DashboardRequest) -> Response:
     if verified.request.sid is not None:
         response = await _reauthenticate(page, verified)
     else:
-        result = await identity_login.sign_in(
+        result = await single_sign_on.sign_in(
             services, verified, caller, device_id=signed_cookie(page, "device"), held_sid=signed_cookie(page, "session")
         )
         response = await continue_sign_in(page, result, verified.request.next_path)
@@ -72,7 +72,7 @@ async def _reauthenticate(page: DashboardRequest, verified: VerifiedResponse) ->
         raise SecondFactorRequired
     active = ActiveSession(resolved.session, resolved.seat, client_id, resolved.session.device_id or "", resolved)
     try:
-        session = await identity_login.reauthenticate(page.services, active, verified, page.caller)
+        session = await single_sign_on.reauthenticate(page.services, active, verified, page.caller)
     except Unauthenticated as error:
         raise_if_ended(error)
         raise
