@@ -212,6 +212,6 @@ def test_imported_seat_may_have_an_existing_account_and_no_taken_email(state: St
     access = [{"client_id": ACCOUNT["client_id"], "roles": ["analyst"]}]
     document = '{{"accounts": [], "seats": [{{"seat_id": "{}", "email": "{}", "access": {}}}]}}'
     text = document.format(seat_id(8), "di@x.example", str(access).replace("'", '"'))
-    assert [seat.email for seat in import_document(state, text, NOW).added_seats] == ["di@x.example"]
+    assert [change.entry.email for change in import_document(state, text, NOW).seats] == ["di@x.example"]
     with pytest.raises(OperatorError, match=rf"belongs to seat {seat_id(1)}"):
         import_document(state, document.format(seat_id(9), "ANA@x.example", "[]"), NOW)

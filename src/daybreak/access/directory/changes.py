@@ -7,9 +7,10 @@ in the same transaction, with an audit event each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Generic, Literal, TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -24,58 +25,56 @@ from daybreak.domain.identity import ROLES, Account, Grant, Seat, folded_email
 from daybreak.state.directory import Directory, free_email
 from daybreak.state.stores import Stores
 
+T = TypeVar("T", Account, Seat, Grant)
+_SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+_KINDS = ("added", "changed", "removed", "counted")
 ALWAYS_ALLOWED = 5
 """Removals of accounts, seats or grants that a sync may make, whatever their share."""
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryChanges:
-    """Differences between the state database and a directory.
+class Change(Generic[T]):
+    """A change of one account, seat or grant. `before` is its present state, None for an added one.
 
-    `usage_changed_accounts` differ only in the number of messages sent this month.
+    Removed accounts are deactivated, and removed seats disabled. Of `counted` accounts, only the number of messages
+    sent this month differs.
     """
 
-    added_accounts: tuple[Account, ...] = ()
-    changed_accounts: tuple[Account, ...] = ()
-    deactivated_accounts: tuple[Account, ...] = ()
-    usage_changed_accounts: tuple[Account, ...] = ()
-    added_seats: tuple[Seat, ...] = ()
-    changed_seats: tuple[Seat, ...] = ()
-    disabled_seats: tuple[Seat, ...] = ()
-    added_grants: tuple[Grant, ...] = ()
-    changed_grants: tuple[Grant, ...] = ()
-    removed_grants: tuple[Grant, ...] = ()
-    previous_grants: Mapping[tuple[str, str], Grant] = field(default_factory=dict, compare=False)
-    """The present grant of each changed one, by seat_id and client_id."""
-    emails: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Email of each seat whose grants change, by seat_id."""
-    previous_accounts: Mapping[str, Account] = field(default_factory=dict, compare=False)
-    """The present state of each changed or deactivated account, by client_id."""
+    kind: Literal["added", "changed", "removed", "counted"]
+    entry: T
+    before: T | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryChanges:
+    """Differences between the state database and a directory: added entries first, then changed and removed ones.
+
+    `emails` contains the email of each seat whose grants change, by seat_id.
+    """
+
+    accounts: Sequence[Change[Account]] = ()
+    seats: Sequence[Change[Seat]] = ()
+    grants: Sequence[Change[Grant]] = ()
+    emails: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no difference."""
-        return not any(True for _ in self.lines())
+        return not (self.accounts or self.seats or self.grants)
 
     def lines(self) -> Iterator[str]:
         """Format one line per change; all message counts share one line."""
-        for account in self.added_accounts:
-            yield f"+ account {account.client_id} {account.name}"
-        for account in self.changed_accounts:
-            yield f"~ account {account.client_id} {account.name}"
-        for account in self.deactivated_accounts:
-            yield f"- account {account.client_id} {account.name} (deactivated)"
-        if self.usage_changed_accounts:
-            yield f"~ messages sent this month, of {format_count(len(self.usage_changed_accounts), 'account')}"
-        for seat in self.added_seats:
-            yield f"+ seat {seat.email}"
-        for seat in self.changed_seats:
-            yield f"~ seat {seat.email}"
-        for seat in self.disabled_seats:
-            yield f"- seat {seat.email} (disabled)"
-        for sign, grants in (("+", self.added_grants), ("~", self.changed_grants), ("-", self.removed_grants)):
-            for grant in grants:
-                yield f"{sign} access of seat {grant.seat_id} to account {grant.client_id}"
+        for account in self.accounts:
+            if account.kind != "counted":
+                end = " (deactivated)" if account.kind == "removed" else ""
+                yield f"{_SIGNS[account.kind]} account {account.entry.client_id} {account.entry.name}{end}"
+        counted = sum(account.kind == "counted" for account in self.accounts)
+        if counted:
+            yield f"~ messages sent this month, of {format_count(counted, 'account')}"
+        for seat in self.seats:
+            yield f"{_SIGNS[seat.kind]} seat {seat.entry.email}{' (disabled)' if seat.kind == 'removed' else ''}"
+        for grant in self.grants:
+            yield f"{_SIGNS[grant.kind]} access of seat {grant.entry.seat_id} to account {grant.entry.client_id}"
 
 
 def compare_directories(current: Directory, wanted: Directory, *, complete: bool) -> DirectoryChanges:
@@ -93,36 +92,58 @@ def compare_directories(current: Directory, wanted: Directory, *, complete: bool
     grants = {(grant.seat_id, grant.client_id): grant for grant in current.grants}
     listed_seats = {seat.seat_id for seat in wanted.seats}
     listed_grants = {(grant.seat_id, grant.client_id) for grant in wanted.grants}
-    other_accounts = [a for a in wanted.accounts if accounts.get(a.client_id, a) != a]
-    other_seats = [s for s in wanted.seats if s.seat_id in seats and _seat_differs(seats[s.seat_id], s)]
-    deactivated = [a for a in other_accounts if accounts[a.client_id].active and not a.active]
-    usage_changed = [a for a in other_accounts if _only_usage_differs(accounts[a.client_id], a)]
-    disabled = [s for s in other_seats if s.disabled and not seats[s.seat_id].disabled]
-    reported = {a.client_id for a in (*deactivated, *usage_changed)}
-    disabled_ids = {s.seat_id for s in disabled}
-    added_grants = tuple(g for g in wanted.grants if (g.seat_id, g.client_id) not in grants)
-    changed_grants = tuple(g for g in wanted.grants if grants.get((g.seat_id, g.client_id), g) != g)
-    removed_grants = tuple(
+    removed_grants = [
         grant
         for key, grant in grants.items()
         if key not in listed_grants and (complete or grant.seat_id in listed_seats)
-    )
-    concerned = {grant.seat_id for grant in (*added_grants, *changed_grants, *removed_grants)}
+    ]
+    grant_changes = [
+        *(_grant_change(grants.get((grant.seat_id, grant.client_id)), grant) for grant in wanted.grants),
+        *(Change("removed", grant, grant) for grant in removed_grants),
+    ]
+    changed_grants = _sorted(grant_changes)
+    concerned = {change.entry.seat_id for change in changed_grants}
     return DirectoryChanges(
-        added_accounts=tuple(a for a in wanted.accounts if a.client_id not in accounts),
-        changed_accounts=tuple(a for a in other_accounts if a.client_id not in reported),
-        deactivated_accounts=tuple(deactivated),
-        usage_changed_accounts=tuple(usage_changed),
-        added_seats=tuple(s for s in wanted.seats if s.seat_id not in seats),
-        changed_seats=tuple(s for s in other_seats if s.seat_id not in disabled_ids),
-        disabled_seats=tuple(disabled),
-        added_grants=added_grants,
-        changed_grants=changed_grants,
-        removed_grants=removed_grants,
-        previous_grants={(g.seat_id, g.client_id): grants[g.seat_id, g.client_id] for g in changed_grants},
-        emails={s.seat_id: s.email for s in (*current.seats, *wanted.seats) if s.seat_id in concerned},
-        previous_accounts={a.client_id: accounts[a.client_id] for a in other_accounts},
+        _sorted(_account_change(accounts.get(account.client_id), account) for account in wanted.accounts),
+        _sorted(_seat_change(seats.get(seat.seat_id), seat) for seat in wanted.seats),
+        changed_grants,
+        {seat.seat_id: seat.email for seat in (*current.seats, *wanted.seats) if seat.seat_id in concerned},
     )
+
+
+def _account_change(before: Account | None, account: Account) -> Change[Account] | None:
+    if before is None:
+        return Change("added", account)
+    if before == account:
+        return None
+    if before.active and not account.active:
+        return Change("removed", account, before)
+    # The number of messages sent this month differs daily for most accounts.
+    counted = replace(before, campaign_messages_monthly_used=account.campaign_messages_monthly_used)
+    return Change("counted" if counted == account else "changed", account, before)
+
+
+def _seat_change(before: Seat | None, seat: Seat) -> Change[Seat] | None:
+    """Return the change of a seat, None if no field of the directory differs. A missing password keeps the current one.
+
+    The operator role, the second factor and the last account are not part of a directory.
+    """
+    if before is None:
+        return Change("added", seat)
+    if seat.disabled and not before.disabled:
+        return Change("removed", seat, before)
+    has_new_password = seat.password_hash is not None and seat.password_hash != before.password_hash
+    is_changed = before.email != seat.email or before.disabled != seat.disabled or has_new_password
+    return Change("changed", seat, before) if is_changed else None
+
+
+def _grant_change(before: Grant | None, grant: Grant) -> Change[Grant] | None:
+    return None if before == grant else Change("added" if before is None else "changed", grant, before)
+
+
+def _sorted(changes: Iterable[Change[T] | None]) -> list[Change[T]]:
+    found = [change for change in changes if change is not None]
+    return sorted(found, key=lambda change: _KINDS.index(change.kind))
 
 
 def _check_emails(current: Directory, wanted: Directory) -> None:
@@ -150,11 +171,12 @@ def check_removals(
     """
     active_accounts = sum(account.active for account in current.accounts)
     enabled_seats = sum(not seat.disabled for seat in current.seats)
-    for kind, removed, total in (
-        ("accounts", len(changes.deactivated_accounts), active_accounts),
-        ("seats", len(changes.disabled_seats), enabled_seats),
-        ("grants", len(changes.removed_grants), len(current.grants)),
+    for kind, found, total in (
+        ("accounts", changes.accounts, active_accounts),
+        ("seats", changes.seats, enabled_seats),
+        ("grants", changes.grants, len(current.grants)),
     ):
+        removed = sum(change.kind == "removed" for change in found)
         if removed > max_removed_share * total and (removed > ALWAYS_ALLOWED or removed == total):
             raise OperatorError(
                 f"The sync would remove {removed} of {total} {kind}, more than the share of {max_removed_share:g} that "
@@ -171,41 +193,30 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
     Every change is recorded in the audit trail, except message counts. `actor` is `operator` or `service`.
     """
     directory, events = stores.directory, _EventList(now, actor)
-    directory.put_accounts(*changes.usage_changed_accounts)
-    for action, accounts in (
-        ("account.added", changes.added_accounts),
-        ("account.changed", changes.changed_accounts),
-        ("account.deactivated", changes.deactivated_accounts),
-    ):
-        directory.put_accounts(*accounts)
-        for account in accounts:
-            events.add_account(action, changes.previous_accounts.get(account.client_id), account)
+    directory.put_accounts(*(change.entry for change in changes.accounts))
+    for account in changes.accounts:
+        events.add_account(account)
     # Addresses can move between seats: first those that move are free, then each seat gets its new one.
-    directory.release_emails(*changes.changed_seats, *changes.disabled_seats)
-    for action, seats in (
-        ("seat.added", changes.added_seats),
-        ("seat.changed", changes.changed_seats),
-        ("seat.disabled", changes.disabled_seats),
-    ):
-        ended = [(seat, _end_reason(stores.seats.by_id(seat.seat_id), seat)) for seat in seats]
-        directory.put_seats(*seats)
-        for seat, reason in ended:
-            if reason is not None:
-                end_credentials(stores, seat.seat_id, reason, now)
-        for seat in seats:
-            events.add(action, seat_id=seat.seat_id, seat=seat.email)
-    grants = (*changes.added_grants, *changes.changed_grants)
+    directory.release_emails(*(change.entry for change in changes.seats if change.kind != "added"))
+    seats = [change.entry for change in changes.seats]
+    reasons = [_end_reason(stores.seats.by_id(seat.seat_id), seat) for seat in seats]
+    directory.put_seats(*seats)
+    for seat, reason in zip(seats, reasons, strict=True):
+        if reason is not None:
+            end_credentials(stores, seat.seat_id, reason, now)
+    for each in changes.seats:
+        action = "seat.disabled" if each.kind == "removed" else f"seat.{each.kind}"
+        events.add(action, seat_id=each.entry.seat_id, seat=each.entry.email)
+    grants = [change.entry for change in changes.grants if change.kind != "removed"]
+    removed = [change.entry for change in changes.grants if change.kind == "removed"]
     directory.put_grants(*grants)
     without_tokens = [grant for grant in grants if not grant.allows_tokens]
     stores.api_tokens.revoke_for_grants(without_tokens, now, "grant.changed")
-    for grant in grants:
-        before = changes.previous_grants.get((grant.seat_id, grant.client_id))
-        events.add_grant("grant.changed", changes.emails, before, grant)
-    stores.api_tokens.revoke_for_grants(changes.removed_grants, now, "grant.removed")
-    directory.remove_grants(*changes.removed_grants)
-    for grant in changes.removed_grants:
-        events.add_grant("grant.removed", changes.emails, grant, None)
-    if changes.changed_grants or changes.removed_grants:
+    stores.api_tokens.revoke_for_grants(removed, now, "grant.removed")
+    directory.remove_grants(*removed)
+    for grant in changes.grants:
+        events.add_grant(grant, changes.emails)
+    if any(change.kind != "added" for change in changes.grants):
         stop_ownerless_webhooks(stores, now)
     stores.audit.append_all(events.events)
 
@@ -230,23 +241,6 @@ def _with_missing_deactivated(current: Directory, wanted: Directory) -> Director
     )
 
 
-def _only_usage_differs(known: Account, wanted: Account) -> bool:
-    """Whether only the number of messages sent this month differs, as it does daily for most accounts."""
-    return replace(known, campaign_messages_monthly_used=wanted.campaign_messages_monthly_used) == wanted
-
-
-def _seat_differs(known: Seat, wanted: Seat) -> bool:
-    """Return whether a field of the directory differs. A missing password keeps the current one.
-
-    The operator role, the second factor and the last account are not part of a directory.
-    """
-    return (
-        known.email != wanted.email
-        or known.disabled != wanted.disabled
-        or (wanted.password_hash is not None and known.password_hash != wanted.password_hash)
-    )
-
-
 def _end_reason(before: Seat | None, after: Seat) -> EndReason | None:
     """Return why the credentials of a changed seat end, None if they do not. An email may change its case."""
     if before is None:
@@ -257,9 +251,6 @@ def _end_reason(before: Seat | None, after: Seat) -> EndReason | None:
         return EndReason.EMAIL_CHANGED
     is_new_password = after.password_hash is not None and after.password_hash != before.password_hash
     return EndReason.PASSWORD_CHANGED if is_new_password else None
-
-
-_USAGE = ("campaign_messages_monthly_used",)
 
 
 class _EventList:
@@ -283,31 +274,31 @@ class _EventList:
             )
         )
 
-    def add_account(self, action: str, before: Account | None, after: Account) -> None:
+    def add_account(self, change: Change[Account]) -> None:
         """Add the event of an account that was added or changed, with the settings that differ."""
+        account, before = change.entry, change.before
         if before is None:
-            self.add(action, client_id=after.client_id)
-            return
-        old, new = to_builtins(before), to_builtins(after)
-        names = [name for name in new if old[name] != new[name] and name not in _USAGE]
-        self.add(
-            action,
-            client_id=after.client_id,
-            before={name: old[name] for name in names},
-            after={name: new[name] for name in names},
-        )
+            self.add("account.added", client_id=account.client_id)
+        elif change.kind != "counted":
+            old, new = to_builtins(before), to_builtins(account)
+            names = [name for name in new if old[name] != new[name] and name != "campaign_messages_monthly_used"]
+            self.add(
+                "account.deactivated" if change.kind == "removed" else "account.changed",
+                client_id=account.client_id,
+                before={name: old[name] for name in names},
+                after={name: new[name] for name in names},
+            )
 
-    def add_grant(self, action: str, emails: Mapping[str, str], before: Grant | None, after: Grant | None) -> None:
+    def add_grant(self, change: Change[Grant], emails: Mapping[str, str]) -> None:
         """Add the event of a grant that was added, changed or removed, with the email of its seat."""
-        grant = after or before
-        assert grant is not None
+        grant, is_removed = change.entry, change.kind == "removed"
         self.add(
-            action,
+            "grant.removed" if is_removed else "grant.changed",
             seat_id=grant.seat_id,
             client_id=grant.client_id,
             seat=emails[grant.seat_id],
-            before=_permissions(before),
-            after=_permissions(after),
+            before=_permissions(change.before),
+            after=_permissions(None if is_removed else grant),
         )
 
 
@@ -323,23 +314,17 @@ def add_seat(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
         raise OperatorError(f"Enter an email address such as {EMAIL_EXAMPLE}.")
     if stores.seats.by_email(seat.email) is not None:
         raise OperatorError(f"{seat.email} has a seat already.")
-    apply_changes(stores, DirectoryChanges(added_seats=(seat,)), now, actor)
+    apply_changes(stores, DirectoryChanges(seats=[Change("added", seat)]), now, actor)
 
 
 def put_grant(stores: Stores, seat: Seat, grant: Grant, now: datetime, *, actor: str) -> None:
     """Add a grant of a seat, or replace the present one. Raises OperatorError."""
     if not grant.roles or not set(grant.roles) <= set(ROLES):
         raise OperatorError(f"Choose a role: {', '.join(ROLES)}.")
-    before = grant_of(stores, seat, grant.client_id)
-    if before == grant:
-        return
-    emails = {seat.seat_id: seat.email}
-    if before is None:
-        changes = DirectoryChanges(added_grants=(grant,), emails=emails)
-    else:
-        previous = {(grant.seat_id, grant.client_id): before}
-        changes = DirectoryChanges(changed_grants=(grant,), previous_grants=previous, emails=emails)
-    apply_changes(stores, changes, now, actor)
+    change = _grant_change(grant_of(stores, seat, grant.client_id), grant)
+    if change is not None:
+        changes = DirectoryChanges(grants=[change], emails={seat.seat_id: seat.email})
+        apply_changes(stores, changes, now, actor)
 
 
 def remove_grant(stores: Stores, seat: Seat, client_id: str, now: datetime, *, actor: str) -> bool:
@@ -347,16 +332,16 @@ def remove_grant(stores: Stores, seat: Seat, client_id: str, now: datetime, *, a
     grant = grant_of(stores, seat, client_id)
     if grant is None:
         return False
-    apply_changes(stores, DirectoryChanges(removed_grants=(grant,), emails={seat.seat_id: seat.email}), now, actor)
+    changes = DirectoryChanges(grants=[Change("removed", grant, grant)], emails={seat.seat_id: seat.email})
+    apply_changes(stores, changes, now, actor)
     return True
 
 
 def set_api_tokens_enabled(stores: Stores, account: Account, now: datetime, *, enabled: bool, actor: str) -> None:
     """Allow or refuse API tokens on an account."""
     if account.api_tokens_enabled != enabled:
-        changed = replace(account, api_tokens_enabled=enabled)
-        previous = {account.client_id: account}
-        apply_changes(stores, DirectoryChanges(changed_accounts=(changed,), previous_accounts=previous), now, actor)
+        change = Change("changed", replace(account, api_tokens_enabled=enabled), account)
+        apply_changes(stores, DirectoryChanges(accounts=[change]), now, actor)
 
 
 def grant_of(stores: Stores, seat: Seat, client_id: str) -> Grant | None:
