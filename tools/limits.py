@@ -98,7 +98,7 @@ def _rates() -> list[Row]:
 def _requests() -> list[Row]:
     from daybreak.web.app import BODY_DEADLINE_SECONDS, BODY_LIMIT_BYTES
     from daybreak.web.http.bodies import MAX_DEPTH
-    from daybreak.web.middleware.head_check import MAX_HEADER_BYTES, MAX_METHOD_LENGTH, MAX_TARGET_BYTES
+    from daybreak.web.middleware.refusals import MAX_HEADER_BYTES, MAX_METHOD_LENGTH, MAX_TARGET_BYTES
     from daybreak.web.server import HEAD_BUFFER_BYTES, HEAD_TIMEOUT_MILLISECONDS, MAX_CONNECTIONS, MAX_HEADERS
 
     return [

@@ -17,11 +17,10 @@ from daybreak.access.services import Services
 from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, Unavailable
 from daybreak.settings import Settings
 from daybreak.sharing import SHARING_PATH
-from daybreak.web.api.audit import audit_routes
+from daybreak.web.api.account_records import audit_routes, erasure_routes
 from daybreak.web.api.auth import auth_routes
 from daybreak.web.api.deltas import delta_routes
 from daybreak.web.api.description import DescriptionEndpoints
-from daybreak.web.api.erasures import erasure_routes
 from daybreak.web.api.files import file_routes
 from daybreak.web.api.health import ReadinessProbe, health_routes
 from daybreak.web.api.links import LINK_ROUTE, link_routes
@@ -38,15 +37,12 @@ from daybreak.web.file_sender import FileSender
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.http.problems import MethodNotAllowed
 from daybreak.web.middleware.access_log import AccessLogMiddleware
-from daybreak.web.middleware.base_path import BasePathMiddleware
 from daybreak.web.middleware.body_limits import BodyLimitsMiddleware
-from daybreak.web.middleware.client_address import ClientAddressMiddleware
-from daybreak.web.middleware.head_check import HeadCheckMiddleware
-from daybreak.web.middleware.https_only import HttpsOnlyMiddleware
+from daybreak.web.middleware.client_address import BasePathMiddleware, ClientAddressMiddleware
 from daybreak.web.middleware.metrics import MetricsMiddleware
-from daybreak.web.middleware.request_id import RequestIdMiddleware
+from daybreak.web.middleware.refusals import RefusalMiddleware, head_error, plain_http_error
+from daybreak.web.middleware.response_headers import RequestIdMiddleware, SecurityHeadersMiddleware
 from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
-from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.request_state import record_refusal
 from daybreak.web.streams import Streams
@@ -152,10 +148,10 @@ def middleware(settings: Settings, tracing: Tracing | None) -> Sequence[Middlewa
             larger_limits={f"{SHARING_PATH}/": QUERY_LIMIT_BYTES},
         ),
         Middleware(UnexpectedErrorMiddleware, base_url=base_url),
-        Middleware(HeadCheckMiddleware, base_url=base_url),
+        Middleware(RefusalMiddleware, find_error=head_error, base_url=base_url, headers={"Connection": "close"}),
     ]
     if settings.require_https:
-        stack.append(Middleware(HttpsOnlyMiddleware, base_url=base_url))
+        stack.append(Middleware(RefusalMiddleware, find_error=plain_http_error, base_url=base_url))
     return stack
 
 

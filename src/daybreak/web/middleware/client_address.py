@@ -1,4 +1,4 @@
-"""Client address and scheme, as sent by trusted proxies."""
+"""What a proxy changes in a request: the address and the scheme of the client, and the path."""
 
 from __future__ import annotations
 
@@ -94,3 +94,18 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         return found.ipv4_mapped
     return found
+
+
+class BasePathMiddleware:
+    """Remove the path part of `base_url` from request paths. A proxy may send paths with or without it."""
+
+    def __init__(self, app: ASGIApp, base_path: str) -> None:
+        self._app = app
+        self._base_path = base_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        base = self._base_path
+        if scope["path"] == base or scope["path"].startswith(base + "/"):
+            scope["path"] = scope["path"][len(base) :] or "/"
+            scope["raw_path"] = scope.get("raw_path", b"")[len(base) :] or b"/"
+        await self._app(scope, receive, send)

@@ -30,7 +30,7 @@ from daybreak.insight.published_tables import Interruption
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
-from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.insight.queries import FigureCache
 from tests.acceptance.dashboard.sample.directory import write_directory
 from tests.acceptance.dashboard.sample.snapshots import write_snapshots
 from tests.configured import configured

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.web.middleware.base_path import BasePathMiddleware
+from daybreak.web.middleware.client_address import BasePathMiddleware
 from tests.unit.web.asgi import call, echo, http_scope
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.web.middleware.head_check import HeadCheckMiddleware
+from daybreak.web.middleware.refusals import RefusalMiddleware, head_error
 from tests.unit.web.asgi import call, echo, http_scope
 
 HOST = ("host", "a.example")
@@ -14,7 +14,8 @@ HOST = ("host", "a.example")
 
 def refusal(**changes: Any) -> str:
     """Return the status and code of the refusal, "" when the request is accepted."""
-    answer = call(HeadCheckMiddleware(echo, "http://a.example"), http_scope(**changes))
+    app = RefusalMiddleware(echo, find_error=head_error, base_url="http://a.example", headers={"Connection": "close"})
+    answer = call(app, http_scope(**changes))
     if answer.status == 200:
         return ""
     assert answer.headers["connection"] == "close"

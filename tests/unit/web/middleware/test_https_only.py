@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.web.middleware.https_only import HttpsOnlyMiddleware
+from daybreak.web.middleware.refusals import RefusalMiddleware, plain_http_error
 from daybreak.web.request_state import Client
 from tests.unit.web.asgi import LOOPBACK, REMOTE, call, echo, http_scope
 
@@ -22,7 +22,7 @@ SECURE = Client("192.0.2.1", secure=True, loopback=False, proxied=True)
 )
 def test_plain_http_is_allowed_for_local_health_checks_only(client: Client, path: str, status: int) -> None:
     scope = http_scope(path, state={"client": client, "request_id": "0123456789abcdef"})
-    answer = call(HttpsOnlyMiddleware(echo, "https://a.example"), scope)
+    answer = call(RefusalMiddleware(echo, find_error=plain_http_error, base_url="https://a.example"), scope)
     assert answer.status == status
     if status == 403:
         assert answer.json()["code"] == "https_required"

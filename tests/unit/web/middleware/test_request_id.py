@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.web.middleware.request_id import RequestIdMiddleware
+from daybreak.web.middleware.response_headers import RequestIdMiddleware
 from daybreak.web.request_state import Client
 from tests.unit.web.asgi import REMOTE, call, echo, http_scope
 

@@ -1,6 +1,6 @@
 """Security headers."""
 
-from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
+from daybreak.web.middleware.response_headers import SecurityHeadersMiddleware
 from tests.unit.web.asgi import call, echo, http_scope
 
 

@@ -1,14 +1,15 @@
-"""Checks of the request head that the server leaves to the application."""
+"""Refusal of requests by their head: what the server leaves to the application, and plain HTTP."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, RequestError
+from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest, NotFound, RequestError
 from daybreak.web.errors import error_response
-from daybreak.web.request_state import record_refusal
+from daybreak.web.request_state import client_of, record_refusal
 
 # RFC 9110 §4.1 recommends at least 8,000 octets.
 MAX_TARGET_BYTES = 8 * 1024
@@ -16,22 +17,30 @@ MAX_HEADER_BYTES = 64 * 1024
 # The longest registered method has 17 characters (IANA HTTP Method Registry).
 MAX_METHOD_LENGTH = 32
 _HOST = re.compile(rb"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
+# Used by health checks on the same machine.
+_PLAIN_HTTP_PATHS = frozenset({"/healthz", "/readyz"})
+
+FindError = Callable[[Scope], DaybreakError | None]
 
 
-class HeadCheckMiddleware:
-    """Refuse request heads that are too long or ambiguous, and close the connection."""
+class RefusalMiddleware:
+    """Refuse requests for which `find_error` returns an error. The response has further `headers`."""
 
-    def __init__(self, app: ASGIApp, base_url: str) -> None:
+    def __init__(
+        self, app: ASGIApp, *, find_error: FindError, base_url: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         self._app = app
+        self._find_error = find_error
         self._base_url = base_url
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = head_error(scope)
+        error = self._find_error(scope)
         if error is None:
             await self._app(scope, receive, send)
             return
         record_refusal(scope, error.code)
-        response = error_response(scope, error, base_url=self._base_url, headers={"Connection": "close"})
+        response = error_response(scope, error, base_url=self._base_url, headers=self._headers)
         await response(scope, receive, send)
 
 
@@ -64,3 +73,18 @@ def head_error(scope: Scope) -> DaybreakError | None:
 
 def _values(scope: Scope, name: bytes) -> list[bytes]:
     return [value for found, value in scope["headers"] if found == name]
+
+
+def plain_http_error(scope: Scope) -> DaybreakError | None:
+    """Return the error of a request over plain HTTP. Health checks from this machine are permitted.
+
+    A redirect would hide that the client has already sent its credential in clear text.
+    """
+    client = client_of(scope)
+    if client.secure or (client.loopback and scope["path"] in _PLAIN_HTTP_PATHS):
+        return None
+    return Forbidden(
+        "This service accepts HTTPS only. Change any credential that you sent over plain HTTP: others may have read "
+        "it.",
+        code="https_required",
+    )

@@ -1,4 +1,4 @@
-"""The audit trail of an account, as JSON lines."""
+"""Records of an account as JSON lines: the audit trail, and signed receipts of erasures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from daybreak.access.authorization import readable_audit_seat, require_in_context
 from daybreak.access.services import Services
 from daybreak.domain.audit import AuditEvent, AuditQuery, EventOrigin
+from daybreak.domain.erasure import SignedReceipt
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.identity import Principal
 from daybreak.downloads import record_download
@@ -36,7 +37,10 @@ from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import caller_of
 from daybreak.web.streams import Streams
 
-_PAGE_SIZE = 500
+_EVENTS_PER_READ = 500
+_RECEIPTS_PER_READ = 20
+_ENCODER = msgspec.json.Encoder()
+_STATEMENT = '{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://daybreak.example/erasure/v1",...}'
 
 
 class AuditLine(msgspec.Struct, frozen=True):
@@ -63,6 +67,8 @@ UNTIL = Parameter("until", "query", "Only events before this time.", "2026-11-25
 ACTION = Parameter(
     "action", "query", "Only events with this action. A `*` at the end selects a prefix: `token.*`.", "file.fetched"
 )
+
+
 READ_AUDIT = Operation(
     operation_id="readAuditTrail",
     summary="Read the audit trail",
@@ -89,11 +95,11 @@ def audit_routes(services: Services, streams: Streams) -> list[ApiRoute]:
             action=ACTION.read(request) or None,
             since=_instant(request, SINCE),
             until=_instant(request, UNTIL),
-            limit=_PAGE_SIZE,
+            limit=_EVENTS_PER_READ,
         )
         headers = {"Content-Type": READ_AUDIT.response.media_types[0]}
         record = partial(_record_export, request, services, principal)
-        return await streams.respond(request, client_id, _pages(services, query), headers, record=record)
+        return await streams.respond(request, client_id, _events(services, query), headers, record=record)
 
     return [ApiRoute("/download/v1/audit/{client_id}", trail, READ_AUDIT)]
 
@@ -105,8 +111,7 @@ async def _record_export(request: Request, services: Services, principal: Princi
     await record_download(services, origin, "audit.exported", "ok", details)
 
 
-async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
-    encoder = msgspec.json.Encoder()
+async def _events(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
     while True:
 
         def read(stores: Stores, query: AuditQuery = query) -> list[AuditEvent]:
@@ -115,8 +120,8 @@ async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
         # In a thread: a filter that few events match reads all of them.
         events = await in_thread(partial(services.state.read, read))
         if events:
-            yield encoder.encode_lines([view_of(AuditLine, event, id=event.event_id or 0) for event in events])
-        if len(events) < _PAGE_SIZE:
+            yield _ENCODER.encode_lines([view_of(AuditLine, event, id=event.event_id or 0) for event in events])
+        if len(events) < _EVENTS_PER_READ:
             return
         query = replace(query, after_id=events[-1].event_id)
 
@@ -131,3 +136,58 @@ def _instant(request: Request, parameter: Parameter) -> datetime | None:
     except (ValueError, OverflowError):
         fault = FieldFault(f"?{parameter.name}", f"Write it as {parameter.example}.")
         raise InvalidRequest(f"{parameter.name} is not a valid time.", faults=(fault,)) from None
+
+
+class ReceiptLine(msgspec.Struct, frozen=True):
+    """Receipt of an erasure."""
+
+    erasure_id: Annotated[str, uuid("The erasure.", examples.SNAPSHOT_ID)]
+    finished_at: Annotated[datetime, field("When the erasure finished.", "2026-11-24T08:30:12Z")]
+    statement: Annotated[str, field("The receipt, in-toto Statement v1. Its bytes are signed.", _STATEMENT)]
+    signature: Annotated[
+        str, field("The signature, as `ssh-keygen -Y verify` reads it.", "-----BEGIN SSH SIGNATURE-----\n...\n")
+    ]
+
+
+LIST_RECEIPTS = Operation(
+    operation_id="listErasureReceipts",
+    summary="List receipts of erasures",
+    description="Returns the signed receipts of erasures in files of the account, oldest first. A receipt lists the "
+    "replaced files with their digests before and after. Each call counts as a download.",
+    tag=FILES,
+    credential=SESSION_OR_API_TOKEN,
+    parameters=(CLIENT_ID,),
+    response=ResponseType("One receipt per line.", ReceiptLine, ("application/x-ndjson",)),
+    problems=("rate_limited",),
+)
+
+
+def erasure_routes(services: Services, streams: Streams) -> list[ApiRoute]:
+    """Return the route of receipts. It precedes those of files."""
+
+    async def receipts(request: Request) -> Response:
+        principal = await principal_of(request, services)
+        client_id = request.path_params["client_id"].lower()
+        await require_in_context(services.state, principal, "download", client_id)
+        origin = EventOrigin.of(principal, services.clock(), caller_of(request))
+        details = {"file": "receipts"}
+        record = partial(record_download, services, origin, "statement.fetched", "ok", details)
+        headers = {"Content-Type": LIST_RECEIPTS.response.media_types[0]}
+        return await streams.respond(request, client_id, _receipts(services, client_id), headers, record=record)
+
+    return [ApiRoute("/download/v1/files/{client_id}/receipts", receipts, LIST_RECEIPTS)]
+
+
+async def _receipts(services: Services, client_id: str) -> AsyncIterator[bytes]:
+    offset = 0
+    while True:
+
+        def read(stores: Stores, offset: int = offset) -> list[SignedReceipt]:
+            return stores.erasures.account_receipts(client_id, offset, _RECEIPTS_PER_READ)
+
+        found = await services.state.aread(read)
+        if found:
+            yield _ENCODER.encode_lines([view_of(ReceiptLine, each) for each in found])
+        if len(found) < _RECEIPTS_PER_READ:
+            return
+        offset += _RECEIPTS_PER_READ
