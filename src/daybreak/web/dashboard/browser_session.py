@@ -1,21 +1,29 @@
-"""Sessions of browsers: their cookies, and their lookup in the state database."""
+"""Sessions of browsers: their signed cookies, and their lookup in the state database.
+
+A cookie is `kid.payload.mac`, an HMAC-SHA256 under a key of the keyring: a guessed or altered value is rejected without
+a database query.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.authorization import is_idle, session_fault
 from daybreak.access.login import SessionStarted
 from daybreak.access.sessions import IDLE, end_idle
+from daybreak.credentials.keyring import Keyring, Purpose, is_mac, mac_of
 from daybreak.domain.errors import DaybreakError, Unauthenticated
 from daybreak.domain.identity import ResolvedSession, Session
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.session_cookie import FORM_COOKIE_SECONDS, clear_cookie, read_cookie, seal, set_cookie_value
 from daybreak.web.request_state import record_subject
 
 _DEVICE_COOKIE_SECONDS = 365 * 86400
+_FORM_COOKIE_SECONDS = 3600
+_VALUE = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f-]{16,64})\.([0-9a-f]{64})")
 
 
 class SignInRequired(Exception):
@@ -78,12 +86,13 @@ def signed_cookie(page: DashboardRequest, kind: Literal["session", "device", "fo
 
     The session may have ended.
     """
-    return read_cookie(page.request, kind, secure=page.dashboard.secure, keyring=page.services.keyring.current())
+    value = cookie_value(page.request, kind, secure=page.dashboard.secure)
+    return unseal(value, kind=kind, keyring=page.services.keyring.current())
 
 
 def set_form_cookie(page: DashboardRequest, response: Response, binding: str) -> None:
     """Set the cookie that binds the sign-in form."""
-    _set(page, response, "form", binding, FORM_COOKIE_SECONDS)
+    _set(page, response, "form", binding, _FORM_COOKIE_SECONDS)
 
 
 def set_session_cookie(page: DashboardRequest, response: Response, sid: str, seconds: float) -> None:
@@ -95,7 +104,7 @@ def set_sign_in_cookies(page: DashboardRequest, response: Response, started: Ses
     lifetime = page.services.settings.access.session_lifetime
     set_session_cookie(page, response, started.session.sid, lifetime.total_seconds())
     _set(page, response, "device", started.device_id, _DEVICE_COOKIE_SECONDS)
-    clear_cookie(response, "form", secure=page.dashboard.secure)
+    clear_cookie(page, response, "form")
 
 
 def replace_session_cookie(page: DashboardRequest, response: Response, session: Session) -> None:
@@ -109,10 +118,55 @@ def clear_session(page: DashboardRequest, response: Response) -> None:
 
     `"cache"` includes pages that the Back button would show. The device cookie stays: it identifies a known device.
     """
-    clear_cookie(response, "session", secure=page.dashboard.secure)
+    clear_cookie(page, response, "session")
     response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
 
 def _set(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: int) -> None:
     value = seal(payload, kind=kind, keyring=page.services.keyring.current())
-    set_cookie_value(response, kind, value, secure=page.dashboard.secure, seconds=seconds)
+    set_cookie(page, response, kind, value, seconds=seconds)
+
+
+def cookie_name(kind: str, *, secure: bool) -> str:
+    """Return the cookie's name, over https with the prefix `__Host-` (RFC 6265bis §4.1.3.2).
+
+    Browsers reject the prefix over plain http, which is allowed on the loopback only.
+    """
+    return f"__Host-daybreak-{kind}" if secure else f"daybreak-{kind}"
+
+
+def seal(payload: str, *, kind: str, keyring: Keyring, purpose: Purpose = "dashboard-cookie") -> str:
+    """Return the signed value for a payload of hex digits and dashes."""
+    kid, key = keyring.signing_key(purpose)
+    return f"{kid}.{payload}.{mac_of(key, kind, payload)}"
+
+
+def unseal(value: str | None, *, kind: str, keyring: Keyring, purpose: Purpose = "dashboard-cookie") -> str | None:
+    """Return the payload, or None if this service did not write the value for this kind and purpose."""
+    found = _VALUE.fullmatch(value or "")
+    if found is None:
+        return None
+    kid, payload, sent = found.groups()
+    key = keyring.derive(kid, purpose)
+    return payload if key is not None and is_mac(sent, key, kind, payload) else None
+
+
+def cookie_value(request: Request, kind: str, *, secure: bool) -> str | None:
+    """Return the value of the request's cookie, or None unless exactly one such cookie was sent."""
+    name = cookie_name(kind, secure=secure)
+    # http.cookies takes quadratic time for quoted values before Python 3.11.10 (CVE-2024-7592). Ours are not quoted.
+    pairs = [pair.partition("=") for field in request.headers.getlist("cookie") for pair in field.split(";")]
+    values = [value.strip() for key, _, value in pairs if key.strip() == name]
+    return values[0] if len(values) == 1 else None
+
+
+def set_cookie(page: DashboardRequest, response: Response, kind: str, value: str, *, seconds: int) -> None:
+    """Set the cookie: HttpOnly, SameSite=Lax, for the whole host."""
+    secure = page.dashboard.secure
+    name = cookie_name(kind, secure=secure)
+    response.set_cookie(name, value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
+
+
+def clear_cookie(page: DashboardRequest, response: Response, kind: str) -> None:
+    secure = page.dashboard.secure
+    response.delete_cookie(cookie_name(kind, secure=secure), path="/", secure=secure, httponly=True, samesite="lax")

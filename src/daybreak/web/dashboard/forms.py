@@ -1,18 +1,23 @@
-"""Posted forms: parsing, verification and redirect target."""
+"""Posted forms: parsing, protection against cross-site request forgery, and redirect target.
+
+A form is accepted if the browser reports our own origin and the form holds a valid token. The token is bound to the
+session, or to the form cookie before sign-in. It differs on every page, so that response sizes under compression do not
+reveal it (BREACH, CVE-2013-3587).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from collections.abc import Callable, Mapping
+from urllib.parse import parse_qsl, urlsplit
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import Forbidden, InvalidRequest
-from daybreak.web.dashboard import csrf
-from daybreak.web.dashboard.browser_session import set_form_cookie, signed_cookie
+from daybreak.web.dashboard.browser_session import seal, set_form_cookie, signed_cookie, unseal
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.outcome import PageOutcome
 from daybreak.web.dashboard.rendering import render_template
@@ -20,6 +25,7 @@ from daybreak.web.http.bodies import read_body
 
 _MAXIMUM_FIELDS = 40
 _MAXIMUM_PATH_LENGTH = 4000
+CSRF_FIELD = "csrf"
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -52,10 +58,10 @@ async def read_verified_form(page: DashboardRequest, binding: str) -> dict[str, 
     Raises Forbidden(cross_site) or InvalidRequest.
     """
     services = page.services
-    if not csrf.is_same_origin(page.request, services.settings.base_url):
+    if not is_same_origin(page.request, services.settings.base_url):
         raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
     form = await read_form(page.request)
-    if not csrf.verify_form_token(form.get(csrf.FIELD), binding, keyring=services.keyring.current()):
+    if not verify_form_token(form.get(CSRF_FIELD), binding, keyring=services.keyring.current()):
         raise Forbidden("This form has expired. Open the page again and resend it.", code="cross_site")
     return form
 
@@ -63,8 +69,8 @@ async def read_verified_form(page: DashboardRequest, binding: str) -> dict[str, 
 def csrf_field(page: DashboardRequest, binding: str) -> Markup:
     """Return the hidden field with a form token."""
     services = page.services
-    token = csrf.create_form_token(binding, keyring=services.keyring.current(), random=services.random)
-    return Markup('<input type="hidden" name="{}" value="{}">').format(csrf.FIELD, token)
+    token = create_form_token(binding, keyring=services.keyring.current(), random=services.random)
+    return Markup('<input type="hidden" name="{}" value="{}">').format(CSRF_FIELD, token)
 
 
 def render_public_form(
@@ -94,3 +100,46 @@ def safe_redirect_path(text: str | None, *, fallback: str) -> str:
     if text.startswith(("/dashboard/sign-", "/dashboard/second-factor", "/dashboard/enrol")):
         return fallback
     return text
+
+
+def create_form_token(binding: str, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
+    """Return a new form token that is valid for `binding`, a session id or the form cookie's value."""
+    return seal(random(16).hex(), kind=binding, keyring=keyring, purpose="csrf")
+
+
+def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> bool:
+    return unseal(token, kind=binding, keyring=keyring, purpose="csrf") is not None
+
+
+def salt_of(token: str) -> str:
+    """Return the part of a valid token that identifies its form."""
+    return token.split(".")[1]
+
+
+def is_same_origin(request: Request, base_url: str) -> bool:
+    """Return whether the browser reports that the form was sent from our own origin.
+
+    `Sec-Fetch-Site`, if sent, must be `same-origin`, or `none` (the user typed or reloaded the URL).
+    `Origin`, if sent, must be that of `base_url`; over plain http also that of the Host header,
+    because a service on the loopback has several names. Our pages send no referrer, so browsers send
+    `Origin: null` with a form (Fetch Standard, "append a request Origin header"); that is accepted
+    only together with `Sec-Fetch-Site`, which no script can set. A client that sends neither header
+    is not a current browser: the form token alone decides.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None and site not in ("same-origin", "none"):
+        return False
+    origin = request.headers.get("origin")
+    if origin is None:
+        return True
+    if origin == "null":
+        return site is not None
+    own_origins = {_origin(base_url)}
+    if urlsplit(base_url).scheme == "http":
+        own_origins.add(f"http://{request.headers.get('host', '')}")
+    return origin in own_origins
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -18,21 +18,20 @@ from daybreak.access.sessions import is_recorded, record_activity, require_recen
 from daybreak.domain.display import display_for
 from daybreak.domain.errors import DaybreakError, FileStoreError, Forbidden, RequestError, Unavailable
 from daybreak.state.throttle import ThrottleRule
-from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
 from daybreak.web.dashboard.confirmation import Confirmation, confirmation_page
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
-from daybreak.web.dashboard.forms import read_form
+from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, read_form, salt_of
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import (
     PageRequest,
+    Policy,
     form_page,
     load_page_request,
     read_page_form,
     require_operator,
 )
-from daybreak.web.dashboard.policy import Policy
 from daybreak.web.dashboard.rendering import is_partial, page_of_partial, redirect
 from daybreak.web.fair_queue import while_connected
 
@@ -43,7 +42,7 @@ FormHandler = Callable[[PageRequest], Awaitable[Response | PageOutcome]]
 ShowForm = Callable[[PageRequest, PageOutcome], Awaitable[Response]]
 Method = Literal["GET", "POST"]
 
-NOT_KEPT = frozenset({csrf.FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
+NOT_KEPT = frozenset({CSRF_FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
 """Fields of forms that are secret or belong to one page. No URL contains them."""
 
 _MAXIMUM_KEPT_LENGTH = 1000
@@ -184,7 +183,7 @@ def _redirect_to_password_prompt(page: PageRequest) -> Response:
 
 async def _posted_form(page: DashboardRequest) -> Mapping[str, str]:
     """Return the fields of a form that is not processed; none if another site sent it."""
-    if page.request.method != "POST" or not csrf.is_same_origin(page.request, page.services.settings.base_url):
+    if page.request.method != "POST" or not is_same_origin(page.request, page.services.settings.base_url):
         return {}
     try:
         return await read_form(page.request)
@@ -230,7 +229,7 @@ async def process_once(page: PageRequest, process: Callable[[PageRequest], Await
     clicks handled by two workers count as one. If the form is rejected, or after any error, the record is removed, so
     that the form can be sent again.
     """
-    rule = ThrottleRule(f"form:{page.session.sid}:{csrf.salt_of(page.form[csrf.FIELD])}", 1, _LIFETIME_SECONDS)
+    rule = ThrottleRule(f"form:{page.session.sid}:{salt_of(page.form[CSRF_FIELD])}", 1, _LIFETIME_SECONDS)
     state = page.services.state
     if await state.awrite(lambda stores: stores.throttle.count([rule], page.now)) is not None:
         path, _, done = page.policy.once.format(**page.request.path_params).partition("?done=")

@@ -10,12 +10,12 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from daybreak.domain.identity import GrantedAccount
+from daybreak.web.dashboard.browser_session import clear_cookie, cookie_value
 from daybreak.web.dashboard.forms import csrf_field
 from daybreak.web.dashboard.freshness.view import FreshnessView
 from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import FLASH, render_template
-from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value
 
 _SECTION_PATHS = {
     "files": "files",
@@ -70,7 +70,7 @@ def render_page(
         variables |= {"alert": shown.alert, "favicon": shown.favicon}
     response = render_template(page, template, variables, outcome)
     if flash is not None:
-        clear_cookie(response, FLASH, secure=dashboard.secure)
+        clear_cookie(page, response, FLASH)
     return response
 
 

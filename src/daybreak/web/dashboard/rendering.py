@@ -9,10 +9,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from daybreak.web.dashboard.browser_session import set_cookie
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_time
 from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
-from daybreak.web.dashboard.session_cookie import set_cookie_value
 from daybreak.web.http.negotiation import accepts_gzip
 from daybreak.web.request_state import record_refusal
 
@@ -77,7 +77,7 @@ def redirect(page: DashboardRequest, path: str) -> Response:
     else:
         response = RedirectResponse(url, 303, {"Cache-Control": "no-store"})
     if done in FLASH_MESSAGES:
-        set_cookie_value(response, FLASH, done, secure=dashboard.secure, seconds=_FLASH_SECONDS)
+        set_cookie(page, response, FLASH, done, seconds=_FLASH_SECONDS)
     return response
 
 

@@ -12,25 +12,19 @@ from starlette.routing import Route
 from daybreak.web.dashboard.accounts import handlers as accounts
 from daybreak.web.dashboard.activity import handlers as activity
 from daybreak.web.dashboard.context import DashboardContext
-from daybreak.web.dashboard.display import handlers as display
 from daybreak.web.dashboard.files import handlers as files
-from daybreak.web.dashboard.insight import campaign_handlers as campaigns
+from daybreak.web.dashboard.freshness import handlers as freshness
 from daybreak.web.dashboard.insight import handlers as insight
-from daybreak.web.dashboard.insight.cache import FigureCache
-from daybreak.web.dashboard.insight.handlers import show_when_counted
-from daybreak.web.dashboard.notifications import handlers as notifications
+from daybreak.web.dashboard.insight.queries import FigureCache
 from daybreak.web.dashboard.operator import accounts as people
-from daybreak.web.dashboard.operator import consumers, explanation, freshness, runs, seats
+from daybreak.web.dashboard.operator import explanation, runs, seats
 from daybreak.web.dashboard.page_handlers import PageHandler, PageRoute, PageRoutes
-from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.passkeys import handlers as passkeys
+from daybreak.web.dashboard.page_request import PageRequest, Policy
 from daybreak.web.dashboard.password_reset import handlers as password_reset
-from daybreak.web.dashboard.policy import Policy
+from daybreak.web.dashboard.preferences import handlers as preferences
 from daybreak.web.dashboard.second_factor import handlers as second_factor
 from daybreak.web.dashboard.security import handlers as security
 from daybreak.web.dashboard.sign_in import handlers as sign_in
-from daybreak.web.dashboard.single_sign_on import handlers as single_sign_on
-from daybreak.web.dashboard.status import handlers as status
 from daybreak.web.dashboard.tokens import handlers as tokens
 from daybreak.web.dashboard.webhooks import handlers as webhooks
 
@@ -62,20 +56,20 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
 def _public_routes(page: PageRoutes) -> list[PageRoute]:
     return [
         page.public("/", sign_in.open_start_page),
-        page.public("/dashboard/status", status.show_status),
+        page.public("/dashboard/status", freshness.show_status),
         page.public("/dashboard", sign_in.open_start_page),
         page.public("/dashboard/", sign_in.open_start_page),
         page.public("/dashboard/sign-in", sign_in.show_sign_in_form),
         page.public("/dashboard/sign-in", sign_in.sign_in, "POST"),
-        page.public("/dashboard/sign-in/oidc", single_sign_on.start_sign_in),
-        page.public("/dashboard/sign-in/oidc/callback", single_sign_on.receive_response),
+        page.public("/dashboard/sign-in/oidc", sign_in.start_single_sign_on),
+        page.public("/dashboard/sign-in/oidc/callback", sign_in.receive_provider_response),
         page.public("/dashboard/sign-out", sign_in.sign_out, "POST"),
         page.public("/dashboard/forgot-password", password_reset.show_request_form),
         page.public("/dashboard/forgot-password", password_reset.request_reset, "POST"),
         page.public("/dashboard/reset-password", password_reset.show_password_form),
         page.public("/dashboard/reset-password", password_reset.set_password, "POST"),
-        page.public(_UNSUBSCRIBE, notifications.show_unsubscribe_form),
-        page.public(_UNSUBSCRIBE, notifications.stop_mails, "POST"),
+        page.public(_UNSUBSCRIBE, preferences.show_unsubscribe_form),
+        page.public(_UNSUBSCRIBE, preferences.stop_mails, "POST"),
         page.public("/dashboard/second-factor", second_factor.show_code_form),
         page.public("/dashboard/second-factor", second_factor.check_code, "POST"),
         page.public("/dashboard/second-factor/passkey", second_factor.check_passkey, "POST"),
@@ -89,7 +83,9 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, audience="operator", section="runs")
     change = partial(policy, recent_password=True)
     run = f"{_OPERATOR}/runs/{{snapshot_id}}"
-    explain = partial(show_when_counted, FigureCache(), explanation.show_explanation, wait=explanation.show_waiting)
+    explain = partial(
+        insight.show_when_counted, FigureCache(), explanation.show_explanation, wait=explanation.show_waiting
+    )
     return [
         page.get(_OPERATOR, runs.open_operator_start, policy()),
         page.get(f"{_OPERATOR}/runs", runs.list_runs, policy()),
@@ -100,7 +96,7 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
         *page.confirmation(f"{run}/publish", runs.confirm_publication, runs.publish_run, change()),
         *page.confirmation(f"{run}/discard", runs.confirm_discard, runs.discard_run, change()),
         page.get(f"{_OPERATOR}/freshness", freshness.show_freshness, policy(section="freshness")),
-        page.get(f"{_OPERATOR}/consumers", consumers.list_consumers, policy(section="consumers")),
+        page.get(f"{_OPERATOR}/consumers", people.list_consumers, policy(section="consumers")),
         page.get(f"{_OPERATOR}/nodes", runs.list_nodes, policy(section="nodes")),
         *_password_prompt(page, _OPERATOR, policy(section="")),
     ]
@@ -151,7 +147,7 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
 def _password_prompt(page: PageRoutes, parent: str, policy: Policy) -> list[PageRoute]:
     return [
         *page.form(f"{parent}/confirm", sign_in.show_password_prompt, sign_in.confirm_password, policy),
-        page.get(f"{parent}/confirm/oidc", single_sign_on.start_reauthentication, policy),
+        page.get(f"{parent}/confirm/oidc", sign_in.start_reauthentication, policy),
     ]
 
 
@@ -199,10 +195,12 @@ def _passkey_routes(page: PageRoutes) -> list[PageRoute]:
     change = partial(policy, recent_password=True)
     passkey = f"{_PASSKEYS}/{{reference}}"
     return [
-        *page.form(f"{_PASSKEYS}/new", passkeys.show_new_passkey_form, passkeys.add_passkey, change()),
-        page.post(f"{_PASSKEYS}/options", passkeys.issue_options, change(return_to="settings/security/passkeys/new")),
-        *page.form(f"{passkey}/rename", passkeys.show_rename_form, passkeys.rename_passkey, policy()),
-        *page.confirmation(f"{passkey}/remove", passkeys.confirm_removal, passkeys.remove_passkey, change()),
+        *page.form(f"{_PASSKEYS}/new", security.show_new_passkey_form, security.add_passkey, change()),
+        page.post(
+            f"{_PASSKEYS}/options", security.issue_passkey_options, change(return_to="settings/security/passkeys/new")
+        ),
+        *page.form(f"{passkey}/rename", security.show_passkey_form, security.rename_passkey, policy()),
+        *page.confirmation(f"{passkey}/remove", security.confirm_passkey_removal, security.remove_passkey, change()),
     ]
 
 
@@ -235,11 +233,11 @@ def _account_routes(page: PageRoutes) -> list[PageRoute]:
     return [
         *page.form(
             f"{_ACCOUNT}/settings/notifications",
-            notifications.show_notifications,
-            notifications.save_notifications,
+            preferences.show_notifications,
+            preferences.save_notifications,
             chosen,
         ),
-        *page.form(f"{_ACCOUNT}/settings/display", display.show_display, display.save_display, shown),
+        *page.form(f"{_ACCOUNT}/settings/display", preferences.show_display, preferences.save_display, shown),
         page.get(f"{_ACCOUNT}/accounts", accounts.list_accounts, Policy()),
         page.get(f"{_ACCOUNT}/commands.json", accounts.list_commands, Policy()),
         page.get(f"{_ACCOUNT}/connect", tokens.show_connect, Policy(section="connect", permission="see_files")),
@@ -256,14 +254,14 @@ def _insight_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, section="insight", permission="see_files", is_slow=True)
 
     def show(handle: Callable[[FigureCache, PageRequest], Awaitable[Response]]) -> PageHandler:
-        return partial(show_when_counted, figures, handle)
+        return partial(insight.show_when_counted, figures, handle)
 
     campaign = f"{path}/campaigns/{{campaign_id}}"
     return [
         page.get(path, show(insight.show_insight), policy(explains_refusal=True)),
-        page.get(f"{path}/campaigns", show(campaigns.list_campaigns), policy()),
-        page.get(campaign, show(campaigns.show_campaign), policy()),
-        page.get(f"{campaign}/{{block}}.csv", partial(campaigns.download_campaign_block, figures), policy()),
+        page.get(f"{path}/campaigns", show(insight.list_campaigns), policy()),
+        page.get(campaign, show(insight.show_campaign), policy()),
+        page.get(f"{campaign}/{{block}}.csv", partial(insight.download_campaign_block, figures), policy()),
         page.get(f"{path}/{{block}}.csv", partial(insight.download_block, figures), policy()),
     ]
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from daybreak.credentials.keyring import Keyring
-from daybreak.web.dashboard import csrf
+from daybreak.web.dashboard.forms import create_form_token, is_same_origin, verify_form_token
 
 SID = "0c7f1c3e-8c39-4a4e-9c1d-6a4f0c1d2e3f"
 
@@ -16,13 +16,13 @@ def _random(count: int) -> bytes:
 
 
 def test_form_token_is_valid_for_its_binding_only(ring: Keyring) -> None:
-    token = csrf.create_form_token(SID, keyring=ring, random=_random)
-    assert csrf.verify_form_token(token, SID, keyring=ring)
-    assert not csrf.verify_form_token(token, "another", keyring=ring)
-    assert not csrf.verify_form_token(None, SID, keyring=ring)
+    token = create_form_token(SID, keyring=ring, random=_random)
+    assert verify_form_token(token, SID, keyring=ring)
+    assert not verify_form_token(token, "another", keyring=ring)
+    assert not verify_form_token(None, SID, keyring=ring)
     for index in range(len(token)):
         altered = token[:index] + ("0" if token[index] != "0" else "1") + token[index + 1 :]
-        assert not csrf.verify_form_token(altered, SID, keyring=ring)
+        assert not verify_form_token(altered, SID, keyring=ring)
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_form_token_is_valid_for_its_binding_only(ring: Keyring) -> None:
     ],
 )
 def test_origin_check(post_with: Callable[..., Request], headers: dict[str, str], same: bool) -> None:
-    assert csrf.is_same_origin(post_with(**headers), "https://data.example") is same
+    assert is_same_origin(post_with(**headers), "https://data.example") is same

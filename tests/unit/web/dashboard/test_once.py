@@ -13,8 +13,7 @@ from daybreak.access import throttle
 from daybreak.domain.errors import InvalidRequest, RateLimited, Unavailable
 from daybreak.web.dashboard import page_request
 from daybreak.web.dashboard.page_handlers import process_once
-from daybreak.web.dashboard.page_request import PageRequest, read_page_form
-from daybreak.web.dashboard.policy import Policy
+from daybreak.web.dashboard.page_request import PageRequest, Policy, read_page_form
 from tests.unit.access.conftest import instance
 from tests.unit.access.instance import ROSA, Instance
 

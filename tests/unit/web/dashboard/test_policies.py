@@ -85,4 +85,4 @@ def test_pages_have_one_bounded_queue_of_threads() -> None:
     folder = Path(dashboard.__file__).parent
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if "to_thread" in path.read_text()}
     # Runs in a slot of the bounded queue of Insight.
-    assert found == {"insight/cache.py"}
+    assert found == {"insight/queries.py"}

@@ -1,4 +1,4 @@
-"""Template variables of the Activity page."""
+"""Template variables of the Activity page, and names of actions, settings and values as people read them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,88 @@ from itertools import groupby
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.display import local
-from daybreak.web.dashboard.activity.labels import ACTION_LABELS, FACT_LABELS, SETTING_LABELS, label_of
 from daybreak.web.dashboard.formatting import EN_DASH, format_datetime, format_number, format_size, format_user_agent
 from daybreak.web.http.problems import PROBLEMS
 
 _LINK, _FETCH = "link.issued", "file.fetched"
 _CHANGE_KEYS = ("before", "after")
 
-
 Change = tuple[str, str, str]
 """Name of a setting that an event changed, with its values before and after."""
+
+ACTION_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Files": {
+        "link.issued": "Download link issued",
+        "file.fetched": "File downloaded",
+        "file.previewed": "File previewed",
+        "files.erased": "Member erased from files",
+        "statement.fetched": "Signed statement fetched",
+        "table.queried": "Table queried",
+    },
+    "Sign-in and security": {
+        "context.switched": "Account switched",
+        "session.ended_others": "Other sessions ended",
+        "passkey.added": "Passkey added",
+        "passkey.removed": "Passkey removed",
+        "passkey.renamed": "Passkey renamed",
+        "password.changed": "Password changed",
+        "reauthenticated": "Password confirmed",
+        "password.reset": "Password reset",
+        "password.reset_requested": "Password reset requested",
+        "second_factor.recovery_codes_replaced": "Recovery codes replaced",
+        "second_factor": "Second factor",
+        "second_factor.enrolled": "Second factor turned on",
+        "session.ended": "Session ended",
+        "login": "Sign-in",
+        "logout": "Sign-out",
+    },
+    "API tokens": {
+        "token.created": "API token created",
+        "token.refused": "API token refused",
+        "token.renamed": "API token renamed",
+        "token.revoked": "API token revoked",
+        "token.networks_changed": "Allowed addresses of an API token changed",
+        "token.s3_key_issued": "S3 credentials issued",
+    },
+    "Account and permissions": {
+        "grant.removed": "Access removed",
+        "account.added": "Account added",
+        "account.changed": "Account changed",
+        "account.deactivated": "Account deactivated",
+        "audit.exported": "Audit trail exported",
+        "grant.changed": "Permissions changed",
+    },
+    "Notifications and webhooks": {
+        "notifications.changed": "Notifications changed",
+        "webhook.created": "Webhook created",
+        "webhook.retried": "Webhook delivery retried",
+        "webhook.disabled": "Webhook disabled",
+        "webhook.enabled": "Webhook enabled",
+        "webhook.events_changed": "Webhook events changed",
+        "webhook.removed": "Webhook removed",
+        "webhook.secret_rotated": "Webhook secret rotated",
+        "webhook.taken_over": "Webhook taken over",
+        "webhook.tested": "Webhook tested",
+    },
+}
+"""Label of each audit action that concerns an account, in the groups of the filter and in alphabetical order."""
+
+ACTION_LABELS = {action: label for group in ACTION_GROUPS.values() for action, label in group.items()}
+
+_DETAIL_LABELS = {
+    "data_export": "Data Export",
+    "async_rest_api": "Async REST API",
+    "phone_number_type": "Type of phone number",
+    "campaign_messages_monthly_threshold": "Campaign messages per month",
+    "api_tokens_enabled": "API tokens",
+    "networks": "Allowed addresses",
+    "snapshot_id": "Snapshot",
+    "bytes": "Size",
+    "last_four": "Ends in",
+    "url": "URL",
+    "archive": "In an archive",
+}
+"""Labels of settings and details whose names are not words for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +161,7 @@ class EventRow:
         if self.event.action == "notifications.changed":
             hidden |= {name for name, value in self.event.details.items() if isinstance(value, bool)}
         details = [(name, value) for name, value in self.event.details.items() if name not in hidden]
-        facts = [(label_of(FACT_LABELS, name), _fact(name, value)) for name, value in details]
+        facts = [(_label_of(name), _fact(name, value)) for name, value in details]
         origin = {
             _subject_label(self.event): self.event.subject,
             "User agent": self.event.user_agent,
@@ -150,11 +222,11 @@ def setting_changes(event: AuditEvent) -> list[Change]:
     """Return the settings that differ between `before` and `after`, and the notifications that were changed."""
     if event.action == "notifications.changed":
         switched = {name: value for name, value in event.details.items() if isinstance(value, bool)}
-        return [(label_of({}, name), _value(not on), _value(on)) for name, on in switched.items()]
+        return [(_label_of(name), _value(not on), _value(on)) for name, on in switched.items()]
     before, after = _settings(event.details.get("before")), _settings(event.details.get("after"))
     names = dict.fromkeys((*before, *after))
     return [
-        (label_of(SETTING_LABELS, name), _value(before.get(name)), _value(after.get(name)))
+        (_label_of(name), _value(before.get(name)), _value(after.get(name)))
         for name in names
         if before.get(name) != after.get(name)
     ]
@@ -164,7 +236,7 @@ def permission_changes(details: Mapping[str, object]) -> str:
     """Describe the differences between `before` and `after` of a changed or removed grant, "" without any."""
     before, after = _settings(details.get("before")), _settings(details.get("after"))
     changes = [
-        f"{SETTING_LABELS[name]} {'on' if after.get(name) else 'off'}"
+        f"{_label_of(name)} {'on' if after.get(name) else 'off'}"
         for name in ("data_export", "async_rest_api")
         if before.get(name, False) != after.get(name, False)
     ]
@@ -189,9 +261,15 @@ def _value(value: object) -> str:
     if isinstance(value, list):
         return _list(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{label_of({}, str(name))} {_value(each)}" for name, each in value.items()) or "none"
+        return ", ".join(f"{_label_of(str(name))} {_value(each)}" for name, each in value.items()) or "none"
     return format_number(value) if isinstance(value, int) else str(value)
 
 
 def _fact(name: str, value: object) -> str:
     return format_size(value) if name == "bytes" and isinstance(value, int) else _value(value)
+
+
+def _label_of(name: str) -> str:
+    """Return the label of a setting or a detail. An unlisted name is shown as words."""
+    words = name.replace("_", " ").replace(".", " ")
+    return _DETAIL_LABELS.get(name) or words[:1].upper() + words[1:]

@@ -16,7 +16,6 @@ from daybreak.domain.snapshot import StoredFormat
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
 from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pieces, excel_files, stored_files
-from daybreak.web.dashboard.files.changed_rows import ChangedRow, changed_rows, changes_csv
 from daybreak.web.dashboard.files.queries import (
     RequestedEntry,
     load_published_files,
@@ -25,7 +24,15 @@ from daybreak.web.dashboard.files.queries import (
     load_requested_snapshot,
     unknown_file,
 )
-from daybreak.web.dashboard.files.readers import PREVIEW_BYTES, PREVIEW_ROWS, first_rows, spreadsheet_safe_csv
+from daybreak.web.dashboard.files.readers import (
+    PREVIEW_BYTES,
+    PREVIEW_ROWS,
+    ChangedRow,
+    changed_rows,
+    changes_csv,
+    first_rows,
+    spreadsheet_safe_csv,
+)
 from daybreak.web.dashboard.files.source_rows import load_source_rows
 from daybreak.web.dashboard.files.view import (
     FORMAT_LABELS,

@@ -13,9 +13,8 @@ from daybreak.domain.display import format_count
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.web.api.examples import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.archive import EXCEL
-from daybreak.web.dashboard.files.changed_rows import ADDED, CHANGED, REMOVED, ChangedRow
 from daybreak.web.dashboard.files.queries import PublishedFiles, RequestedEntry
-from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
+from daybreak.web.dashboard.files.readers import ADDED, CHANGED, PREVIEW_ROWS, REMOVED, ChangedRow
 from daybreak.web.dashboard.files.source_rows import verify_command
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.files.workbooks import MAXIMUM_SHEET_ROWS, fits_in_a_sheet, fits_in_a_workbook

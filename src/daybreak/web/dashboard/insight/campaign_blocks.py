@@ -1,10 +1,10 @@
-"""Blocks of campaigns: rates by bucket, the largest campaigns, and links."""
+"""Blocks of campaigns: rates by bucket, the largest campaigns, links, and those of one campaign."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from daybreak.insight.figures import Campaign, CampaignDay, CampaignFigures, LinkFigures
+from daybreak.insight.figures import Campaign, CampaignDay, CampaignDetails, CampaignFigures, LinkFigures
 from daybreak.insight.periods import Period
 from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.insight.blocks import (
@@ -112,6 +112,85 @@ def links_block(links: LinkFigures, *, limit: int) -> Block:
         ),
         rows=tuple(rows),
         total=("", None, None, clicks, None) if rows else None,
+    )  # fmt: skip
+
+
+def compared_figures(details: CampaignDetails, average: CampaignDay) -> list[Figure]:
+    """Return the figures of a campaign. Their `previous` is the average campaign, from sums of several."""
+    campaign, others = details.campaign, average.campaigns
+
+    def mean(total: int) -> float | None:
+        return round(total / others) if others else None
+
+    return [
+        Figure("Recipients", campaign.recipients, mean(average.recipients)),
+        Figure("Replies", campaign.responses, mean(average.responses)),
+        *rate_figures(campaign, average),
+        Figure("Clicks", campaign.clicks if details.links else None, mean(average.clicks)),
+        Figure(
+            "Clicks per recipient",
+            share(campaign.clicks, campaign.recipients) if details.links else None,
+            share(average.clicks, average.linked_recipients),
+            is_share=True,
+        ),
+        Figure("Segments", campaign.segments, mean(average.segments)),
+        Figure("Units", campaign.units, mean(average.units)),
+    ]
+
+
+def campaign_facts(details: CampaignDetails) -> list[tuple[str, str]]:
+    """Return the settings of a campaign by label."""
+    audience = "Part of the Members" if details.is_filtered else "All Members"
+    return [
+        ("Channel", channel_label(details.campaign.channel)),
+        ("Billed as", channel_label(details.usage_channel)),
+        ("Audience", audience),
+        ("Sending", "Scheduled" if details.is_scheduled else "Immediate"),
+        *([("Media", details.media_url)] if details.media_url else []),
+    ]
+
+
+def campaign_usage_block(details: CampaignDetails) -> Block:
+    """Return messages and replies of a campaign, in total and per recipient."""
+    campaign = details.campaign
+    counts = (
+        ("Recipients", campaign.recipients), ("Segments sent", campaign.segments), ("Units billed", campaign.units),
+        ("Replies", campaign.responses), ("Members who replied", campaign.replied),
+        ("Members who stopped", campaign.stopped),
+    )  # fmt: skip
+    return Block(
+        name="usage",
+        title="Message usage",
+        columns=(Column("Figure", "text"), Column("Total"), Column("Per recipient", "ratio")),
+        rows=tuple(Row(label, (count, share(count, campaign.recipients))) for label, count in counts),
+    )
+
+
+def campaign_links_block(details: CampaignDetails) -> Block:
+    """Return the links of a campaign, those with the most clicks first."""
+    campaign = details.campaign
+    hidden = campaign.links - len(details.links)
+    shown = sum(link.clicks for link in details.links)
+    rows = [
+        Row(link.url, (
+            link_type_label(link.link_type), link.clicks, share(link.clicks, campaign.clicks),
+            share(link.clicks, campaign.recipients),
+        ))
+        for link in details.links
+    ]  # fmt: skip
+    if hidden:
+        other = campaign.clicks - shown
+        cells = ("", other, share(other, campaign.clicks), None)
+        rows.append(Row(f"{format_number(hidden)} more links", cells, is_rest=True))
+    return Block(
+        name="links",
+        title="Links",
+        columns=(
+            Column("Link", "text"), Column("Type", "text"), Column("Clicks"), Column("Share", "share"),
+            Column("Clicks per recipient", "share"),
+        ),
+        rows=tuple(rows),
+        total=("", campaign.clicks, share(campaign.clicks, campaign.clicks), None) if rows else None,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Handlers of the operator's pages of accounts: lists of accounts and seats, API tokens, permissions."""
+"""Handlers of the operator's pages of accounts: lists of accounts, seats and consumers, API tokens, permissions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from daybreak.access.operators import find_seat
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest, OperatorError
 from daybreak.domain.identity import ROLES, Account, Grant, Seat
+from daybreak.state.consumers import Consumer, ConsumerCounts
 from daybreak.state.directory import Directory
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.formatting import format_name
-from daybreak.web.dashboard.operator.endings import ending_tokens, ending_webhooks
-from daybreak.web.dashboard.operator.seats import invite_seat, requested_seat
+from daybreak.web.dashboard.operator.seats import ending_tokens, ending_webhooks, invite_seat, requested_seat
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import render_page
-from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.paging import Slice, slice_of
+from daybreak.web.dashboard.page_request import PageRequest, parse_integer
+from daybreak.web.dashboard.paging import Slice, slice_at, slice_of
 
 _PERMISSIONS = ("role", "data_export", "async_rest_api")
 _NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}
-
 T = TypeVar("T")
-
 _MAXIMUM_QUERY_LENGTH = 100
 _PAGE_LENGTH = 50
+_MAXIMUM_PAGE = 1_000_000
 
 
 async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
@@ -249,3 +248,44 @@ def _seats_context(page: PageRequest, directory: Directory, query: str) -> dict[
 
 def _slice(page: PageRequest, items: Sequence[T], path: str, query: str) -> Slice[T]:
     return slice_of(page, items, _PAGE_LENGTH, lambda number: page.url(path, q=query, page=number))
+
+
+async def list_consumers(page: PageRequest) -> Response:
+    """List the API tokens in use, those that were not used for longest first, and how far they are behind."""
+    number = parse_integer(page.request.query_params.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
+    start = (number - 1) * _PAGE_LENGTH
+
+    def read(stores: Stores) -> tuple[ConsumerCounts, Sequence[Consumer], dict[str, int]]:
+        versions = {each.snapshot_id: each.version for each in stores.snapshots.served() if each.version is not None}
+        found = stores.consumers.list_by_last_use(page.now, start, _PAGE_LENGTH)
+        return stores.consumers.counts(page.now), found, versions
+
+    # Run in a thread: there may be 100,000 tokens.
+    counts, consumers, versions = await page.read_long(read)
+    newest = max(versions.values(), default=0)
+    figures = {
+        "Accounts that fetched yesterday or today": counts.yesterday,
+        "Accounts that stopped": counts.stopped,
+        "API tokens in use": counts.tokens,
+        "API tokens unused for 90 days": counts.unused,
+    }
+    slice_ = slice_at(
+        consumers, start, len(consumers), total=counts.tokens, length=_PAGE_LENGTH,
+        url=lambda shown: page.url("consumers", page=shown),
+    )  # fmt: skip
+    context: dict[str, object] = {
+        "figures": figures,
+        "slice": slice_,
+        "consumers": [{"consumer": each, "version": _version(each, versions, newest)} for each in consumers],
+    }
+    return render_page(page, "operator/consumers.html", context)
+
+
+def _version(consumer: Consumer, versions: dict[str, int], newest: int) -> str:
+    """Return the version that a token fetched last, and how many versions are newer."""
+    if consumer.latest is None:
+        return ""
+    version = versions.get(str(consumer.latest.details.get("snapshot_id")))
+    if version is None:
+        return "no longer kept"
+    return "current" if version == newest else f"{version}, {newest - version} behind"

@@ -19,7 +19,7 @@ from daybreak.filestore.file_store import FileStore
 from daybreak.insight.missing_rows import MissingRows, Trait, missing_rows
 from daybreak.insight.published_tables import Interruption, PublishedTables
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.insight.queries import FigureCache
 from daybreak.web.dashboard.operator.comparison import findings_of
 from daybreak.web.dashboard.operator.runs import published_before, requested_run
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome

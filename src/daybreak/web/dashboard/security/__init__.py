@@ -1,1 +1,1 @@
-"""Settings > Security: password, second factor, sessions."""
+"""Settings > Security: password, second factor, passkeys, sessions."""

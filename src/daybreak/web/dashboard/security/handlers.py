@@ -1,17 +1,22 @@
-"""Handlers of Settings > Security."""
+"""Handlers of Settings > Security: password, second factor, passkeys and sessions."""
 
 from __future__ import annotations
 
 import dataclasses
 import hmac
+from dataclasses import dataclass
 
 import msgspec.structs
 from starlette.responses import Response
 
 from daybreak.access import enrolment, passkeys, passwords, sessions
-from daybreak.domain.errors import Conflict, InvalidRequest, RateLimited, Unauthenticated, Unavailable
+from daybreak.credentials.keyring import mac_of
+from daybreak.credentials.passwords import MINIMUM_LENGTH
+from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.identity import Device, Passkey, Session
 from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
 from daybreak.web.dashboard.confirmation import Confirmation
+from daybreak.web.dashboard.formatting import format_ago, format_datetime, format_user_agent
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
@@ -22,10 +27,12 @@ from daybreak.web.dashboard.second_factor.handlers import (
     normalize_code,
     recovery_codes_context,
 )
-from daybreak.web.dashboard.security.view import PASSWORD_HINT, session_reference, session_views
+from daybreak.web.dashboard.security.locations import locations_of
 
 _PATH = "settings/security"
 _MAXIMUM_PASSWORD_LENGTH = 1025
+_MAXIMUM_NAME_LENGTH = 100
+_PASSWORD_HINT = f"At least {MINIMUM_LENGTH} characters. Several unrelated words work well."
 
 
 async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
@@ -37,7 +44,7 @@ async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Re
     settings, available = services.settings, passkeys.are_available(services)
     context = {
         "has_password": settings.oidc.password_login and page.seat.password_hash is not None,
-        "password_hint": PASSWORD_HINT,
+        "password_hint": _PASSWORD_HINT,
         "codes_left": codes_left,
         "sessions": await session_views(page, open_sessions),
         "shows_locations": settings.access.location_database is not None,
@@ -142,3 +149,120 @@ async def sign_out_everywhere(page: PageRequest) -> Response:
 def _recovery_codes_page(page: PageRequest, codes: tuple[str, ...], *, replaced: bool) -> Response:
     context = {**recovery_codes_context(codes), "history_url": page.url(_PATH), "replaced": replaced}
     return render_page(page, "security/recovery_codes.html", context)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """An open session. `reference` names it in this session only: the page does not reveal session ids."""
+
+    session: Session
+    reference: str
+    agent: str
+    address: str
+    location: str
+    current: bool
+
+    @property
+    def text(self) -> str:
+        """The session as one line."""
+        place = f"{self.address} ({self.location})" if self.location else self.address
+        note = "this session" if self.current else "API" if self.session.kind == "api" else ""
+        parts = (self.agent, place, note, f"signed in {format_datetime(self.session.started_at)}")
+        return "\N{NO-BREAK SPACE}· ".join(part for part in parts if part)
+
+
+async def session_views(page: PageRequest, sessions: list[tuple[Session, Device | None]]) -> list[SessionView]:
+    """Return the open sessions of a seat, the current one first."""
+    addresses = [device.address for _, device in sessions if device is not None]
+    database = page.services.settings.access.location_database
+    # The database may be on a slow disk.
+    locations = await page.services.threads.run(page.seat.seat_id, lambda: locations_of(database, addresses))
+    views = []
+    for session, device in sessions:
+        address, user_agent = (device.address, device.user_agent) if device is not None else ("", "")
+        agent, is_current = format_user_agent(user_agent), session.sid == page.session.sid
+        reference = session_reference(page, session)
+        views.append(SessionView(session, reference, agent, address, locations.get(address, ""), is_current))
+    return sorted(views, key=lambda view: not view.current)
+
+
+def session_reference(page: PageRequest, session: Session) -> str:
+    """Return a name for a session that is valid in this session only."""
+    return mac_of(page.session.sid.encode(), session.sid)[:32]
+
+
+async def show_new_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
+    available = passkeys.are_available(page.services)
+    if not available or not page.seat.second_factor_enrolled:
+        # The list explains why.
+        return page.redirect(_PATH)
+    return render_page(page, "security/new_passkey.html", {"name": _name(page, "")}, outcome)
+
+
+async def issue_passkey_options(page: PageRequest) -> Response:
+    """Return the options with which the browser creates a passkey, as JSON."""
+    options = await passkeys.begin_adding(page.services, page.active_session)
+    return Response(options, media_type="application/json")
+
+
+async def add_passkey(page: PageRequest) -> Response | PageOutcome:
+    """Add the passkey that the browser created."""
+    services, response = page.services, page.form.get("response", "")
+    try:
+        await passkeys.add(services, page.active_session, name=_name(page, ""), response=response, caller=page.caller)
+    except (InvalidRequest, Conflict) as error:
+        return rejected(error, "name")
+    except Unauthenticated as error:
+        return rejected(error, "passkey")
+    return page.redirect(_PATH, done="passkey-added")
+
+
+async def show_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
+    passkey = await _requested_passkey(page)
+    context: dict[str, object] = {"passkey": passkey, "name": _name(page, passkey.name)}
+    return render_page(page, "security/rename_passkey.html", context, outcome)
+
+
+async def rename_passkey(page: PageRequest) -> Response | PageOutcome:
+    passkey, services = await _requested_passkey(page), page.services
+    try:
+        await passkeys.rename(services, page.active_session, passkey, _name(page, ""), page.caller)
+    except InvalidRequest as error:
+        return rejected(error, "name")
+    return page.redirect(_PATH, done="passkey-renamed")
+
+
+async def confirm_passkey_removal(page: PageRequest) -> Confirmation:
+    """Describe what ends when a passkey is removed."""
+    passkey = await _requested_passkey(page)
+    return Confirmation(
+        title="Remove",
+        name=passkey.name,
+        text="You won't be able to sign in with this passkey. Codes of your authenticator app keep working. Delete the "
+        "passkey on your device too.",
+        facts=(
+            ("Added", format_datetime(passkey.created_at)),
+            ("Last used", format_ago(passkey.last_used_at, page.now)),
+        ),
+        button="Remove passkey",
+        cancel=_PATH,
+    )
+
+
+async def remove_passkey(page: PageRequest) -> Response:
+    services = page.services
+    try:
+        removed = await passkeys.remove(services, page.active_session, await _requested_passkey(page), page.caller)
+    except NotFound:
+        # The form was sent twice; the first request has removed it.
+        removed = False
+    return page.redirect(_PATH, done="passkey-removed" if removed else "passkey-gone")
+
+
+def _name(page: PageRequest, default: str) -> str:
+    return page.fields.get("name", default)[:_MAXIMUM_NAME_LENGTH]
+
+
+async def _requested_passkey(page: PageRequest) -> Passkey:
+    services, reference = page.services, page.request.path_params["reference"]
+    return await passkeys.find(services, page.seat, reference)

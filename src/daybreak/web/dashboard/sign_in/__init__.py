@@ -1,1 +1,1 @@
-"""Sign-in with email and password, and sign-out."""
+"""Sign-in with email and password or at an OpenID Connect provider, and sign-out."""

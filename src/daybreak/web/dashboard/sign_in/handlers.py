@@ -1,27 +1,33 @@
-"""Handlers of sign-in, sign-out, the start page and the password prompt."""
+"""Handlers of sign-in with a password or at a provider, sign-out, the start page and the password prompt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
-from daybreak.access import enrolment, sessions
+from daybreak.access import enrolment, sessions, single_sign_on
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login, no_active_account
 from daybreak.access.passwords import is_available
-from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, reauthenticate
+from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, ActiveSession, reauthenticate
+from daybreak.access.single_sign_on import Redirection, VerifiedResponse
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
-from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
 from daybreak.settings import Settings
 from daybreak.settings.text_forms import duration_in_words
 from daybreak.web.dashboard.browser_session import (
     SecondFactorRequired,
+    clear_cookie,
     clear_session,
+    cookie_value,
     find_session,
+    load_session,
     raise_if_ended,
     replace_session_cookie,
+    set_cookie,
     set_session_cookie,
     set_sign_in_cookies,
     signed_cookie,
@@ -42,6 +48,8 @@ _ENDED_MESSAGES = {
     "out": Flash("good", "Signed out."),
 }
 """Messages by the value of the query parameter `ended`. `_ended_message` adds those of idle sessions."""
+_PROVIDER_COOKIE = "oidc"
+_PROVIDER_PARAMETERS = ("state", "code", "iss", "error")
 
 
 async def open_start_page(page: DashboardRequest) -> Response:
@@ -200,3 +208,75 @@ async def confirm_password(page: PageRequest) -> Response | PageOutcome:
 
 def _next_path(page: PageRequest) -> str:
     return safe_redirect_path(page.fields.get("next"), fallback=page.path("files" if page.client_id else "runs"))
+
+
+async def start_single_sign_on(page: DashboardRequest) -> Response:
+    """Redirect to the provider."""
+    next_path = safe_redirect_path(page.request.query_params.get("next"), fallback="")
+    if _is_cross_site(page):
+        # Another site must not start a sign-in without the user.
+        return redirect(page, "/dashboard/sign-in")
+    resolved = await find_session(page)
+    if resolved is not None and not resolved.session.awaiting_second_factor:
+        return redirect(page, next_path or "/dashboard/")
+    return _redirect_to_provider(page, await single_sign_on.begin(page.services, next_path=next_path))
+
+
+async def start_reauthentication(page: PageRequest) -> Response:
+    """Redirect to the provider, which asks for the credentials again."""
+    next_path = safe_redirect_path(page.request.query_params.get("next"), fallback=page.path("files"))
+    if _is_cross_site(page):
+        return redirect(page, next_path)
+    begun = await single_sign_on.begin(page.services, next_path=next_path, active=page.active_session)
+    return _redirect_to_provider(page, begun)
+
+
+async def receive_provider_response(page: DashboardRequest) -> Response:
+    """Check the response of the provider, and sign in or reauthenticate."""
+    services, caller = page.services, page.caller
+    cookie = cookie_value(page.request, _PROVIDER_COOKIE, secure=page.dashboard.secure)
+    verified = await single_sign_on.verify_response(services, cookie, _response_parameters(page.request), caller)
+    if verified.request.sid is not None:
+        response = await _reauthenticate(page, verified)
+    else:
+        result = await single_sign_on.sign_in(
+            services, verified, caller, device_id=signed_cookie(page, "device"), held_sid=signed_cookie(page, "session")
+        )
+        response = await continue_sign_in(page, result, verified.request.next_path)
+    clear_cookie(page, response, _PROVIDER_COOKIE)
+    return response
+
+
+async def _reauthenticate(page: DashboardRequest, verified: VerifiedResponse) -> Response:
+    client_id = verified.request.client_id
+    resolved = await load_session(page, client_id)
+    if resolved.session.awaiting_second_factor:
+        raise SecondFactorRequired
+    active = ActiveSession(resolved.session, resolved.seat, client_id, resolved.session.device_id or "", resolved)
+    try:
+        session = await single_sign_on.reauthenticate(page.services, active, verified, page.caller)
+    except Unauthenticated as error:
+        raise_if_ended(error)
+        raise
+    response = redirect(page, verified.request.next_path or "/dashboard/")
+    replace_session_cookie(page, response, session)
+    return response
+
+
+def _redirect_to_provider(page: DashboardRequest, begun: Redirection) -> Response:
+    response = RedirectResponse(begun.url, 303, {"Cache-Control": "no-store"})
+    seconds = int(single_sign_on.REQUEST_LIFETIME.total_seconds())
+    set_cookie(page, response, _PROVIDER_COOKIE, begun.cookie, seconds=seconds)
+    return response
+
+
+def _response_parameters(request: Request) -> dict[str, str]:
+    """Return the parameters of the response. Raises InvalidRequest if one is repeated (RFC 6749 §3.1)."""
+    query = request.query_params
+    if any(len(query.getlist(name)) > 1 for name in _PROVIDER_PARAMETERS):
+        raise InvalidRequest("The response of the provider contains a parameter twice. Sign in again.")
+    return {name: query[name] for name in _PROVIDER_PARAMETERS if name in query}
+
+
+def _is_cross_site(page: DashboardRequest) -> bool:
+    return page.request.headers.get("sec-fetch-site") == "cross-site"

@@ -11,7 +11,7 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.filestore.file_store import FileStore
-from daybreak.web.dashboard.files.changed_rows import ADDED, CHANGED, REMOVED, changed_rows, changes_csv
+from daybreak.web.dashboard.files.readers import ADDED, CHANGED, REMOVED, changed_rows, changes_csv
 from daybreak.web.dashboard.files.view import changed_parts, changes_summary
 
 RESOURCE = resource_named("custom_member_data")

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from daybreak.insight.published_tables import Interruption
-from daybreak.web.dashboard.insight.cache import FigureCache, ValueCache
+from daybreak.web.dashboard.insight.queries import FigureCache, ValueCache
 
 
 def test_value_is_computed_once_until_it_is_dropped() -> None:

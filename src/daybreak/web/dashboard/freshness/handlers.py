@@ -1,4 +1,4 @@
-"""Handler of the operator's Freshness page."""
+"""Handlers of the operator's Freshness page and of the public status page."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
+from daybreak.domain.errors import NotFound
 from daybreak.domain.snapshot import Freshness, Snapshot
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.punctuality import punctuality
 from daybreak.state.stores import Stores
+from daybreak.web.dashboard.context import DashboardRequest
+from daybreak.web.dashboard.formatting import format_percentage
 from daybreak.web.dashboard.freshness.view import day_view, freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
+from daybreak.web.dashboard.outcome import PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import slice_of
+from daybreak.web.dashboard.rendering import render_template
 
 _ACCOUNTS_SHOWN = 50
 _DAYS_SHOWN = 30
+_PUBLIC_DAYS = 90
+# Anyone may open the page, also many at the same time.
+_HEADERS = {"Cache-Control": "public, max-age=30", "Vary": "Accept-Encoding"}
 
 
 async def show_freshness(page: PageRequest) -> Response:
@@ -63,4 +71,30 @@ async def show_freshness(page: PageRequest) -> Response:
         ),
         "history": [(each, count, lateness(each, publish_at, first)) for each, count in history],
     }
-    return render_page(page, "operator/freshness.html", context)
+    return render_page(page, "freshness/page.html", context)
+
+
+async def show_status(page: DashboardRequest) -> Response:
+    """Show the state of the publication and its punctuality. Raises NotFound unless `status_page` is on."""
+    services = page.services
+    if not services.settings.status_page:
+        raise NotFound("There is no page at this address.")
+    now, publish_at = services.clock(), page.dashboard.publish_at
+
+    def read(stores: Stores) -> tuple[Freshness, list[Snapshot]]:
+        published = stores.snapshots.published_since(now - timedelta(days=_PUBLIC_DAYS + 2))
+        return freshness(stores.snapshots, now, publish_at), published
+
+    fresh, published = await services.state.aread(read)
+    days = punctuality(published, now, publish_at, _PUBLIC_DAYS)
+    known = [day for day in days if day.lateness is not None]
+    view = freshness_view(fresh, now)
+    context: dict[str, object] = {
+        "fresh": view,
+        "favicon": view.favicon,
+        "days": [day_view(day) for day in days],
+        "on_time": format_percentage(sum(day.on_time for day in known), len(known)),
+        "late_days": [text for kind, text in map(day_view, reversed(days)) if kind in ("late-day", "missing")],
+        "contact": services.settings.operator_contact,
+    }
+    return render_template(page, "freshness/status.html", context, PageOutcome(headers=_HEADERS))

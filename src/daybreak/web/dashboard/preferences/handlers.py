@@ -1,4 +1,4 @@
-"""Handlers of the notification page, and of unsubscribe links.
+"""Handlers of Settings > Notifications, of unsubscribe links, and of Settings > Display.
 
 The links need no sign-in, because mail programs follow them (RFC 8058).
 """
@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
+from daybreak.domain.display import DEFAULT_NUMBER_FORMAT, DEFAULT_ZONE, NUMBER_FORMATS, time_zones
 from daybreak.domain.events import ACCOUNT_EVENTS, SECURITY_EVENTS, TOKEN_EVENTS, EventType
 from daybreak.events.notifications import choose_events, chosen_events, event_of_link, offered_events, unsubscribe
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import render_template
@@ -51,7 +52,7 @@ async def show_notifications(page: PageRequest, outcome: PageOutcome = SUCCESS) 
         "chosen": chosen,
         "mail_enabled": page.services.settings.mail.enabled,
     }
-    return render_page(page, "notifications/page.html", context, outcome)
+    return render_page(page, "preferences/notifications.html", context, outcome)
 
 
 async def save_notifications(page: PageRequest) -> Response:
@@ -63,10 +64,32 @@ async def save_notifications(page: PageRequest) -> Response:
 async def show_unsubscribe_form(page: DashboardRequest) -> Response:
     """Ask for confirmation: programs that scan mails open links too."""
     event = event_of_link(page.services, page.request.path_params["token"])
-    return render_template(page, "notifications/unsubscribe.html", {"event": event.value, "done": False})
+    return render_template(page, "preferences/unsubscribe.html", {"event": event.value, "done": False})
 
 
 async def stop_mails(page: DashboardRequest) -> Response:
     """Stop mails about one type of event. The link is the permission, so the form needs no token."""
     event = await unsubscribe(page.services, page.request.path_params["token"], page.caller)
-    return render_template(page, "notifications/unsubscribe.html", {"event": event.value, "done": True})
+    return render_template(page, "preferences/unsubscribe.html", {"event": event.value, "done": True})
+
+
+async def show_display(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
+    fields = page.fields
+    context = {
+        "time_zone": fields.get("time_zone", page.seat.time_zone or DEFAULT_ZONE),
+        "number_format": fields.get("number_format", page.seat.number_format or DEFAULT_NUMBER_FORMAT),
+        "time_zones": time_zones(),
+        "number_formats": NUMBER_FORMATS,
+    }
+    return render_page(page, "preferences/display.html", context, outcome)
+
+
+async def save_display(page: PageRequest) -> Response | PageOutcome:
+    time_zone, number_format = page.form.get("time_zone", ""), page.form.get("number_format", "")
+    if time_zone not in time_zones():
+        return invalid_field("time_zone", "Choose a time zone from the list.")
+    if number_format not in NUMBER_FORMATS:
+        return invalid_field("number_format", "Choose a number format from the list.")
+    seat_id = page.seat.seat_id
+    await page.services.state.awrite(lambda stores: stores.seats.set_display(seat_id, time_zone, number_format))
+    return page.redirect("settings/display", done="display-saved")

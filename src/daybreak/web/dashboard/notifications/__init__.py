@@ -1,1 +1,0 @@
-"""Settings > Notifications: the events that the user receives by mail."""

@@ -1,0 +1,1 @@
+"""Settings > Notifications and Settings > Display: what a user receives by mail, and how pages show values."""

@@ -1,1 +1,0 @@
-"""Sign-in and reauthentication at the OpenID Connect provider."""

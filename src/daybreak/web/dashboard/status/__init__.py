@@ -1,1 +1,0 @@
-"""Public status page: publication history without account data."""
