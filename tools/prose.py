@@ -24,7 +24,7 @@ CHECKED = (
     "tests",
     "tools",
 )
-SUFFIXES = {".py", ".md", ".html", ".js", ".c", ".sql"}
+SUFFIXES = {".py", ".md", ".html", ".js", ".c", ".sql", ".toml"}
 EXEMPT = re.compile(r"(^|/)(vendor(ed)?|common_passwords|migrations)/|^tools/prose\.py$|^docs/changelog\.md$")
 REPLACEMENTS: Mapping[str, str] = {
     r"hang(s|ing)? on": "depend on",

@@ -22,7 +22,7 @@ from daybreak.domain.delta import ChainEntry, ResourceDelta
 from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
-from daybreak.web.api.files import CLIENT_ID, link_result, require_plain_path
+from daybreak.web.api.files import CLIENT_ID, LinkResult, link_result, require_plain_path
 from daybreak.web.api.operation import (
     FILES,
     SESSION_OR_API_TOKEN,
@@ -34,7 +34,6 @@ from daybreak.web.api.operation import (
     principal_of,
     view_of,
 )
-from daybreak.web.api.responses import LinkResult
 from daybreak.web.http.files import evaluate
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of

@@ -34,9 +34,30 @@ from daybreak.web.api.operation import (
     principal_of,
     view_of,
 )
-from daybreak.web.api.responses import LinkResult, LinkView
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
+
+
+class LinkView(msgspec.Struct, frozen=True):
+    """Signed link and its file."""
+
+    url: Annotated[str, field("Signed link, as in `Location`.", examples.LINK)]
+    expires_at: Annotated[datetime, field("When the link stops working.", "2026-11-24T08:45:00Z")]
+    snapshot_id: Annotated[str, uuid("Snapshot of the file.", examples.SNAPSHOT_ID)]
+    version: Annotated[int, field("Version of the snapshot.", 48)]
+    as_of: Annotated[datetime, field("Instant that the data describes.", examples.AS_OF)]
+    published_at: Annotated[datetime, field("When the snapshot was published.", examples.PUBLISHED_AT)]
+    resource: Annotated[str, field("Resource in the file.", "campaigns")]
+    format: Annotated[str, field("Format of the file.", "csv")]
+    rows: Annotated[int, field("Number of rows, without the header.", 1204)]
+    bytes: Annotated[int, field("Size of the file.", 48213)]
+    sha256: Annotated[str, field("SHA-256 of the file, in hexadecimal.", examples.SHA256)]
+
+
+class LinkResult(msgspec.Struct, frozen=True):
+    """Signed link to a file."""
+
+    data: LinkView
 
 
 class FormatView(msgspec.Struct, frozen=True):

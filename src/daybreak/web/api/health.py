@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Annotated
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,12 +16,38 @@ import daybreak
 from daybreak.access.services import Services
 from daybreak.domain.errors import DaybreakError
 from daybreak.state.stores import Stores
+from daybreak.web.api.examples import field
 from daybreak.web.api.operation import SERVICE, ApiRoute, Header, Operation, ResponseType
-from daybreak.web.api.responses import Health, ReadinessView
 
 _TIMEOUT_SECONDS = 8.0
 # A check writes to the file store, which costs money in a bucket, and every client can request it.
 _CACHE_SECONDS = 1.0
+
+
+class Health(msgspec.Struct, frozen=True):
+    """State of the process."""
+
+    status: Annotated[str, field("Always `ok`.", "ok")]
+    version: Annotated[str, field("Version of Daybreak.", daybreak.__version__)]
+
+
+class ReadinessView(msgspec.Struct, frozen=True):
+    """State of the service."""
+
+    status: Annotated[str, field("`ready` or `not ready`.", "ready")]
+    parts: Annotated[
+        dict[str, str],
+        field("State of the database and of the file store: `ok`, or a fault.", {"state": "ok", "files": "ok"}),
+    ]
+    failing_tasks: Annotated[
+        tuple[str, ...],
+        field("Background tasks that failed and are tried again, such as `mail`. Requests do not need them.", []),
+    ] = ()
+
+    @property
+    def ready(self) -> bool:
+        return self.status == "ready"
+
 
 GET_HEALTH = Operation(
     operation_id="getHealth",

@@ -85,6 +85,12 @@ def facts(settings: Settings) -> Mapping[str, str]:
     }
 
 
+def with_values(template: str, values: Mapping[str, object]) -> str:
+    """Insert values into a text, and join the lines of each paragraph."""
+    paragraphs = template.format_map(values).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 class _Generator:
     """Generates operations and collects the schemas that they refer to."""
 
@@ -224,9 +230,7 @@ class _Generator:
         return {"summary": title, "value": msgspec.to_builtins(problem)}
 
     def _text(self, template: str) -> str:
-        """Insert the facts into a text, and join the lines of each paragraph."""
-        paragraphs = template.format_map(self._facts).split("\n\n")
-        return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        return with_values(template, self._facts)
 
 
 def _by_status(codes: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:

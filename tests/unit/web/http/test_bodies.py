@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.domain.errors import FieldFault, InvalidRequest
-from daybreak.web.api.responses import LoginRequest
+from daybreak.web.api.auth import LoginRequest
 from daybreak.web.doors.sharing.requests import QueryBody
 from daybreak.web.http.bodies import MAX_DEPTH, parse_json
 

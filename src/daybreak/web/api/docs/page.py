@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.settings import Settings
+from daybreak.settings.text_forms import duration_in_words, format_size
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
-from daybreak.web.api.docs.help import Answer, help_topics
 from daybreak.web.api.docs.sections import Section, Sections, problem_sample
 from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, download_command, file_url, sample_format, save_token_command
+from daybreak.web.api.openapi import facts, with_values
 from daybreak.web.api.operation import TAGS
 from daybreak.web.theme.assets import Assets
 from daybreak.web.theme.templates import templates_in
@@ -49,6 +51,16 @@ class DocsPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """One question with its answer. `code` is the error code that the question is about."""
+
+    anchor: str
+    question: str
+    text: str
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A place on a page that a search finds: the label of its link and the id of its element. `listed` ones are also
     in the contents of their page.
@@ -72,7 +84,7 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
     templates = templates_in(Path(__file__).parent)
     sections = Sections(document)
     operations = {page.path: sections.tagged(page.tag) for page in PAGES if page.tag}
-    topics, formats = help_topics(settings), [format_named(name) for name in settings.snapshot.formats]
+    topics, formats = _help_topics(settings), [format_named(name) for name in settings.snapshot.formats]
     file_format = sample_format(settings.snapshot.formats)
 
     def command_of(resource: Resource) -> str:
@@ -104,6 +116,25 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
         .render({**shared, "page": page, "title": page.title, "operations": operations.get(page.path, ())})
         .encode()
         for page in PAGES
+    }
+
+
+def _help_topics(settings: Settings) -> Mapping[str, Sequence[Answer]]:
+    """Return the answers of `help.toml` by topic, with the values of this service."""
+    access, snapshot = settings.access, settings.snapshot
+    values = {
+        **facts(settings),
+        "kept": snapshot.keep,
+        "contact": settings.operator_contact or "your operator",
+        "links": f"{access.link_rate.attempts:,}",
+        "link_window": duration_in_words(access.link_rate.window),
+        "daily_bytes": format_size(access.daily_bytes),
+        "idle_time": duration_in_words(access.dashboard_idle),
+    }
+    found = tomllib.loads((Path(__file__).parent / "help.toml").read_text("utf-8"))
+    return {
+        topic: [Answer(**{**each, "text": with_values(each["text"], values)}) for each in answers]
+        for topic, answers in found.items()
     }
 
 
