@@ -3,8 +3,6 @@
 Each function reads the files of campaigns and campaign links.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures of one account by UTC day. Each is a sum over every row of a file, so blocks of a page agree."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime

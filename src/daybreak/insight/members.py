@@ -1,7 +1,5 @@
 """Members of an account: current states, growth by day, and communities."""
 
-from __future__ import annotations
-
 from daybreak.catalogue.resources import SUBSCRIPTION_STATES
 from daybreak.insight.figures import Community, CommunityFigures, GrowthDay, GrowthFigures, MemberFigures, UsageFigures
 from daybreak.insight.published_tables import PublishedTables

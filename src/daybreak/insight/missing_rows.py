@@ -1,7 +1,5 @@
 """Rows of an account's earlier file that are missing in a later one, and what they have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """Periods of whole UTC days, and the days, weeks or months that charts show of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -51,10 +49,10 @@ class Period:
     def length(self) -> int:
         return (self.last - self.first).days + 1
 
-    def previous(self) -> Period | None:
+    def previous(self) -> Self | None:
         """Return the period of equal length that ends before this one. None before the first representable day."""
         try:
-            return Period(self.first - timedelta(days=self.length), self.first - timedelta(days=1))
+            return type(self)(self.first - timedelta(days=self.length), self.first - timedelta(days=1))
         except OverflowError:
             return None
 

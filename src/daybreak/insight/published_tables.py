@@ -1,7 +1,5 @@
 """Published files of one account as tables of an embedded engine with bounded memory."""
 
-from __future__ import annotations
-
 import gzip
 import tempfile
 import threading

@@ -1,7 +1,5 @@
 """Records of an account as JSON lines: the audit trail, and signed receipts of erasures."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """The authentication endpoints: login, second factor, contexts, logout."""
 
-from __future__ import annotations
-
 from types import NoneType
 from typing import Annotated
 

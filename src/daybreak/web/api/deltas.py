@@ -1,7 +1,5 @@
 """The feed of an account's deltas, and requests for delta files."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import datetime
 from types import NoneType

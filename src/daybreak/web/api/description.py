@@ -1,7 +1,5 @@
 """Descriptions of the service: columns of the files, OpenAPI document and documentation pages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Example values of the API description, and the description of fields."""
 
-from __future__ import annotations
-
 from msgspec import Meta
 
 from daybreak.catalogue.formats import Format, format_named

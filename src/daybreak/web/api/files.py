@@ -1,7 +1,5 @@
 """Requests for files, which are redirected to signed links, and the manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Health checks of the process and of the service."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor

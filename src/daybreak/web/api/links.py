@@ -1,7 +1,5 @@
 """Signed links: the file, or a redirect to the object store."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import NoneType
 from typing import Annotated, Any

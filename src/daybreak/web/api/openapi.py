@@ -3,8 +3,6 @@
 https://spec.openapis.org/oas/v3.1.1.html
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby

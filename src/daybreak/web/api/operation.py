@@ -4,8 +4,6 @@ A description adds texts, types, parameters, accepted tokens and errors to a rou
 to create responses. `openapi` generates the OpenAPI document from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import NoneType

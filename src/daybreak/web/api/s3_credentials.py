@@ -1,7 +1,5 @@
 """S3 credentials that expire, for an API token."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated
 

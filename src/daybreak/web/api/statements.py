@@ -1,7 +1,5 @@
 """Signed statements, the trust file, and revoked keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID

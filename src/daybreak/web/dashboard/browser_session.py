@@ -4,8 +4,6 @@ A cookie is `kid.payload.mac`, an HMAC-SHA256 under a key of the keyring: a gues
 a database query.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Pages that name what a change ends before the user confirms it. `routes.py` declares them."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Objects that all dashboard pages share, and a request for a page."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors as pages for browsers and problem documents for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """Names of the files that the dashboard sends. They carry the account and the day: `acme-members-2026-11-27.csv.gz`."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from datetime import date

@@ -1,7 +1,5 @@
 """Formatting of numbers, sizes, times and durations for the reader of a page. None becomes an en dash."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta

@@ -5,8 +5,6 @@ session, or to the form cookie before sign-in. It differs on every page, so that
 reveal it (BREACH, CVE-2013-3587).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl, urlsplit
 

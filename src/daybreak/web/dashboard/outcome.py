@@ -1,7 +1,5 @@
 """Outcome of a request: the messages, status and headers of the page that reports it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

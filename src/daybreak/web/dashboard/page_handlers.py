@@ -1,7 +1,5 @@
 """Routes of pages, each with its policy. Their handlers check it, read the form, and turn errors into pages."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """Layout of signed-in pages: navigation, account switcher with its search, and flash message."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """Long lists in pages with a total."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar

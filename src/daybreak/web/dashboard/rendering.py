@@ -1,7 +1,5 @@
 """Responses of the dashboard: rendered templates and redirects."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Every route of the dashboard, in matching order."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import chain

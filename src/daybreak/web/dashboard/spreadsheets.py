@@ -5,8 +5,6 @@ Europe, a spreadsheet that opens a CSV file by double click splits lines at semi
 quotes: text after a semicolon, tab or line break starts a new cell there.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

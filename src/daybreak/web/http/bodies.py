@@ -1,7 +1,5 @@
 """Request bodies: uncompressed JSON of the expected shape. `BodyLimitsMiddleware` limits size and time."""
 
-from __future__ import annotations
-
 import json
 import re
 from codecs import BOM_UTF8

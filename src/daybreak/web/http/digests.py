@@ -1,7 +1,5 @@
 """Digest checks of stored files before they are served."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Responses to requests for stored files: status, headers and parts of the file, and conditions (RFC 9110 §13)."""
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import Iterator, Mapping

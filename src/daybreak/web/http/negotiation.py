@@ -5,8 +5,6 @@ is `text/csv` (or JSON) with `Content-Encoding: gzip`, which HTTP clients decomp
 have only the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal
 

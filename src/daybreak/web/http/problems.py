@@ -3,8 +3,6 @@
 A problem document describes the error without internal details.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Range headers (RFC 9110 §14)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

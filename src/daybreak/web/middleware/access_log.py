@@ -1,7 +1,5 @@
 """One log line per request."""
 
-from __future__ import annotations
-
 import re
 import time
 

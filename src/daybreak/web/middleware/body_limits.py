@@ -1,7 +1,5 @@
 """Limits of request bodies: size, time, and the end of the connection if a body is not read."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """What a proxy changes in a request: the address and the scheme of the client, and the path."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 

@@ -1,7 +1,5 @@
 """Request metrics."""
 
-from __future__ import annotations
-
 import time
 from functools import lru_cache
 

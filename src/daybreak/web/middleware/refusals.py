@@ -1,7 +1,5 @@
 """Refusal of requests by their head: what the server leaves to the application, and plain HTTP."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 

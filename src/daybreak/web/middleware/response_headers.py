@@ -1,7 +1,5 @@
 """Headers of every response: the id of the request, and security headers."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Revoked keys, which are read before requests that could contain a signed value or receive one."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send

@@ -1,7 +1,5 @@
 """A span for every request."""
 
-from __future__ import annotations
-
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.telemetry import Tracing

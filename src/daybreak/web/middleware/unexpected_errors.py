@@ -1,7 +1,5 @@
 """Errors that no exception handler expects."""
 
-from __future__ import annotations
-
 import traceback
 
 import structlog

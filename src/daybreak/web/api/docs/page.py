@@ -1,7 +1,5 @@
 """The documentation pages, which need no scripts and no other hosts. Scripts add search and copy buttons."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Sections of the documentation page, generated from the operations of the OpenAPI document."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

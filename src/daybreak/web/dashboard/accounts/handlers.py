@@ -1,7 +1,5 @@
 """Handlers of the account list, the account switcher and the command palette."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from starlette.responses import JSONResponse, Response

@@ -1,7 +1,5 @@
 """Template variables of the Activity page, and names of actions, settings and values as people read them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta

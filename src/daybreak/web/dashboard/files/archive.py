@@ -1,7 +1,5 @@
 """All files of an account as one zip archive, written while it is sent. Memory does not depend on their size."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -22,6 +20,26 @@ from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.streams import thread_pieces
 
 EXCEL = "excel"
+
+
+class _Output(io.RawIOBase):
+    """Collects what is written until `take`. It cannot seek, so that sizes follow each file."""
+
+    def __init__(self) -> None:
+        self._written = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
+        self._written += data
+        return len(data)
+
+    def take(self) -> bytes:
+        """Return what was written since the last call."""
+        taken = bytes(self._written)
+        self._written.clear()
+        return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +111,3 @@ def _archived(file: ArchivedFile, target: IO[bytes], output: _Output) -> Iterato
     for piece in file.read():
         target.write(piece)
         yield output.take()
-
-
-class _Output(io.RawIOBase):
-    """Collects what is written until `take`. It cannot seek, so that sizes follow each file."""
-
-    def __init__(self) -> None:
-        self._written = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]
-        self._written += data
-        return len(data)
-
-    def take(self) -> bytes:
-        """Return what was written since the last call."""
-        taken = bytes(self._written)
-        self._written.clear()
-        return taken

@@ -1,7 +1,5 @@
 """Handlers of the Files pages: overview, downloads, previews, copies for spreadsheets."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from itertools import islice

@@ -1,7 +1,5 @@
 """Published files of an account, read from the state database."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -4,8 +4,6 @@ Stored gzip streams are read in pieces, so memory does not depend on the size of
 These functions block: call them outside the event loop.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import json

@@ -1,7 +1,5 @@
 """Rows of the source behind a file, from the account's signed statement: exported, or excluded by a rule."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Change of a row count between snapshots, as text and as a sparkline."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Template variables of the Files pages: files, and tables of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

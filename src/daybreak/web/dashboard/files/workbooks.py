@@ -4,8 +4,6 @@ The rows pass through a temporary file (XlsxWriter, "constant_memory"), so memor
 Writing takes about a second of processor time for 70,000 cells, so larger tables are sent as spreadsheet-safe CSV.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

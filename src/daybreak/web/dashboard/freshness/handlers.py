@@ -1,7 +1,5 @@
 """Handlers of the operator's Freshness page and of the public status page."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from starlette.responses import Response

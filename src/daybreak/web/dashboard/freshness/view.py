@@ -1,7 +1,5 @@
 """The freshness panel, the strip that repeats it on other pages, and the strip of past publications."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

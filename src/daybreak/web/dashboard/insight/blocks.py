@@ -1,7 +1,5 @@
 """Blocks of the Insight page: tables that the page and the CSV files show alike, and the names of stored values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date

@@ -1,7 +1,5 @@
 """Blocks of campaigns: rates by bucket, the largest campaigns, links, and those of one campaign."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from daybreak.insight.figures import Campaign, CampaignDay, CampaignDetails, CampaignFigures, LinkFigures

@@ -4,8 +4,6 @@ Paths are in a box of 1000 x 1000 that the page stretches. Axis labels are outsi
 size.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Handlers of the Insight page, of the list of campaigns, of one campaign, and of their CSV files."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Blocks of Members: growth, subscriptions, home states and communities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 

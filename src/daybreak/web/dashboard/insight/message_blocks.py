@@ -1,7 +1,5 @@
 """Blocks of messages and segments: by bucket and channel, and by type of message."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,12 +1,11 @@
 """Range and comparison that the query of an Insight page names."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Self
 
 from daybreak.insight.periods import DEFAULT_RANGE, RANGES, Bucket, Period
 
@@ -76,7 +75,7 @@ class BucketFinder:
     buckets: tuple[Bucket, ...]
 
     @classmethod
-    def of(cls, period: Period) -> BucketFinder:
+    def of(cls, period: Period) -> Self:
         return cls(period, tuple(period.buckets()))
 
     def find(self, day: date) -> int | None:

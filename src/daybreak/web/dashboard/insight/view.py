@@ -1,7 +1,5 @@
 """Template variables of the Insight page: the selection, key figures and blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Handlers of the operator's pages of accounts: lists of accounts, seats and consumers, API tokens, permissions."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Comparison of a run with the snapshot published before it, and the failed checks of the guard as sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

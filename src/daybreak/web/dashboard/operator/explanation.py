@@ -1,7 +1,5 @@
 """Handlers of the page that explains which rows a held snapshot lacks, from the files of both snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Template variables of runs."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta

@@ -1,7 +1,5 @@
 """Handlers of the run pages: list, progress, one run, decision on a held snapshot. Also the list of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta

@@ -3,8 +3,6 @@
 Confirmations list what a change to a seat or an account ends.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Handlers of the pages that reset a forgotten password."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from daybreak.access import passwords

@@ -3,8 +3,6 @@
 The links need no sign-in, because mail programs follow them (RFC 8058).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from starlette.responses import Response

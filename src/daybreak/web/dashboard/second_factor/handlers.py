@@ -3,8 +3,6 @@
 Settings > Security shows the same setup and recovery codes.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace

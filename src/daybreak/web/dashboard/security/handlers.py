@@ -1,7 +1,5 @@
 """Handlers of Settings > Security: password, second factor, passkeys and sessions."""
 
-from __future__ import annotations
-
 import dataclasses
 import hmac
 from dataclasses import dataclass

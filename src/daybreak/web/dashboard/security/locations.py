@@ -4,8 +4,6 @@ https://maxmind.github.io/MaxMind-DB/. No request leaves the service. Supported 
 (City and Country) and of DB-IP, with names in several languages, and those of IPinfo, with plain texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache

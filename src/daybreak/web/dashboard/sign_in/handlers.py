@@ -1,7 +1,5 @@
 """Handlers of sign-in with a password or at a provider, sign-out, the start page and the password prompt."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from urllib.parse import urlencode
 

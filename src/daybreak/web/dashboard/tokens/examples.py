@@ -4,8 +4,6 @@ They read the token from the environment or from a private file: every user of a
 processes, and shells store what was typed. The token is entered at a prompt.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Handlers of the API token pages, and of the page Connect."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from starlette.responses import Response

@@ -4,8 +4,6 @@ In the texts, `{ACCOUNT}` is the place of the account's id, `{BASE}` that of the
 of the URL of the S3 endpoint and the catalog. No text contains a token.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from daybreak.settings import Settings

@@ -1,7 +1,5 @@
 """Template variables of the API token pages: tokens, and what a token has fetched."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections import Counter

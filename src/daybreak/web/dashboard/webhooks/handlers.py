@@ -1,7 +1,5 @@
 """Handlers of the webhook pages."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from starlette.responses import Response
