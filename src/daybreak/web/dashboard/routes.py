@@ -11,7 +11,6 @@ from daybreak.web.dashboard.accounts import handlers as accounts
 from daybreak.web.dashboard.activity import handlers as activity
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.files import handlers as files
-from daybreak.web.dashboard.freshness import handlers as freshness
 from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.queries import FigureCache
 from daybreak.web.dashboard.operator import accounts as people
@@ -23,6 +22,7 @@ from daybreak.web.dashboard.preferences import handlers as preferences
 from daybreak.web.dashboard.second_factor import handlers as second_factor
 from daybreak.web.dashboard.security import handlers as security
 from daybreak.web.dashboard.sign_in import handlers as sign_in
+from daybreak.web.dashboard.status import handlers as status
 from daybreak.web.dashboard.tokens import handlers as tokens
 from daybreak.web.dashboard.webhooks import handlers as webhooks
 
@@ -54,7 +54,7 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
 def _public_routes(page: PageRoutes) -> list[PageRoute]:
     return [
         page.public("/", sign_in.open_start_page),
-        page.public("/dashboard/status", freshness.show_status),
+        page.public("/dashboard/status", status.show_status),
         page.public("/dashboard", sign_in.open_start_page),
         page.public("/dashboard/", sign_in.open_start_page),
         page.public("/dashboard/sign-in", sign_in.show_sign_in_form),
@@ -93,7 +93,7 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
         page.get(f"{run}/missing-rows", explain, policy(is_slow=True)),
         *page.confirmation(f"{run}/publish", runs.confirm_publication, runs.publish_run, change()),
         *page.confirmation(f"{run}/discard", runs.confirm_discard, runs.discard_run, change()),
-        page.get(f"{_OPERATOR}/freshness", freshness.show_freshness, policy(section="freshness")),
+        page.get(f"{_OPERATOR}/freshness", status.show_freshness, policy(section="freshness")),
         page.get(f"{_OPERATOR}/consumers", people.list_consumers, policy(section="consumers")),
         page.get(f"{_OPERATOR}/nodes", runs.list_nodes, policy(section="nodes")),
         *_password_prompt(page, _OPERATOR, policy(section="")),

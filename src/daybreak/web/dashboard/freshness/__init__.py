@@ -1,1 +1,1 @@
-"""Freshness: the panel of account and operator pages, the operator's page, and the public status page."""
+"""Freshness panel, shown on account and operator pages."""

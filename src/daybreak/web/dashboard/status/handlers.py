@@ -1,4 +1,4 @@
-"""Handlers of the operator's Freshness page and of the public status page."""
+"""Handlers of the public status page, and of the operator's page about freshness."""
 
 from datetime import timedelta
 
@@ -69,7 +69,7 @@ async def show_freshness(page: PageRequest) -> Response:
         ),
         "history": [(each, count, lateness(each, publish_at, first)) for each, count in history],
     }
-    return render_page(page, "freshness/page.html", context)
+    return render_page(page, "status/freshness.html", context)
 
 
 async def show_status(page: DashboardRequest) -> Response:
@@ -95,4 +95,4 @@ async def show_status(page: DashboardRequest) -> Response:
         "late_days": [text for kind, text in map(day_view, reversed(days)) if kind in ("late-day", "missing")],
         "contact": services.settings.operator_contact,
     }
-    return render_template(page, "freshness/status.html", context, PageOutcome(headers=_HEADERS))
+    return render_template(page, "status/page.html", context, PageOutcome(headers=_HEADERS))

@@ -1,0 +1,1 @@
+"""The public status page, and the operator's page about freshness."""
