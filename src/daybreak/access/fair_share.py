@@ -28,6 +28,11 @@ class FairShare:
         self._kind = kind
         self._running: Counter[str] = Counter()
 
+    @property
+    def running(self) -> int:
+        """Number of pieces of work that run, of all accounts."""
+        return self._running.total()
+
     @contextmanager
     def slot(self, account: str) -> Iterator[None]:
         """Count work of an account while it runs. Raises Unavailable(busy)."""
@@ -39,7 +44,7 @@ class FairShare:
 
     def take(self, account: str) -> None:
         """Count work of an account. Raises Unavailable(busy) if the limit or the share of the account is reached."""
-        if self._running[account] >= self._maximum - self._running.total():
+        if self._running[account] >= self._maximum - self.running:
             raise Unavailable(
                 f"Too many {self._kind} at the same time. Try again in a few seconds.",
                 code="busy",

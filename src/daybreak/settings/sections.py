@@ -98,7 +98,8 @@ class FilesSettings(Section):
         ge=1,
         le=10_000,
         description="Maximum number of files over 64 KiB that a worker sends at the same time. One account uses no "
-        "more than it leaves free. Further requests get 503. A client that reads slowly occupies about 4 MB.",
+        "more than it leaves free. Further requests get 503. A client that reads slowly occupies about 4 MB, "
+        "the first four of a worker 8 MB each.",
     )
     endpoint: str = Field(
         default="", description="URL of a compatible or private server; empty for the cloud's default."

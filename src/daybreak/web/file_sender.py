@@ -30,7 +30,14 @@ from daybreak.web.http.files import FileAnswer, FileEntity, file_answer, in_stor
 from daybreak.web.http.ranges import parse_ranges
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of, request_id_of
-from daybreak.web.transfers import FileTransfer, file_pieces, read_segments, store_pieces, with_first_piece
+from daybreak.web.transfers import (
+    FileTransfer,
+    file_pieces,
+    piece_bytes_for,
+    read_segments,
+    store_pieces,
+    with_first_piece,
+)
 
 STORE_URL_SECONDS = 60
 """Lifetime of the URL of an object store that a link redirects to."""
@@ -105,8 +112,9 @@ class FileSender:
                 return Response(body, answer.status, answer.headers)
             resources.enter_context(self._transfers.slot(opened.client_id))
             await self._record(request, opened, answer.length)
+            pieces = file_pieces(file, answer.segments, piece_bytes_for(self._transfers.running))
             # From here on, the response owns the file and its transfer slot.
-            return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
+            return FileTransfer(answer, pieces, resources.pop_all())
 
     async def _send_packed(self, request: Request, opened: OpenedFile, answer: FileAnswer, content: bytes) -> Response:
         """Send a packed file. It is small, so it is read as a whole and its digest is compared each time."""

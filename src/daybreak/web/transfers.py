@@ -15,9 +15,11 @@ from daybreak.domain.errors import FileDamaged
 from daybreak.filestore.file_store import FileStore
 from daybreak.web.http.files import FileAnswer, Segment
 
-# Larger pieces cost more memory for each client that reads slowly, and delay other requests.
+# A client that reads slowly occupies about eight pieces in this process.
 PIECE_BYTES = 512 * 1024
-_AHEAD_BYTES = 2 * PIECE_BYTES
+# These take a seventh less processor time. Even larger ones leave the processor's cache before they are sent.
+LARGE_PIECE_BYTES = 2 * PIECE_BYTES
+_LARGE_PIECE_TRANSFERS = 4
 # Object stores limit the duration of a request, so a file for a slow client is read in several requests.
 _STORE_REQUEST_BYTES = 4 * 1024 * 1024
 # A client that reads almost nothing would occupy a transfer for days. A mobile connection of the second generation
@@ -76,8 +78,16 @@ def read_segments(file: FileIO, segments: tuple[Segment, ...]) -> bytes:
     return b"".join(segment.prefix + _read(file, segment.start, segment.length) for segment in segments)
 
 
-async def file_pieces(file: FileIO, segments: tuple[Segment, ...]) -> AsyncIterator[bytes]:
-    """Read segments of a file in pieces of at most `PIECE_BYTES`.
+def piece_bytes_for(transfers: int) -> int:
+    """Return the size of the pieces of a transfer that starts, from the number of running ones, which includes it.
+
+    Only a few transfers may occupy the memory of large pieces.
+    """
+    return LARGE_PIECE_BYTES if transfers <= _LARGE_PIECE_TRANSFERS else PIECE_BYTES
+
+
+async def file_pieces(file: FileIO, segments: tuple[Segment, ...], piece_bytes: int) -> AsyncIterator[bytes]:
+    """Read segments of a file in pieces of at most `piece_bytes`.
 
     Raises:
         FileDamaged: the file is shorter than the segments.
@@ -88,10 +98,10 @@ async def file_pieces(file: FileIO, segments: tuple[Segment, ...]) -> AsyncItera
             yield segment.prefix
         position, end = segment.start, segment.start + segment.length
         # The kernel reads two pieces ahead: a read from a slow disk would block the event loop.
-        os.posix_fadvise(file.fileno(), position, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+        os.posix_fadvise(file.fileno(), position, 2 * piece_bytes, os.POSIX_FADV_WILLNEED)
         while position < end:
-            piece = _read(file, position, min(PIECE_BYTES, end - position))
-            os.posix_fadvise(file.fileno(), position + _AHEAD_BYTES, PIECE_BYTES, os.POSIX_FADV_WILLNEED)
+            piece = _read(file, position, min(piece_bytes, end - position))
+            os.posix_fadvise(file.fileno(), position + 2 * piece_bytes, piece_bytes, os.POSIX_FADV_WILLNEED)
             position += len(piece)
             yield piece
             # `send` returns immediately once the client has left. Let the task run that waits for the disconnection.

@@ -18,6 +18,7 @@ def test_work_is_limited() -> None:
         with limit.slot("B"), pytest.raises(Unavailable) as caught, limit.slot("C"):
             pass
         assert caught.value.code == "busy"
+        assert limit.running == 1
         with limit.slot("C"):
             pass
 

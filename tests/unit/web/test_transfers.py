@@ -15,9 +15,11 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.web import transfers
 from daybreak.web.http.files import FileAnswer, Segment
 from daybreak.web.transfers import (
+    LARGE_PIECE_BYTES,
     PIECE_BYTES,
     FileTransfer,
     file_pieces,
+    piece_bytes_for,
     read_segments,
     store_pieces,
     with_first_piece,
@@ -38,7 +40,7 @@ def transfer(path: Path, *segments: Segment) -> tuple[FileTransfer, FileIO]:
     file = FileIO(path)
     resources = ExitStack()
     resources.enter_context(file)
-    return FileTransfer(FileAnswer(200, {}, segments), file_pieces(file, segments), resources), file
+    return FileTransfer(FileAnswer(200, {}, segments), file_pieces(file, segments, PIECE_BYTES), resources), file
 
 
 def test_segments_are_sent_in_order_and_the_file_is_closed(path: Path) -> None:
@@ -62,6 +64,13 @@ def test_pieces_have_a_maximum_size(path: Path) -> None:
     asyncio.run(response(http_scope(), receive, send))
     assert max(sizes) == PIECE_BYTES
     assert sum(sizes) == len(CONTENT)
+
+
+def test_large_pieces_are_for_few_transfers() -> None:
+    """A hundred clients that read slowly must not occupy twice the documented memory."""
+    assert [piece_bytes_for(transfers) for transfers in (1, 4, 5, 100)] == [
+        LARGE_PIECE_BYTES, LARGE_PIECE_BYTES, PIECE_BYTES, PIECE_BYTES
+    ]  # fmt: skip
 
 
 def test_transfer_ends_when_the_client_disconnects(path: Path) -> None:
