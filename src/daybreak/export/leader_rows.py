@@ -25,7 +25,7 @@ from daybreak.export.line_sql import line_query
 from daybreak.export.row_figures import row_figures, times
 from daybreak.export.row_partition import RowPartition
 from daybreak.export.sql import identifier, literal
-from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts
+from daybreak.export.survey import LeaderTotals, RowCounts
 from daybreak.export.work_tables import WorkTables
 
 _log = structlog.get_logger("daybreak.export")
@@ -133,27 +133,22 @@ def read_totals(tables: WorkTables, known: Collection[str]) -> tuple[list[Leader
     names = [identifier(column.name) for column in columns]
     checked = [column for column in columns if column.allowed]
     kept, sums = len(figure_names(resource.name)), [f"sum({name})" for name in row_figures(resource)]
-    figures = [
-        "count(*)", *(f"sum(hash(hash({', '.join(each)})))" for each in (names, names[::-1])), *sums[:kept],
+    hashes = [f"sum(hash(hash({', '.join(each)})))" for each in (names, names[::-1])]
+    counts = [
         *(f"count(*) - count({name})" for name in names),
         *(f"count(*) FILTER ({identifier(c.name)} NOT IN ({', '.join(map(literal, c.allowed))}))" for c in checked),
         *sums[kept:],
-    ]  # fmt: skip
-    found = tables.connection.execute(
-        f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(figures)} FROM {tables.rows} GROUP BY "LEADER_ID" ORDER BY 1'
-    ).fetchall()
-    by_leader = [row for row in found if row[0] in known]
-    totals = []
-    for leader, rows, *values in by_leader:
-        first, second, *kept_sums = (value % SUM_MODULUS for value in values[: 2 + kept])
-        totals.append(LeaderTotals(leader, rows, (first, second), tuple(kept_sums)))
-    counts = [sum(values) for values in zip(*(row[4 + kept :] for row in by_leader), strict=True)]
-    counts = counts or [0] * len(figures[3 + kept :])
-    named = zip((*(c.name for c in checked), *times(resource)), counts[len(names) :], strict=True)
+    ]
+    found, found_counts, unknown_rows = tables.totals([*hashes, *sums[:kept]], counts, known)
+    named = zip((*(c.name for c in checked), *times(resource)), found_counts[len(names) :], strict=True)
+    totals = [
+        LeaderTotals(leader, rows, (first, second), tuple(kept_sums))
+        for leader, rows, first, second, *kept_sums in found
+    ]
     return totals, RowCounts(
-        {column.name: count for column, count in zip(columns, counts, strict=False)},
+        {column.name: count for column, count in zip(columns, found_counts, strict=False)},
         {name: count for name, count in named if count},
-        sum(row[1] for row in found) - sum(row[1] for row in by_leader),
+        unknown_rows,
     )
 
 

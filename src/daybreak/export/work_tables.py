@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import duckdb
 
@@ -12,6 +12,7 @@ from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import Resource
 from daybreak.export.row_figures import TIMES, cast_value, exported_in_range, row_figures
 from daybreak.export.sql import identifier
+from daybreak.export.survey import SUM_MODULUS
 
 
 class EmbeddedRows(Protocol):
@@ -45,6 +46,35 @@ class WorkTables:
         values = {column.name: _exported(column) for column in resource.columns} | row_figures(resource)
         columns = ", ".join(f"{value} AS {identifier(name)}" for name, value in values.items())
         self.rows = f"(SELECT {columns} FROM ({query}))"
+
+    def totals(
+        self, sums: Sequence[str], counts: Sequence[str], known: Collection[str]
+    ) -> tuple[list[tuple[Any, ...]], list[int], int]:
+        """Return each known Leader with rows, with the number of its rows and the sums modulo 2^64, sorted; the counts
+        over the rows of known Leaders; and the number of other rows.
+
+        The counts of single Leaders stay in the engine. As objects of Python, they take longer than reading the rows.
+        """
+        sum_names = [f"sum_{place}" for place in range(len(sums))]
+        count_names = [f"count_{place}" for place in range(len(counts))]
+        values = zip((*sums, *counts), (*sum_names, *count_names), strict=True)
+        self.connection.execute(
+            'CREATE OR REPLACE TEMP TABLE leader_totals AS SELECT CAST("LEADER_ID" AS VARCHAR) AS leader, '
+            f"count(*) AS row_count, {', '.join(f'{value} AS {name}' for value, name in values)} "
+            f'FROM {self.rows} GROUP BY "LEADER_ID"'
+        )
+        # The remainder of a negative number is negative in SQL.
+        positive = (f"CAST(({name} % {SUM_MODULUS} + {SUM_MODULUS}) % {SUM_MODULUS} AS UBIGINT)" for name in sum_names)
+        found = self.connection.execute(
+            f"SELECT leader, row_count, {', '.join(positive)} FROM leader_totals ORDER BY leader"
+        ).fetchall()
+        unknown = {leader: rows for leader, rows, *_ in found if leader not in known}
+        [total_counts] = self.connection.execute(
+            f"SELECT {', '.join(f'coalesce(sum({name}), 0)' for name in count_names)} FROM leader_totals "
+            "ANTI JOIN (SELECT unnest(CAST($1 AS VARCHAR[])) AS other) ON leader IS NOT DISTINCT FROM other",
+            [list(unknown)],
+        ).fetchall()
+        return [row for row in found if row[0] not in unknown], list(total_counts), sum(unknown.values())
 
     def number_leaders(self, client_ids: Sequence[str]) -> None:
         """Number the Leaders to export from 0. Replaces earlier numbers."""
