@@ -120,7 +120,7 @@ def _downloads() -> list[Row]:
     from daybreak.export.parquet_parts import MAX_FILE_BYTES
     from daybreak.settings.text_forms import format_size
     from daybreak.web.file_sender import INLINE_BYTES
-    from daybreak.web.http.ranges import MAX_RANGES
+    from daybreak.web.http.files import MAX_RANGES
     from daybreak.web.streams import MAX_STREAMS
 
     return [

@@ -3,11 +3,11 @@
 Each function reads the files of campaigns and campaign links.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
-from daybreak.insight.figures import Campaign, CampaignDay, CampaignDetails, CampaignFigures, Link, LinkFigures
 from daybreak.insight.periods import Period
 from daybreak.insight.published_tables import PublishedTables
 
@@ -109,6 +109,77 @@ _LINKS_OF_CAMPAIGN = f"""
     ORDER BY HIT_COUNT DESC, LINK_URL
     LIMIT {MAXIMUM_LINKS}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignDay:
+    """Sums of the campaigns sent on one day, without tests. `linked_recipients` received a campaign with links."""
+
+    campaigns: int = 0
+    recipients: int = 0
+    responses: int = 0
+    replied: int = 0
+    stopped: int = 0
+    segments: int = 0
+    units: int = 0
+    linked_recipients: int = 0
+    clicks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """One campaign. `links` is the number of its links; `clicks` is how often they were opened."""
+
+    campaign_id: str
+    name: str
+    channel: str
+    sent_at: datetime
+    recipients: int
+    responses: int
+    replied: int
+    stopped: int
+    segments: int
+    units: int
+    links: int
+    clicks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link, summed over the campaigns that contain it."""
+
+    url: str
+    link_type: str
+    campaigns: int
+    recipients: int
+    clicks: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFigures:
+    """The links with the most clicks, and number and clicks of the rest."""
+
+    largest: tuple[Link, ...]
+    other_links: int
+    other_clicks: int
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignDetails:
+    """One campaign with its message, settings and links, those with the most clicks first."""
+
+    campaign: Campaign
+    text: str
+    media_url: str
+    usage_channel: str
+    is_test: bool
+    is_scheduled: bool
+    is_filtered: bool
+    links: tuple[Link, ...]
+
+
+CampaignFigures = Mapping[date, CampaignDay]
+"""Sums of campaigns by day of sending."""
 
 
 def campaign_figures(tables: PublishedTables) -> CampaignFigures:

@@ -1,7 +1,13 @@
-"""Members of an account: current states, growth by day, and communities."""
+"""Members of an account: current states, growth by day, and communities. Messages by day.
+
+Each figure is a sum over every row of a file, so blocks of a page agree. Days are UTC days.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
 
 from daybreak.catalogue.resources import SUBSCRIPTION_STATES
-from daybreak.insight.figures import Community, CommunityFigures, GrowthDay, GrowthFigures, MemberFigures, UsageFigures
 from daybreak.insight.published_tables import PublishedTables
 
 MAXIMUM_HOMES = 500
@@ -61,6 +67,73 @@ _USAGE = """
     FROM outbound_message_type_usage
     GROUP BY ALL
 """
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFigures:
+    """Current Members by subscription state, and those who are not deleted by home state.
+
+    `by_home` has the largest home states first, "" for an unknown one. `other_homes` are the Members of the rest.
+    """
+
+    by_subscription: Mapping[str, int]
+    by_home: tuple[tuple[str, int], ...]
+    other_homes: int
+
+    @property
+    def total(self) -> int:
+        """Every Member, deleted ones included."""
+        return sum(self.by_subscription.values())
+
+    @property
+    def live(self) -> int:
+        """Members who can receive messages."""
+        return self.by_subscription.get("live", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthDay:
+    """Changes of subscription states on one day.
+
+    `joined` and `returned` are Members who became live for the first time, or again. The others were live before.
+    """
+
+    joined: int = 0
+    returned: int = 0
+    opted_out: int = 0
+    blocked: int = 0
+    deleted: int = 0
+    other: int = 0
+
+    @property
+    def net(self) -> int:
+        """Change of the number of live Members."""
+        return self.joined + self.returned - self.opted_out - self.blocked - self.deleted - self.other
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """Name and number of Members of one community."""
+
+    name: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityFigures:
+    """The largest communities first, and number and memberships of the rest."""
+
+    largest: tuple[Community, ...]
+    other_communities: int
+    other_members: int
+
+
+UsageFigures = Mapping[tuple[date, str, str], tuple[int, int, int]]
+"""Messages, segments and units by day, channel and type of message."""
+
+
+GrowthFigures = Mapping[date, GrowthDay]
+"""Changes of subscription states by day. Changes without a valid time are left out."""
 
 
 def member_figures(tables: PublishedTables) -> MemberFigures:

@@ -36,14 +36,13 @@ from daybreak.web.errors import error_response, protocol_form
 from daybreak.web.file_sender import FileSender
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.http.problems import MethodNotAllowed
-from daybreak.web.middleware.access_log import AccessLogMiddleware
 from daybreak.web.middleware.body_limits import BodyLimitsMiddleware
 from daybreak.web.middleware.client_address import BasePathMiddleware, ClientAddressMiddleware
 from daybreak.web.middleware.metrics import MetricsMiddleware
 from daybreak.web.middleware.refusals import RefusalMiddleware, head_error, plain_http_error
+from daybreak.web.middleware.request_log import AccessLogMiddleware, UnexpectedErrorMiddleware
 from daybreak.web.middleware.response_headers import RequestIdMiddleware, SecurityHeadersMiddleware
 from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
-from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.request_state import record_refusal
 from daybreak.web.streams import Streams
 from daybreak.web.theme.assets import load_assets

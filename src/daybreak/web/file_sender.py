@@ -26,8 +26,7 @@ from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.downloads import OpenedFile, count_bytes, record_download
 from daybreak.web.http.digests import DigestGuard
-from daybreak.web.http.files import FileAnswer, FileEntity, file_answer, in_stored_file
-from daybreak.web.http.ranges import parse_ranges
+from daybreak.web.http.files import FileAnswer, FileEntity, file_answer, in_stored_file, parse_ranges
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of, request_id_of
 from daybreak.web.transfers import (

@@ -7,8 +7,7 @@ from datetime import date
 
 import pytest
 
-from daybreak.insight.campaigns import ORDERS, CampaignQuery, campaign_details, campaign_page
-from daybreak.insight.figures import Link
+from daybreak.insight.campaigns import ORDERS, CampaignQuery, Link, campaign_details, campaign_page
 from daybreak.insight.periods import Period
 from tests.unit.insight.conftest import Published
 from tests.unit.insight.test_figures import CAMPAIGNS, FORMATS, LAUNCH, LINKS, SPRING, TEST

@@ -10,9 +10,15 @@ from msgspec import structs
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.insight.campaigns import campaign_figures, largest_campaigns, link_figures
-from daybreak.insight.figures import CampaignDay, Community, GrowthDay, Link
-from daybreak.insight.members import community_figures, growth_figures, member_figures, usage_figures
+from daybreak.insight.campaigns import CampaignDay, Link, campaign_figures, largest_campaigns, link_figures
+from daybreak.insight.members import (
+    Community,
+    GrowthDay,
+    community_figures,
+    growth_figures,
+    member_figures,
+    usage_figures,
+)
 from daybreak.insight.periods import Period
 from daybreak.insight.published_tables import PublishedTables
 from tests.unit.insight.conftest import Published

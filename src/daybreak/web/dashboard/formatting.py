@@ -150,6 +150,12 @@ def format_name(name: str) -> str:
     return make_visible(re.sub(r"[\t\r\n]+", " ", name))
 
 
+def format_words(name: str) -> str:
+    """Return a name in code as words: `opted_out` as `Opted out`."""
+    words = name.replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
 def format_initials(name: str) -> str:
     """Return up to two initials; `?` if the name has no letter or digit."""
     letters = [word[0] for word in re.findall(r"[^\W_]+", name)]

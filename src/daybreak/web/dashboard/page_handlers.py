@@ -17,11 +17,11 @@ from daybreak.domain.display import display_for
 from daybreak.domain.errors import DaybreakError, FileStoreError, Forbidden, RequestError, Unavailable
 from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
-from daybreak.web.dashboard.confirmation import Confirmation, confirmation_page
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, read_form, salt_of
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
+from daybreak.web.dashboard.page_layout import Confirmation, confirmation_page
 from daybreak.web.dashboard.page_request import (
     PageRequest,
     Policy,

@@ -1,8 +1,10 @@
-"""Responses to requests for stored files: status, headers and parts of the file, and conditions (RFC 9110 §13)."""
+"""Responses to requests for stored files: status and headers, conditions (RFC 9110 §13), and ranges (§14)."""
 
 import base64
 import os
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from functools import lru_cache
@@ -15,7 +17,6 @@ from daybreak.domain.errors import RequestError
 from daybreak.domain.snapshot import PARQUET_MAGIC, CurrentFile, StoredPart
 from daybreak.web.http.negotiation import Representation
 from daybreak.web.http.problems import RangeNotSatisfiable
-from daybreak.web.http.ranges import Span, Unsatisfiable, parse_ranges
 
 VARY = "Accept, Accept-Encoding"
 # A 304 has no headers that describe the content (RFC 9110 §15.4.5). S3 clients would verify a checksum.
@@ -24,6 +25,9 @@ _CONTENT_HEADERS = frozenset(
 )
 
 Outcome = Literal["proceed", "not_modified", "failed"]
+MAX_RANGES = 8
+_BYTES = re.compile(r"bytes[ \t]*=(.+)", re.IGNORECASE | re.ASCII)
+_SPEC = re.compile(r"([0-9]{0,30})-([0-9]{0,30})", re.ASCII)
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -138,6 +142,76 @@ def file_answer(entity: FileEntity, request_headers: Mapping[str, str], *, metho
         if ranges is not None:
             return _partial(ranges, size, headers)
     return FileAnswer(200, whole, (Segment(b"", 0, size),))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The bytes from `start` up to and excluding `stop`."""
+
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfiable:
+    """The header selects no part of the file, or too many (416)."""
+
+    reason: str
+
+
+def parse_ranges(header: str, size: int) -> tuple[Span, ...] | Unsatisfiable | None:
+    """Parse a Range header for a file of `size` bytes.
+
+    Returns:
+        The requested parts in their order, with overlapping ones merged. None when the header must be ignored, because
+        its unit is not `bytes` or it is malformed (§14.2).
+    """
+    matched = _BYTES.fullmatch(header.strip())
+    if matched is None:
+        return None
+    specs = [spec.strip() for spec in matched.group(1).split(",")]
+    specs = [spec for spec in specs if spec]
+    if len(specs) > MAX_RANGES:
+        return Unsatisfiable(f"At most {MAX_RANGES} ranges are allowed in one request.")
+    spans: list[Span] = []
+    for spec in specs:
+        match = _SPEC.fullmatch(spec)
+        if match is None or spec == "-":
+            return None
+        first, last = match.groups()
+        if not first:
+            span = Span(max(0, size - int(last)), size)
+        elif last and int(last) < int(first):
+            return None
+        else:
+            span = Span(int(first), min(int(last) + 1, size) if last else size)
+        if span.start < span.stop:
+            spans.append(span)
+    if not specs:
+        return None
+    if not spans:
+        return Unsatisfiable(f"The file has {size} bytes.")
+    return _merged(spans)
+
+
+def _merged(spans: list[Span]) -> tuple[Span, ...]:
+    """Merge overlapping and adjacent parts, at the position of the first of them."""
+    kept: list[Span] = []
+    for span in spans:
+        merged = span
+        position = len(kept)
+        for index in range(len(kept) - 1, -1, -1):
+            other = kept[index]
+            if other.start <= merged.stop and merged.start <= other.stop:
+                merged = Span(min(other.start, merged.start), max(other.stop, merged.stop))
+                del kept[index]
+                position = index
+        kept.insert(position, merged)
+    return tuple(kept)
 
 
 def _partial(spans: tuple[Span, ...], size: int, headers: dict[str, str]) -> FileAnswer:

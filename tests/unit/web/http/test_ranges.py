@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.web.http.ranges import MAX_RANGES, Span, Unsatisfiable, parse_ranges
+from daybreak.web.http.files import MAX_RANGES, Span, Unsatisfiable, parse_ranges
 
 
 @pytest.mark.parametrize(

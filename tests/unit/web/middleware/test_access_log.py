@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import structlog
 
-from daybreak.web.middleware.access_log import AccessLogMiddleware
+from daybreak.web.middleware.request_log import AccessLogMiddleware
 from tests.unit.web.asgi import call, echo, http_scope
 
 TOKEN = "service_api_0123456789abcdefghijABCDEFGHIJ01234567"

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daybreak.web.metrics import OPEN_REQUESTS
-from daybreak.web.middleware.access_log import AccessLogMiddleware
 from daybreak.web.middleware.client_address import ClientAddressMiddleware
 from daybreak.web.middleware.metrics import MetricsMiddleware
+from daybreak.web.middleware.request_log import AccessLogMiddleware
 from daybreak.web.middleware.response_headers import RequestIdMiddleware
 from daybreak.web.request_state import record_refusal
 from tests.unit.web.asgi import call, http_scope

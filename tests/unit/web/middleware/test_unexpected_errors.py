@@ -3,7 +3,7 @@
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
+from daybreak.web.middleware.request_log import UnexpectedErrorMiddleware
 from tests.unit.web.asgi import call, http_scope
 
 

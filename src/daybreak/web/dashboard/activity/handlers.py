@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from urllib.parse import urlencode
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import is_id
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.activity.view import ACTION_GROUPS, ACTION_LABELS, EventRow, days_of, event_rows
+from daybreak.web.dashboard.activity.view import ACTION_GROUPS, ACTION_LABELS, EventRow, event_rows
 from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
@@ -135,7 +135,7 @@ async def show_activity(page: PageRequest) -> Response:
     shown = slice_at(found.rows, start, found.count, total=found.total, length=_PAGE_LENGTH, url=url)
     files_query = f"?{urlencode(activity.parameters)}" if activity.parameters else ""
     context: dict[str, object] = {
-        "days": days_of(found.rows),
+        "days": [(day, list(rows)) for day, rows in groupby(found.rows, key=lambda row: local(row.at).date())],
         "presets": presets(local(page.now).date()),
         "slice": shown,
         "is_limited": found.total == _MAXIMUM_COUNT,

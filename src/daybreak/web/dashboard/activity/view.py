@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from itertools import groupby
+from datetime import datetime, timedelta
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.display import local
-from daybreak.web.dashboard.formatting import EN_DASH, format_datetime, format_number, format_size, format_user_agent
+from daybreak.web.dashboard.formatting import (
+    EN_DASH,
+    format_datetime,
+    format_number,
+    format_size,
+    format_user_agent,
+    format_words,
+)
 from daybreak.web.http.problems import PROBLEMS
 
 _LINK, _FETCH = "link.issued", "file.fetched"
@@ -211,11 +216,6 @@ def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[E
     ]
 
 
-def days_of(rows: Sequence[EventRow]) -> list[tuple[date, list[EventRow]]]:
-    """Return the rows by day, in their order."""
-    return [(day, list(group)) for day, group in groupby(rows, key=lambda row: local(row.at).date())]
-
-
 def setting_changes(event: AuditEvent) -> list[Change]:
     """Return the settings that differ between `before` and `after`, and the notifications that were changed."""
     if event.action == "notifications.changed":
@@ -268,6 +268,4 @@ def _fact(name: str, value: object) -> str:
 
 
 def _label_of(name: str) -> str:
-    """Return the label of a setting or a detail. An unlisted name is shown as words."""
-    words = name.replace("_", " ").replace(".", " ")
-    return _DETAIL_LABELS.get(name) or words[:1].upper() + words[1:]
+    return _DETAIL_LABELS.get(name) or format_words(name.replace(".", " "))

@@ -3,23 +3,23 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 from typing import Any, Literal
 
 from daybreak.domain.display import localized
 from daybreak.insight.campaigns import ASCENDING
 from daybreak.insight.periods import Bucket
-from daybreak.web.dashboard.formatting import format_number
+from daybreak.web.dashboard.formatting import format_number, format_words
 from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
 ColumnKind = Literal["text", "count", "share", "ratio", "date"]
 Cell = str | int | float | date | Bucket | None
 """Value of a cell. A share is a number from 0 to 1, None without a whole."""
 
-_CHANNELS = {"sms": "SMS", "mms": "MMS", "whatsapp": "WhatsApp"}
-_MESSAGE_TYPES = {
+_LABELS = {
+    "sms": "SMS",
+    "mms": "MMS",
+    "whatsapp": "WhatsApp",
     "dm": "Direct message",
-    "campaign": "Campaign",
     "fan_onboarding": "Member onboarding",
     "opt_in": "Opt-in confirmation",
     "opt_out": "Opt-out confirmation",
@@ -28,10 +28,7 @@ _MESSAGE_TYPES = {
     "help_response": "Help reply",
     "automated": "Automated message",
     "external": "External system",
-    "external_customer_support": "External customer support",
 }
-_SUBSCRIPTIONS = {"live": "Live", "opted_out": "Opted out", "blocked": "Blocked", "deleted": "Deleted"}
-_LINK_TYPES = {"link": "Link", "media": "Media"}
 _MINUS = "\N{MINUS SIGN}"
 
 
@@ -222,16 +219,9 @@ def campaign_label(name: str) -> str:
     return name.strip() or "Untitled campaign"
 
 
-def _label(labels: Mapping[str, str], value: str) -> str:
-    """Return the label of a value. An unexpected value, which files contain as it is, is shown as words."""
-    words = value.replace("_", " ").strip()
-    return labels.get(value) or words[:1].upper() + words[1:] or "Unknown"
-
-
-channel_label = partial(_label, _CHANNELS)
-message_type_label = partial(_label, _MESSAGE_TYPES)
-subscription_label = partial(_label, _SUBSCRIPTIONS)
-link_type_label = partial(_label, _LINK_TYPES)
+def value_label(value: str) -> str:
+    """Return the label of a channel, a type or a state. Unlisted values, also unexpected ones, are shown as words."""
+    return _LABELS.get(value) or format_words(value) or "Unknown"
 
 
 def _signed(value: float, unit: str) -> str:

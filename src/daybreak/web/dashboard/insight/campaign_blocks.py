@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from daybreak.insight.figures import Campaign, CampaignDay, CampaignDetails, CampaignFigures, LinkFigures
+from daybreak.insight.campaigns import Campaign, CampaignDay, CampaignDetails, CampaignFigures, LinkFigures
 from daybreak.insight.periods import Period
 from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.insight.blocks import (
@@ -11,9 +11,8 @@ from daybreak.web.dashboard.insight.blocks import (
     Figure,
     Row,
     campaign_label,
-    channel_label,
-    link_type_label,
     share,
+    value_label,
 )
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
@@ -75,7 +74,7 @@ def campaigns_block(campaigns: Sequence[Campaign], count: int, url: Callable[[st
         ),
         rows=tuple(
             Row(campaign_label(each.name), (
-                each.sent_at.date(), channel_label(each.channel), each.recipients,
+                each.sent_at.date(), value_label(each.channel), each.recipients,
                 share(each.replied, each.recipients), share(each.stopped, each.recipients),
                 each.clicks if each.links else None, each.segments,
             ), url(each.campaign_id))
@@ -89,7 +88,7 @@ def links_block(links: LinkFigures, *, limit: int) -> Block:
     shown, hidden = links.largest[:limit], links.largest[limit:]
     rows = [
         Row(each.url, (
-            link_type_label(each.link_type), each.campaigns, each.recipients, each.clicks,
+            value_label(each.link_type), each.campaigns, each.recipients, each.clicks,
             share(each.clicks, each.recipients),
         ))
         for each in shown
@@ -140,8 +139,8 @@ def campaign_facts(details: CampaignDetails) -> list[tuple[str, str]]:
     """Return the settings of a campaign by label."""
     audience = "Part of the Members" if details.is_filtered else "All Members"
     return [
-        ("Channel", channel_label(details.campaign.channel)),
-        ("Billed as", channel_label(details.usage_channel)),
+        ("Channel", value_label(details.campaign.channel)),
+        ("Billed as", value_label(details.usage_channel)),
         ("Audience", audience),
         ("Sending", "Scheduled" if details.is_scheduled else "Immediate"),
         *([("Media", details.media_url)] if details.media_url else []),
@@ -171,7 +170,7 @@ def campaign_links_block(details: CampaignDetails) -> Block:
     shown = sum(link.clicks for link in details.links)
     rows = [
         Row(link.url, (
-            link_type_label(link.link_type), link.clicks, share(link.clicks, campaign.clicks),
+            value_label(link.link_type), link.clicks, share(link.clicks, campaign.clicks),
             share(link.clicks, campaign.recipients),
         ))
         for link in details.links

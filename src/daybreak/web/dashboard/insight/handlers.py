@@ -12,6 +12,8 @@ from daybreak.insight.campaigns import (
     ASCENDING,
     ORDERS,
     PAGE_LENGTH,
+    CampaignDetails,
+    CampaignFigures,
     CampaignQuery,
     campaign_details,
     campaign_figures,
@@ -19,7 +21,6 @@ from daybreak.insight.campaigns import (
     largest_campaigns,
     link_figures,
 )
-from daybreak.insight.figures import CampaignDetails, CampaignFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import date
 
-from daybreak.insight.figures import CommunityFigures, GrowthDay, GrowthFigures, MemberFigures
+from daybreak.insight.members import CommunityFigures, GrowthDay, GrowthFigures, MemberFigures
 from daybreak.insight.periods import Period
 from daybreak.web.dashboard.formatting import format_number
-from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share, subscription_label
+from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share, value_label
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 _GAINS = {"joined": "Joined", "returned": "Returned"}
@@ -80,7 +80,7 @@ def joined_in(growth: GrowthFigures, period: Period) -> int:
 def subscriptions_block(members: MemberFigures) -> Block:
     """Return the current Members by subscription state."""
     ranked = sorted(members.by_subscription.items(), key=lambda item: (-item[1], item[0]))
-    named = [(subscription_label(state), count) for state, count in ranked]
+    named = [(value_label(state), count) for state, count in ranked]
     return _breakdown("subscriptions", "Members by subscription", "Subscription", named, "All Members")
 
 

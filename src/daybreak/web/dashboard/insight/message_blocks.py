@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from daybreak.insight.figures import UsageFigures
-from daybreak.web.dashboard.insight.blocks import Block, Cell, Column, Row, channel_label, message_type_label, share
+from daybreak.insight.members import UsageFigures
+from daybreak.web.dashboard.insight.blocks import Block, Cell, Column, Row, share, value_label
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 _MESSAGES, _SEGMENTS = 0, 1
@@ -47,7 +47,7 @@ def _by_channel(name: str, title: str, index: int, usage: UsageFigures, selectio
             previous[at_before] += counts[index]
     channels = [channel for channel, _ in totals.most_common()]
     shown, rest = channels[:_SHOWN_CHANNELS], channels[_SHOWN_CHANNELS:]
-    labels = [channel_label(channel) for channel in shown] + ([_OTHER] if rest else [])
+    labels = [value_label(channel) for channel in shown] + ([_OTHER] if rest else [])
     compared = selection.messages_before is not None
     rows = []
     for at, bucket in enumerate(finder.buckets if channels else ()):
@@ -87,7 +87,7 @@ def _by_type(usage: UsageFigures, selection: Selection) -> Block:
         compared = (count_before,) if previous is not None else ()
         return (counts[0], share(counts[0], messages), counts[1], counts[2], *compared)
 
-    rows = tuple(Row(message_type_label(kind), cells(totals, before[kind])) for kind, totals in ranked)
+    rows = tuple(Row(value_label(kind), cells(totals, before[kind])) for kind, totals in ranked)
     return Block(
         name="message-types",
         title="Messages by type",

@@ -8,9 +8,17 @@ from datetime import date
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.insight.campaigns import campaign_figures
-from daybreak.insight.figures import CampaignFigures, CommunityFigures, GrowthFigures, MemberFigures, UsageFigures
-from daybreak.insight.members import community_figures, growth_figures, member_figures, usage_figures
+from daybreak.insight.campaigns import CampaignFigures, campaign_figures
+from daybreak.insight.members import (
+    CommunityFigures,
+    GrowthFigures,
+    MemberFigures,
+    UsageFigures,
+    community_figures,
+    growth_figures,
+    member_figures,
+    usage_figures,
+)
 from daybreak.insight.published_tables import Interruption, PublishedTables
 from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from daybreak.insight.figures import Campaign, LinkFigures
+from daybreak.insight.campaigns import Campaign, LinkFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.formatting import format_date
 from daybreak.web.dashboard.insight.blocks import Block, Column, Figure, Row, TableSort

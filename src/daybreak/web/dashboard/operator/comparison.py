@@ -100,11 +100,6 @@ def failed_checks(run: Snapshot) -> list[FailedCheck]:
     return [*checks, *(FailedCheck(finding.detail) for finding in others)]
 
 
-def leaders_with_findings(run: Snapshot) -> set[str]:
-    """Return the client ids of Leaders that lost too many rows."""
-    return {finding.client_id for finding in findings_of(run, "leader_rows") if finding.client_id is not None}
-
-
 def findings_of(run: Snapshot, kind: FindingKind) -> list[Finding]:
     return [finding for finding in run.report.findings or () if finding.kind == kind]
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.run_report import DeltaFigures, RunDeltaFigures
-from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.proof.rules import reason_of
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import expected_end
@@ -23,7 +23,6 @@ from daybreak.web.dashboard.formatting import (
     format_number,
     format_size,
 )
-from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.operator.comparison import (
     compared_columns,
     compared_leaders,
@@ -35,17 +34,6 @@ from daybreak.web.dashboard.operator.comparison import (
 
 _PHASES = {each.name: f"writing {each.title}" for each in RESOURCES}
 """The phases of the export in words. The names of the others are words."""
-
-
-def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> dict[str, object]:
-    """Return the variables of the Runs page. `runs` are newest first."""
-    return {
-        "fresh": freshness_view(fresh, now),
-        "building": progress_views(runs, now),
-        "runs": runs,
-        "published": fresh.snapshot,
-        "reason_of": failure_summary,
-    }
 
 
 def runs_version(runs: Sequence[Snapshot], now: datetime) -> str:
@@ -81,7 +69,6 @@ def run_context(
         "title_of": title_of,
         "reason_of": reason_of,
         "warnings": list(source_warnings(report)),
-        "details": _details(run),
         "resources": [each for each in RESOURCES if each.name in report.by_resource],
         "changes_of": changes_of,
         "longest_seconds": max((figures.seconds for figures in report.by_resource.values()), default=0),
@@ -153,28 +140,3 @@ def failure_summary(run: Snapshot, now: datetime) -> str:
     # The progress is that of the last heartbeat, which may be of an earlier phase.
     phase = run.report.last_phase if run.state is SnapshotState.FAILED else ""
     return failure.splitlines()[0] + (f" Failed while {_PHASES.get(phase, phase)}." if phase else "")
-
-
-def _details(run: Snapshot) -> list[tuple[str, str]]:
-    details = [
-        ("Publication", "manual run" if run.day is None else run.day.isoformat()),
-        ("Started", format_datetime(run.started_at)),
-        ("Finished", format_datetime(run.finished_at)),
-        ("Duration", format_duration(run.duration)),
-        ("Published", format_datetime(run.published_at)),
-        ("Builder", run.builder or EN_DASH),
-    ]
-    report = run.report
-    counts = (("Files", report.files), ("Files reused", report.files_carried), ("Leaders", report.leaders))
-    details += [(label, format_number(value)) for label, value in counts if value is not None]
-    if report.bytes is not None:
-        details.append(("Size", format_size(report.bytes)))
-    if report.deltas is not None and report.deltas.base is not None:
-        details.append(("Changed rows", f"{changes_of(report.deltas)} ({format_size(report.deltas.bytes or 0)})"))
-    elif report.deltas is not None and report.deltas.reason:
-        details.append(("Deltas", f"none: {report.deltas.reason.replace('_', ' ')}"))
-    if run.version is not None:
-        details.append(("Version", format_number(run.version)))
-    if run.accepted_reason:
-        details.append(("Reason accepted", run.accepted_reason))
-    return details

@@ -15,12 +15,12 @@ from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.state.nodes import ALIVE_FOR
 from daybreak.state.run_requests import RunRequest
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.confirmation import Confirmation, ConfirmationField
 from daybreak.web.dashboard.formatting import format_datetime
-from daybreak.web.dashboard.operator.comparison import confirmation, findings, is_confirmed, leaders_with_findings
-from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context, runs_version
+from daybreak.web.dashboard.freshness.view import freshness_view
+from daybreak.web.dashboard.operator.comparison import confirmation, findings, findings_of, is_confirmed
+from daybreak.web.dashboard.operator.run_view import failure_summary, progress_views, run_context, runs_version
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
-from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_layout import Confirmation, ConfirmationField, render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import reload_page, render_template
 
@@ -71,7 +71,7 @@ async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respons
 
 async def _load_comparison(page: PageRequest, run: Snapshot) -> tuple[Snapshot | None, dict[str, str]]:
     """Read the snapshot published before a run, and the names of Leaders that lost too many rows."""
-    leaders = leaders_with_findings(run)
+    leaders = {finding.client_id for finding in findings_of(run, "leader_rows")}
 
     def read(stores: Stores) -> tuple[Snapshot | None, dict[str, str]]:
         accounts = stores.directory.load().accounts if leaders else ()
@@ -173,7 +173,11 @@ async def _runs_context(page: PageRequest) -> dict[str, object]:
 
     fresh, runs, waiting = await page.read(read)
     return {
-        **runs_context(fresh, runs, page.now),
+        "fresh": freshness_view(fresh, page.now),
+        "building": progress_views(runs, page.now),
+        "runs": runs,
+        "published": fresh.snapshot,
+        "reason_of": failure_summary,
         "waiting": waiting,
         "progress_url": page.url("runs-progress", seen=runs_version(runs, page.now)),
     }

@@ -18,10 +18,9 @@ from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import ApiToken, Seat
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.formatting import format_ago, format_name, format_number
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
-from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_layout import Confirmation, render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.security.handlers import session_reference, session_views
 
@@ -257,7 +256,7 @@ async def ending_tokens(page: PageRequest, *, seat: Seat | None = None, client_i
 
     tokens, names = await page.read_long(read)
     lines = [
-        "\N{NO-BREAK SPACE}· ".join(part for part in (*_token_texts(token, page), names.get(token.client_id)) if part)
+        "\N{NO-BREAK SPACE}· ".join(filter(None, (*_token_texts(token, page), names.get(token.client_id))))
         for token in tokens
         if token.state_at(page.now) == "live"
     ]

@@ -8,10 +8,9 @@ from daybreak.domain.errors import Conflict, InvalidRequest
 from daybreak.domain.events import ACCOUNT_EVENTS, DeliveryState, EventType, Webhook
 from daybreak.events import webhooks
 from daybreak.events.webhooks import LoggedDelivery
-from daybreak.web.dashboard.confirmation import Confirmation
 from daybreak.web.dashboard.error_pages import error_state
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
-from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_layout import Confirmation, render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.preferences.handlers import EVENT_LABELS
 from daybreak.web.dashboard.rendering import reload_page, render_template

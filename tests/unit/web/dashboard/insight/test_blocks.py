@@ -8,16 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from daybreak.insight.figures import (
-    Campaign,
-    CampaignDay,
-    Community,
-    CommunityFigures,
-    GrowthDay,
-    Link,
-    LinkFigures,
-    MemberFigures,
-)
+from daybreak.insight.campaigns import Campaign, CampaignDay, Link, LinkFigures
+from daybreak.insight.members import Community, CommunityFigures, GrowthDay, MemberFigures
 from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.formatting import EN_DASH
 from daybreak.web.dashboard.insight.blocks import Figure, TableSort, block_csv

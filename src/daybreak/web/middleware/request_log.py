@@ -1,12 +1,15 @@
-"""One log line per request."""
+"""Log lines of requests: one for each, and one for an error that no exception handler expects."""
 
 import re
 import time
+import traceback
 
 import structlog
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daybreak.credentials.redaction import redact
+from daybreak.domain.errors import DaybreakError
+from daybreak.web.errors import error_response
 from daybreak.web.request_state import ResponseHead, client_of, request_id_of, state_of, user_agent_of
 
 # The server decodes a path once. A client may have encoded the question mark several times.
@@ -54,3 +57,33 @@ def logged_path(scope: Scope) -> str:
     """Return the path without secrets. The query string is never logged: it holds a link's signature."""
     path: str = scope["path"][:_READ_CHARACTERS]
     return redact(_QUERY.split(path, 1)[0])[:_PATH_CHARACTERS]
+
+
+class UnexpectedErrorMiddleware:
+    """Log the error and return status 500. A response that has started is cut off instead.
+
+    Starlette's own ServerErrorMiddleware is outermost, so its response would lack the headers and the log line of the
+    middleware around this one.
+    """
+
+    def __init__(self, app: ASGIApp, base_url: str) -> None:
+        self._app = app
+        self._base_url = base_url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except Exception as error:  # noqa: BLE001 - the outermost handler: the response is 500, the cause goes to the log
+            # Formatted here: some log renderers would print the values of variables.
+            trace = "".join(traceback.format_exception(error))
+            _log.error("request_failed", request_id=request_id_of(scope), path=logged_path(scope), trace=trace)
+            if not started:
+                response = error_response(scope, DaybreakError(""), base_url=self._base_url)
+                await response(scope, receive, send)
