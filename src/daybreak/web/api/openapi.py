@@ -159,7 +159,8 @@ class _Generator:
             if response.body_type is not NoneType:
                 content = self._content(response.body_type, response.media_types, response.examples)
                 described["content"] = described.get("content", {}) | content
-        for status, codes in _by_status(operation.problem_codes):
+        for status, group in groupby(sorted(operation.problem_codes, key=_status), key=_status):
+            codes = list(group)
             texts = ". ".join(PROBLEMS[code][1] for code in codes)
             problem = self._described(f"{texts}.", _PROBLEM_HEADERS.get(status, ()))
             references = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
@@ -229,11 +230,6 @@ class _Generator:
 
     def _text(self, template: str) -> str:
         return with_values(template, self._facts)
-
-
-def _by_status(codes: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    for status, group in groupby(sorted(codes, key=_status), key=_status):
-        yield status, list(group)
 
 
 def _status(code: str) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from daybreak.account_statements import account_statement
 from daybreak.domain.errors import NotFound
 from daybreak.domain.signing import Trust
 from daybreak.state.stores import Stores
-from daybreak.web.api import examples
+from daybreak.web.api.files import CLIENT_ID
 from daybreak.web.api.operation import (
     FILES,
     SERVICE,
@@ -29,7 +28,6 @@ from daybreak.web.request_state import caller_of
 _MAX_NAME = 60
 _TEXT = ("text/plain",)
 _EDITION = Parameter("edition", "path", "Version and revision.", "48.1")
-_CLIENT_ID = Parameter("client_id", "path", "`client_id` of the account.", examples.CLIENT_ID, UUID)
 _SIGNATURE = ResponseType("The signature, as `ssh-keygen -Y verify` reads it.", bytes, _TEXT)
 GET_STATEMENT = Operation(
     operation_id="getStatement",
@@ -38,7 +36,7 @@ GET_STATEMENT = Operation(
     "are in no file, by rule. Check it with its signature, then the files with its digests.",
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
-    parameters=(_CLIENT_ID,),
+    parameters=(CLIENT_ID,),
     response=ResponseType("The statement, in-toto Statement v1.", bytes, ("application/json",)),
     problems=("no_statement", "rate_limited", "files_unavailable", "file_damaged", "file_store_fault"),
 )
@@ -54,14 +52,14 @@ GET_KEPT_STATEMENT = replace(
     operation_id="getKeptStatement",
     summary="Get a statement by version",
     description="Returns the statement of a snapshot that is kept. An erasure makes another revision.",
-    parameters=(_CLIENT_ID, _EDITION),
+    parameters=(CLIENT_ID, _EDITION),
 )
 GET_KEPT_SIGNATURE = replace(
     GET_SIGNATURE,
     operation_id="getKeptStatementSignature",
     summary="Get a signature by version",
     description="Returns the signature of the statement of a snapshot that is kept.",
-    parameters=(_CLIENT_ID, _EDITION),
+    parameters=(CLIENT_ID, _EDITION),
 )
 GET_TRUST = Operation(
     operation_id="getTrust",

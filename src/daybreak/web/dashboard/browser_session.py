@@ -20,7 +20,7 @@ from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.request_state import record_subject
 
 _DEVICE_COOKIE_SECONDS = 365 * 86400
-_FORM_COOKIE_SECONDS = 3600
+FORM_COOKIE_SECONDS = 3600
 _VALUE = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f-]{16,64})\.([0-9a-f]{64})")
 
 
@@ -88,20 +88,15 @@ def signed_cookie(page: DashboardRequest, kind: Literal["session", "device", "fo
     return unseal(value, kind=kind, keyring=page.services.keyring.current())
 
 
-def set_form_cookie(page: DashboardRequest, response: Response, binding: str) -> None:
-    """Set the cookie that binds the sign-in form."""
-    _set(page, response, "form", binding, _FORM_COOKIE_SECONDS)
-
-
 def set_session_cookie(page: DashboardRequest, response: Response, sid: str, seconds: float) -> None:
-    _set(page, response, "session", sid, int(seconds))
+    set_signed_cookie(page, response, "session", sid, int(seconds))
 
 
 def set_sign_in_cookies(page: DashboardRequest, response: Response, started: SessionStarted) -> None:
     """Set the session and device cookies of a completed sign-in; clear the form cookie."""
     lifetime = page.services.settings.access.session_lifetime
     set_session_cookie(page, response, started.session.sid, lifetime.total_seconds())
-    _set(page, response, "device", started.device_id, _DEVICE_COOKIE_SECONDS)
+    set_signed_cookie(page, response, "device", started.device_id, _DEVICE_COOKIE_SECONDS)
     clear_cookie(page, response, "form")
 
 
@@ -120,7 +115,7 @@ def clear_session(page: DashboardRequest, response: Response) -> None:
     response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
 
-def _set(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: int) -> None:
+def set_signed_cookie(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: int) -> None:
     value = seal(payload, kind=kind, keyring=page.services.keyring.current())
     set_cookie(page, response, kind, value, seconds=seconds)
 

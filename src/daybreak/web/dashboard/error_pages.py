@@ -11,10 +11,9 @@ from daybreak.domain.errors import DaybreakError, Forbidden, RateLimited
 from daybreak.settings import Settings
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_duration
-from daybreak.web.dashboard.outcome import PageOutcome, error_headers
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import PageOutcome, error_headers, render_template
 from daybreak.web.http.negotiation import weights
 from daybreak.web.http.problems import PROBLEMS, Problem, problem_headers, problem_of, problem_response
 from daybreak.web.request_state import request_id_of

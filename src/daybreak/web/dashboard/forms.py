@@ -15,10 +15,9 @@ from starlette.responses import Response
 from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import Forbidden, InvalidRequest
-from daybreak.web.dashboard.browser_session import seal, set_form_cookie, signed_cookie, unseal
+from daybreak.web.dashboard.browser_session import FORM_COOKIE_SECONDS, seal, set_signed_cookie, signed_cookie, unseal
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.outcome import PageOutcome
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import PageOutcome, render_template
 from daybreak.web.http.bodies import read_body
 
 _MAXIMUM_FIELDS = 40
@@ -79,7 +78,7 @@ def render_public_form(
     contact = page.services.settings.operator_contact
     shared = {"csrf_field": lambda: csrf_field(page, binding), "operator_contact": contact}
     response = render_template(page, template, {**shared, **context}, outcome)
-    set_form_cookie(page, response, binding)
+    set_signed_cookie(page, response, "form", binding, FORM_COOKIE_SECONDS)
     return response
 
 

@@ -20,7 +20,6 @@ from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactor
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, read_form, salt_of
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import Confirmation, confirmation_page
 from daybreak.web.dashboard.page_request import (
     PageRequest,
@@ -30,7 +29,7 @@ from daybreak.web.dashboard.page_request import (
     read_page_form,
     require_operator,
 )
-from daybreak.web.dashboard.rendering import is_partial, page_of_partial, redirect
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, is_partial, page_of_partial, redirect
 from daybreak.web.fair_queue import while_connected
 
 Handler = Callable[[Request], Awaitable[Response]]

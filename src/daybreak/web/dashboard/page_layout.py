@@ -15,9 +15,8 @@ from daybreak.domain.identity import GrantedAccount
 from daybreak.web.dashboard.browser_session import clear_cookie, cookie_value
 from daybreak.web.dashboard.forms import csrf_field
 from daybreak.web.dashboard.freshness.view import FreshnessView
-from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import FLASH, render_template
+from daybreak.web.dashboard.rendering import FLASH, FLASH_MESSAGES, SUCCESS, PageOutcome, render_template
 
 _SECTION_PATHS = {
     "files": "files",

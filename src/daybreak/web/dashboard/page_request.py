@@ -133,7 +133,12 @@ class PageRequest(DashboardRequest):
             return await in_thread(task)
 
     async def record(self, action: str, details: Mapping[str, object], *, sent_bytes: int = 0) -> None:
-        """Record that data of the account is sent. It counts as a download, and its bytes. Raises RateLimited."""
+        """Record that data of the account is sent, unless the request is HEAD. It counts as a download, and its bytes.
+
+        Raises RateLimited.
+        """
+        if self.request.method == "HEAD":
+            return
         origin = EventOrigin.of(self.principal, self.now, self.caller)
         await record_download(self.services, origin, action, "ok", details, sent=sent_bytes)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from starlette.routing import Route
 
 from daybreak.web import dashboard
-from daybreak.web.dashboard import outcome
+from daybreak.web.dashboard import rendering
 from daybreak.web.dashboard.page_handlers import NOT_KEPT, PageRoute
 from tests.unit.web.api.conftest import DescribedApp, described
 
@@ -70,7 +70,7 @@ def test_forms_return_to_pages_that_exist(described: DescribedApp) -> None:
         returns_to = f"{parent}/{route.policy.return_to}" if route.policy.return_to else path
         assert route.policy.audience == "public" or returns_to in pages, path
         once, _, done = route.policy.once.partition("?done=")
-        assert not once or (f"{parent}/{once}" in pages and done in outcome.FLASH_MESSAGES), path
+        assert not once or (f"{parent}/{once}" in pages and done in rendering.FLASH_MESSAGES), path
 
 
 def test_no_secret_is_kept_in_a_url(project_folder: Path) -> None:

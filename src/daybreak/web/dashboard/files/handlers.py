@@ -158,8 +158,7 @@ async def preview_changes(page: PageRequest) -> Response:
 
 
 async def _record_preview(page: PageRequest, found: RequestedEntry, file: str, rows: int) -> None:
-    if page.request.method == "GET":
-        await page.record("file.previewed", {"file": file, "snapshot_id": found.snapshot.snapshot_id, "rows": rows})
+    await page.record("file.previewed", {"file": file, "snapshot_id": found.snapshot.snapshot_id, "rows": rows})
 
 
 async def download_changes(page: PageRequest) -> Response:
@@ -196,9 +195,8 @@ async def download_workbook(page: PageRequest) -> Response:
     pieces = thread_pieces(workbook(page.services.files, found.resource, stored.key))
     content = await page.dashboard.streams.collect(page.client_id, pieces)
     name = download_name(page, found.resource.name, found.snapshot.as_of, ".xlsx")
-    if page.request.method == "GET":
-        details = {"file": f"{found.resource.name}.xlsx", "snapshot_id": found.snapshot.snapshot_id}
-        await page.record("file.fetched", {**details, "bytes": len(content)}, sent_bytes=len(content))
+    details = {"file": f"{found.resource.name}.xlsx", "snapshot_id": found.snapshot.snapshot_id}
+    await page.record("file.fetched", {**details, "bytes": len(content)}, sent_bytes=len(content))
     return Response(content, headers=download_headers(name), media_type=XLSX_MEDIA_TYPE)
 
 

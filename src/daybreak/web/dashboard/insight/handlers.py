@@ -56,10 +56,10 @@ from daybreak.web.dashboard.insight.view import (
     selection_context,
     table_sort,
 )
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import slice_at
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
 
 _NOT_PUBLISHED = EmptyState("No files yet", "Charts appear after the first publication.")
@@ -106,8 +106,7 @@ async def show_when_counted(
 async def block_response(page: PageRequest, block: Block, file_name: str, details: Mapping[str, object]) -> Response:
     """Return a block as a CSV file, and record the download in the audit trail. Raises RateLimited."""
     content = block_csv(block)
-    if page.request.method == "GET":
-        await page.record("file.fetched", {"file": file_name, **details}, sent_bytes=len(content))
+    await page.record("file.fetched", {"file": file_name, **details}, sent_bytes=len(content))
     return Response(content, headers=download_headers(file_name), media_type=CSV_MEDIA_TYPE)
 
 

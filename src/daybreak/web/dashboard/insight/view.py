@@ -22,9 +22,10 @@ from daybreak.web.dashboard.insight.member_blocks import (
     homes_block,
     joined_in,
     live_block,
+    message_blocks,
     subscriptions_block,
+    usage_totals,
 )
-from daybreak.web.dashboard.insight.message_blocks import message_blocks, usage_totals
 from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS, AccountFigures
 from daybreak.web.dashboard.insight.selection import Selection
 from daybreak.web.dashboard.page_request import PageRequest

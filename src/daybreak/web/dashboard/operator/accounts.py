@@ -17,10 +17,10 @@ from daybreak.state.directory import Directory
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_name
 from daybreak.web.dashboard.operator.seats import ending_tokens, ending_webhooks, invite_seat, requested_seat
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import Confirmation, render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import Slice, slice_at, slice_of
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
 
 _PERMISSIONS = ("role", "data_export", "async_rest_api")
 _NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}

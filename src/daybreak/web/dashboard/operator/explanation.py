@@ -20,9 +20,9 @@ from daybreak.state.stores import Stores
 from daybreak.web.dashboard.insight.queries import FigureCache
 from daybreak.web.dashboard.operator.comparison import findings_of
 from daybreak.web.dashboard.operator.runs import published_before, requested_run
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome
 
 _LEADERS_LISTED = 10
 _LEADERS_EXPLAINED = 3

@@ -19,10 +19,9 @@ from daybreak.web.dashboard.formatting import format_datetime
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.operator.comparison import confirmation, findings, findings_of, is_confirmed
 from daybreak.web.dashboard.operator.run_view import failure_summary, progress_views, run_context, runs_version
-from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import Confirmation, ConfirmationField, render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import reload_page, render_template
+from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field, reload_page, render_template
 
 _RUNS_SHOWN = 40
 _RUNS_COMPARED = 200

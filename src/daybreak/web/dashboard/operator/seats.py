@@ -19,9 +19,9 @@ from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import ApiToken, Seat
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_ago, format_name, format_number
-from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import Confirmation, render_page
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field
 from daybreak.web.dashboard.security.handlers import session_reference, session_views
 
 Ending = tuple[str, Sequence[str]]

@@ -9,8 +9,15 @@ from daybreak.web.dashboard.browser_session import signed_cookie
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.error_pages import no_account_text
 from daybreak.web.dashboard.forms import read_verified_form, render_public_form
-from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field, rejected
-from daybreak.web.dashboard.rendering import redirect, render_template
+from daybreak.web.dashboard.rendering import (
+    SUCCESS,
+    Flash,
+    PageOutcome,
+    invalid_field,
+    redirect,
+    rejected,
+    render_template,
+)
 from daybreak.web.dashboard.sign_in.handlers import continue_sign_in
 
 _MAXIMUM_PASSWORD_LENGTH = 1025

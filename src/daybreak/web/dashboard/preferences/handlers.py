@@ -11,10 +11,9 @@ from daybreak.domain.display import DEFAULT_NUMBER_FORMAT, DEFAULT_ZONE, NUMBER_
 from daybreak.domain.events import ACCOUNT_EVENTS, SECURITY_EVENTS, TOKEN_EVENTS, EventType
 from daybreak.events.notifications import choose_events, chosen_events, event_of_link, offered_events, unsubscribe
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, render_template
 
 EVENT_LABELS: Mapping[EventType, tuple[str, str]] = {
     EventType.SNAPSHOT_PUBLISHED: ("New files", "New files were published."),

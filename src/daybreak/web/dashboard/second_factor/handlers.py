@@ -28,8 +28,7 @@ from daybreak.web.dashboard.browser_session import (
 )
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
-from daybreak.web.dashboard.rendering import redirect, render_template
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, redirect, rejected, render_template
 
 MAXIMUM_CODE_LENGTH = 64
 

@@ -14,10 +14,9 @@ from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RateLimit
 from daybreak.domain.identity import Device, Passkey, Session
 from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
 from daybreak.web.dashboard.formatting import format_ago, format_datetime, format_user_agent
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import Confirmation, render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import redirect
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, redirect, rejected
 from daybreak.web.dashboard.second_factor.handlers import (
     enrolment_context,
     load_pending_enrolment,

@@ -32,10 +32,9 @@ from daybreak.web.dashboard.browser_session import (
 )
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import read_verified_form, render_public_form, safe_redirect_path
-from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, default_account_id
-from daybreak.web.dashboard.rendering import redirect
+from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, redirect, rejected
 
 _MAXIMUM_PASSWORD_LENGTH = 1024
 _COOKIES_NEEDED = Flash("warn", "This page has expired.", "Sign in again. Your browser must accept cookies.")

@@ -13,11 +13,10 @@ from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_percentage
 from daybreak.web.dashboard.freshness.view import day_view, freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
-from daybreak.web.dashboard.outcome import PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import slice_of
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import PageOutcome, render_template
 
 _ACCOUNTS_SHOWN = 50
 _DAYS_SHOWN = 30

@@ -12,10 +12,9 @@ from daybreak.domain.identity import ApiToken
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.formatting import format_ago, format_datetime
 from daybreak.web.dashboard.freshness.view import load_status
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import Confirmation, render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, rejected, render_template
 from daybreak.web.dashboard.tokens.examples import first_request
 from daybreak.web.dashboard.tokens.recipes import recipes_of
 from daybreak.web.dashboard.tokens.view import (

@@ -9,11 +9,10 @@ from daybreak.domain.events import ACCOUNT_EVENTS, DeliveryState, EventType, Web
 from daybreak.events import webhooks
 from daybreak.events.webhooks import LoggedDelivery
 from daybreak.web.dashboard.error_pages import error_state
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.page_layout import Confirmation, render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.preferences.handlers import EVENT_LABELS
-from daybreak.web.dashboard.rendering import reload_page, render_template
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, rejected, reload_page, render_template
 
 _PATH = "settings/webhooks"
 _MAXIMUM_URL_LENGTH = 2000
