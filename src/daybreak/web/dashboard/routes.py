@@ -29,7 +29,6 @@ from daybreak.web.dashboard.webhooks import handlers as webhooks
 _ACCOUNT = "/dashboard/{client_id}"
 _TOKENS = f"{_ACCOUNT}/settings/tokens"
 _SECURITY = f"{_ACCOUNT}/settings/security"
-_PASSKEYS = f"{_SECURITY}/passkeys"
 _WEBHOOKS = f"{_ACCOUNT}/settings/webhooks"
 _UNSUBSCRIBE = "/dashboard/unsubscribe/{token}"
 _OPERATOR = "/dashboard/operator"
@@ -45,7 +44,6 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
         *_people_routes(page),
         *_token_routes(page),
         *_security_routes(page),
-        *_passkey_routes(page),
         *_webhook_routes(page),
         *_account_routes(page),
     ]
@@ -105,24 +103,18 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
     change = partial(policy, recent_password=True)
     account, seat = f"{_OPERATOR}/accounts/{{account_id}}", f"{_OPERATOR}/seats/{{seat_id}}"
     on_account, on_seat = change(return_to="accounts/{account_id}"), change(return_to="seats/{seat_id}")
-    grant = f"{account}/grants/{{seat_id}}"
+    grant, new_seat = f"{account}/grants/{{seat_id}}", change(once="seats?done=seat-exists")
+    turn_on, turn_off = (partial(people.set_api_tokens, enabled=enabled) for enabled in (True, False))
     return [
         page.get(f"{_OPERATOR}/people", people.list_accounts, policy()),
         page.get(account, people.show_account, policy()),
-        *page.confirmation(
-            f"{account}/api-tokens/off",
-            people.confirm_api_tokens_off,
-            partial(people.set_api_tokens, enabled=False),
-            change(),
-        ),
-        page.post(f"{account}/api-tokens/on", partial(people.set_api_tokens, enabled=True), on_account),
+        *page.confirmation(f"{account}/api-tokens/off", people.confirm_api_tokens_off, turn_off, change()),
+        page.post(f"{account}/api-tokens/on", turn_on, on_account),
         page.post(f"{account}/grants", people.put_grant, on_account, people.show_account),
         *page.confirmation(f"{grant}/reduce", people.confirm_reduction, people.reduce_grant, change()),
         *page.confirmation(f"{grant}/remove", people.confirm_grant_removal, people.remove_grant, change()),
         page.get(f"{_OPERATOR}/seats", people.list_seats, policy()),
-        *page.form(
-            f"{_OPERATOR}/seats/new", seats.show_new_seat_form, seats.create_seat, change(once="seats?done=seat-exists")
-        ),
+        *page.form(f"{_OPERATOR}/seats/new", seats.show_new_seat_form, seats.create_seat, new_seat),
         page.get(seat, seats.show_seat, policy()),
         *page.confirmation(f"{seat}/reset-password", seats.confirm_password_reset, seats.reset_password, change()),
         page.post(f"{seat}/sessions/{{reference}}/end", seats.end_session, on_seat),
@@ -165,38 +157,27 @@ def _token_routes(page: PageRoutes) -> list[PageRoute]:
 
 def _security_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, section="security")
-    form = partial(policy, return_to="settings/security")
+    change = partial(policy, recent_password=True)
+    on_security, on_factor = "settings/security", "settings/security/second-factor"
+    codes = change(return_to=on_security, once=f"{on_security}?done=codes-exist")
     factor, sign_out = f"{_SECURITY}/second-factor", f"{_SECURITY}/sign-out-everywhere"
-    codes = form(recent_password=True, once="settings/security?done=codes-exist")
+    passkeys, passkey = f"{_SECURITY}/passkeys", f"{_SECURITY}/passkeys/{{reference}}"
+    options = change(return_to=f"{on_security}/passkeys/new")
+    confirm_factor, show_factor = security.confirm_second_factor, security.show_second_factor
     return [
         *_password_prompt(page, _ACCOUNT, Policy()),
         page.get(_SECURITY, security.show_security, policy()),
-        page.post(f"{_SECURITY}/password", security.change_password, form(), security.show_security),
-        page.get(factor, security.show_second_factor, policy(recent_password=True)),
-        page.post(factor, security.start_second_factor, form(recent_password=True)),
         page.post(
-            f"{factor}/confirm",
-            security.confirm_second_factor,
-            policy(recent_password=True, return_to="settings/security/second-factor"),
-            security.show_second_factor,
+            f"{_SECURITY}/password", security.change_password, policy(return_to=on_security), security.show_security
         ),
+        page.get(factor, show_factor, change()),
+        page.post(factor, security.start_second_factor, change(return_to=on_security)),
+        page.post(f"{factor}/confirm", confirm_factor, change(return_to=on_factor), show_factor),
         page.post(f"{_SECURITY}/recovery-codes", security.replace_recovery_codes, codes),
-        page.post(f"{_SECURITY}/sessions/{{reference}}/end", security.end_session, form(recent_password=True)),
-        *page.confirmation(
-            sign_out, security.confirm_sign_out, security.sign_out_everywhere, policy(recent_password=True)
-        ),
-    ]
-
-
-def _passkey_routes(page: PageRoutes) -> list[PageRoute]:
-    policy = partial(Policy, section="security")
-    change = partial(policy, recent_password=True)
-    passkey = f"{_PASSKEYS}/{{reference}}"
-    return [
-        *page.form(f"{_PASSKEYS}/new", security.show_new_passkey_form, security.add_passkey, change()),
-        page.post(
-            f"{_PASSKEYS}/options", security.issue_passkey_options, change(return_to="settings/security/passkeys/new")
-        ),
+        page.post(f"{_SECURITY}/sessions/{{reference}}/end", security.end_session, change(return_to=on_security)),
+        *page.confirmation(sign_out, security.confirm_sign_out, security.sign_out_everywhere, change()),
+        *page.form(f"{passkeys}/new", security.show_new_passkey_form, security.add_passkey, change()),
+        page.post(f"{passkeys}/options", security.issue_passkey_options, options),
         *page.form(f"{passkey}/rename", security.show_passkey_form, security.rename_passkey, policy()),
         *page.confirmation(f"{passkey}/remove", security.confirm_passkey_removal, security.remove_passkey, change()),
     ]
@@ -226,16 +207,12 @@ def _webhook_routes(page: PageRoutes) -> list[PageRoute]:
 
 
 def _account_routes(page: PageRoutes) -> list[PageRoute]:
+    notifications, display = f"{_ACCOUNT}/settings/notifications", f"{_ACCOUNT}/settings/display"
     chosen, shown = Policy(section="notifications"), Policy(section="display")
     audit = partial(Policy, section="activity", permission="read_audit")
     return [
-        *page.form(
-            f"{_ACCOUNT}/settings/notifications",
-            preferences.show_notifications,
-            preferences.save_notifications,
-            chosen,
-        ),
-        *page.form(f"{_ACCOUNT}/settings/display", preferences.show_display, preferences.save_display, shown),
+        *page.form(notifications, preferences.show_notifications, preferences.save_notifications, chosen),
+        *page.form(display, preferences.show_display, preferences.save_display, shown),
         page.get(f"{_ACCOUNT}/accounts", accounts.list_accounts, Policy()),
         page.get(f"{_ACCOUNT}/commands.json", accounts.list_commands, Policy()),
         page.get(f"{_ACCOUNT}/connect", tokens.show_connect, Policy(section="connect", permission="see_files")),
