@@ -1,5 +1,6 @@
 """The authentication endpoints: login, second factor, contexts, logout."""
 
+from dataclasses import dataclass
 from types import NoneType
 from typing import Annotated
 
@@ -284,14 +285,14 @@ def auth_routes(services: Services) -> list[ApiRoute]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _AuthEndpoints:
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    services: Services
 
     async def log_in(self, request: Request) -> Response:
         sent = await LOG_IN.read(request)
         outcome = await login(
-            self._services,
+            self.services,
             email=sent.email,
             password=sent.password,
             caller=caller_of(request),
@@ -301,50 +302,50 @@ class _AuthEndpoints:
 
     async def second_factor(self, request: Request) -> Response:
         # An invalid token is refused before the body is read.
-        await pending_login_of(request, self._services)
+        await pending_login_of(request, self.services)
         sent = await SEND_CODE.read(request)
         outcome = await second_factor.complete_login(
-            self._services, bearer(request), sent.totp, caller_of(request), device_id=_device_id(request)
+            self.services, bearer(request), sent.totp, caller_of(request), device_id=_device_id(request)
         )
         return SEND_CODE.response.create(_login_result(outcome))
 
     async def contexts(self, request: Request) -> Response:
-        session = await session_of(request, self._services)
-        found = await sessions.contexts(self._services, session)
+        session = await session_of(request, self.services)
+        found = await sessions.contexts(self.services, session)
 
         def response() -> Response:
             return LIST_CONTEXTS.response.create(ContextList(tuple(_context_view(context) for context in found)))
 
-        return await run_without_blocking(self._services, session.seat.seat_id, len(found), response)
+        return await run_without_blocking(self.services, session.seat.seat_id, len(found), response)
 
     async def switch(self, request: Request) -> Response:
-        session = await session_of(request, self._services)
+        session = await session_of(request, self.services)
         sent = await SWITCH_CONTEXT.read(request)
-        switched = await sessions.switch(self._services, session, sent.context.lower(), caller_of(request))
+        switched = await sessions.switch(self.services, session, sent.context.lower(), caller_of(request))
         view = SwitchView(switched.client_id, switched.seat_id, switched.token)
         return SWITCH_CONTEXT.response.create(SwitchResult(view))
 
     async def log_out(self, request: Request) -> Response:
-        session = await session_of(request, self._services)
-        await sessions.logout(self._services, session, caller_of(request))
+        session = await session_of(request, self.services)
+        await sessions.logout(self.services, session, caller_of(request))
         return LOG_OUT.response.create(None)
 
     async def reauthenticate(self, request: Request) -> Response:
-        session = await session_of(request, self._services)
+        session = await session_of(request, self.services)
         sent = await REAUTHENTICATE.read(request)
-        await sessions.reauthenticate(self._services, session, sent.password, caller_of(request))
+        await sessions.reauthenticate(self.services, session, sent.password, caller_of(request))
         return REAUTHENTICATE.response.create(None)
 
     async def begin_enrolment(self, request: Request) -> Response:
-        session = await session_of(request, self._services)
-        begun = await enrolment.begin(self._services, session)
+        session = await session_of(request, self.services)
+        begun = await enrolment.begin(self.services, session)
         view = EnrolmentView(begun.manual_key, begun.otpauth_uri, begun.qr_svg)
         return BEGIN_ENROLMENT.response.create(EnrolmentResult(view))
 
     async def confirm_enrolment(self, request: Request) -> Response:
-        session = await session_of(request, self._services)
+        session = await session_of(request, self.services)
         sent = await CONFIRM_ENROLMENT.read(request)
-        enrolled = await enrolment.confirm(self._services, session, sent.totp, caller_of(request))
+        enrolled = await enrolment.confirm(self.services, session, sent.totp, caller_of(request))
         return CONFIRM_ENROLMENT.response.create(RecoveryCodesResult(RecoveryCodesView(enrolled.recovery_codes)))
 
 

@@ -1,6 +1,7 @@
 """The feed of an account's deltas, and requests for delta files."""
 
 import hashlib
+from dataclasses import dataclass
 from datetime import datetime
 from types import NoneType
 from typing import Annotated, Any, Literal
@@ -159,15 +160,15 @@ def delta_routes(services: Services) -> list[ApiRoute]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _DeltaEndpoints:
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    services: Services
 
     async def feed(self, request: Request) -> Response:
-        principal = await principal_of(request, self._services)
+        principal = await principal_of(request, self.services)
         client_id = request.path_params["client_id"].lower()
         since = SINCE.read(request)
-        found = await delta_feed(self._services, principal, client_id, None if since is None else _since(since))
+        found = await delta_feed(self.services, principal, client_id, None if since is None else _since(since))
         body = _feed_view(client_id, found)
         etag = f'"{hashlib.sha256(msgspec.json.encode(body)).hexdigest()[:40]}"'
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
@@ -178,10 +179,10 @@ class _DeltaEndpoints:
         return GET_DELTAS.response.create(body, headers)
 
     async def download(self, request: Request) -> Response:
-        principal = await principal_of(request, self._services)
+        principal = await principal_of(request, self.services)
         require_plain_path(request)
         issued = await downloads.issue_link(
-            self._services,
+            self.services,
             principal,
             request.path_params["client_id"].lower(),
             downloads.delta_named(request.path_params["name"], _path_version(request.path_params["version"])),

@@ -1,7 +1,7 @@
 """Requests for files, which are redirected to signed links, and the manifest."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -181,25 +181,25 @@ def file_routes(services: Services) -> list[ApiRoute]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _FileEndpoints:
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    services: Services
 
     async def download(self, request: Request) -> Response:
-        principal = await principal_of(request, self._services)
+        principal = await principal_of(request, self.services)
         require_plain_path(request)
-        named = downloads.file_at(request.path_params["file"], self._services.settings.snapshot.formats)
+        named = downloads.file_at(request.path_params["file"], self.services.settings.snapshot.formats)
         issued = await downloads.issue_link(
-            self._services, principal, request.path_params["client_id"].lower(), named, caller_of(request)
+            self.services, principal, request.path_params["client_id"].lower(), named, caller_of(request)
         )
         count_event("link_issued")
         return REQUEST_FILE.response.create(link_result(issued), {"Location": issued.url})
 
     async def manifest(self, request: Request) -> Response:
-        principal = await principal_of(request, self._services)
+        principal = await principal_of(request, self.services)
         client_id = request.path_params["client_id"].lower()
-        found = await downloads.manifest(self._services, principal, client_id)
-        view = manifest_view(client_id, found, self._services.settings.snapshot.formats)
+        found = await downloads.manifest(self.services, principal, client_id)
+        view = manifest_view(client_id, found, self.services.settings.snapshot.formats)
         return GET_MANIFEST.response.create(view)
 
 

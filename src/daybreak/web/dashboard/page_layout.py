@@ -117,7 +117,7 @@ class Confirmation:
         name: Name of the changed thing, which the heading quotes; "" for none.
         about: Line below the heading.
         text: What the change does.
-        button: Label of the button.
+        button: Label of the button, "" for the title.
         cancel: Path of the page to return to.
         facts: Labels and values that identify the changed thing.
         ends: What ends: the heading of each list, and its lines.
@@ -128,8 +128,8 @@ class Confirmation:
 
     title: str
     text: str
-    button: str
     cancel: str
+    button: str = ""
     name: str = ""
     about: str = ""
     facts: Sequence[tuple[str, str]] = ()

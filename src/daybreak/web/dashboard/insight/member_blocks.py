@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
 
 from daybreak.insight.members import CommunityFigures, GrowthDay, GrowthFigures, MemberFigures, UsageFigures
 from daybreak.insight.periods import Period
@@ -69,11 +68,6 @@ def live_block(growth: Block) -> Block:
         line=True,
         legend="At the end",
     )
-
-
-def growth_since(growth: GrowthFigures, first: date) -> int:
-    """Return the change of the number of live Members since the start of a day."""
-    return sum(change.net for day, change in growth.items() if day >= first)
 
 
 def joined_in(growth: GrowthFigures, period: Period) -> int:

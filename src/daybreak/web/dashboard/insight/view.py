@@ -18,7 +18,6 @@ from daybreak.web.dashboard.insight.charts import Chart, draw_chart
 from daybreak.web.dashboard.insight.member_blocks import (
     communities_block,
     growth_block,
-    growth_since,
     homes_block,
     joined_in,
     live_block,
@@ -163,11 +162,12 @@ def summary_figures(figures: AccountFigures, selection: Selection) -> list[Figur
 
 
 def _member_figures(figures: AccountFigures, selection: Selection) -> list[Figure]:
-    previous, live = selection.members_before, figures.members.live
-    joined = joined_in(figures.growth, selection.period)
+    previous, live, growth = selection.members_before, figures.members.live, figures.growth
+    joined = joined_in(growth, selection.period)
+    net = sum(change.net for day, change in growth.items() if day >= selection.period.first)
     return [
-        Figure("New Members", joined, joined_in(figures.growth, previous) if previous else None, block="growth"),
-        Figure("Live Members", live, live - growth_since(figures.growth, selection.period.first) if previous else None),
+        Figure("New Members", joined, joined_in(growth, previous) if previous else None, block="growth"),
+        Figure("Live Members", live, live - net if previous else None),
     ]
 
 

@@ -116,7 +116,6 @@ async def confirm_reduction(page: PageRequest) -> Confirmation:
         facts=(("Keeps", ", ".join(filter(None, labels))),),
         ends=ends,
         hidden=_PERMISSIONS,
-        button="Reduce access",
         cancel=f"accounts/{account.client_id}",
     )
 
@@ -142,7 +141,6 @@ async def confirm_grant_removal(page: PageRequest) -> Confirmation:
             await ending_tokens(page, seat=seat, client_id=account.client_id),
             await ending_webhooks(page, seat, account.client_id),
         ),
-        button="Remove access",
         cancel=f"accounts/{account.client_id}",
     )
 

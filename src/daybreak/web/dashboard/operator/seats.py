@@ -68,7 +68,6 @@ async def confirm_password_reset(page: PageRequest) -> Confirmation:
         about=seat.email,
         text="The present password stops working. You see a link that sets a new one. API tokens stay valid.",
         ends=(await ending_sessions(page, seat),),
-        button="Reset password",
         cancel=f"seats/{seat.seat_id}",
     )
 
@@ -175,7 +174,6 @@ async def confirm_action(action: SeatAction, page: PageRequest) -> Confirmation:
         about=seat.email,
         text=action.text,
         ends=ends,
-        button=action.title,
         cancel=f"seats/{seat.seat_id}",
     )
 

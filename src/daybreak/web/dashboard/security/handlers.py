@@ -127,7 +127,6 @@ async def confirm_sign_out(page: PageRequest) -> Confirmation:
         title="Sign out everywhere",
         text="Download links issued in these sessions stop working. API tokens stay valid.",
         ends=(("Sessions that end", [view.text for view in views]),),
-        button="Sign out everywhere",
         cancel=_PATH,
     )
 

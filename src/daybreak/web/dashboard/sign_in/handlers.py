@@ -1,6 +1,5 @@
 """Handlers of sign-in with a password or at a provider, sign-out, the start page and the password prompt."""
 
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -154,21 +153,13 @@ def _sign_in_page(
     return render_public_form(page, "sign_in/page.html", context, outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderLink:
-    """Name of the provider, and the URL that redirects to it."""
-
-    name: str
-    url: str
-
-
-def provider_link(page: DashboardRequest, path: str, next_path: str) -> ProviderLink | None:
+def provider_link(page: DashboardRequest, path: str, next_path: str) -> dict[str, str] | None:
     """Return the link to a path that redirects to the provider, None if single sign-on is not configured."""
     settings = page.services.settings.oidc
     if not settings.enabled:
         return None
     query = f"?{urlencode({'next': next_path})}" if next_path else ""
-    return ProviderLink(settings.name, f"{page.dashboard.root}{path}{query}")
+    return {"name": settings.name, "url": f"{page.dashboard.root}{path}{query}"}
 
 
 async def show_password_prompt(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:

@@ -128,7 +128,6 @@ async def confirm_rotation(page: PageRequest) -> Confirmation:
         title="Rotate secret",
         about=webhook.url,
         text=text,
-        button="Rotate secret",
         cancel=_webhook_path(page),
         is_dangerous=False,
     )
@@ -148,7 +147,6 @@ async def confirm_removal(page: PageRequest) -> Confirmation:
         about=(await _requested(page)).url,
         text="Events are no longer sent to this URL. Its deliveries are deleted, including those that are pending. "
         "You can't undo this.",
-        button="Remove webhook",
         cancel=_webhook_path(page),
     )
 

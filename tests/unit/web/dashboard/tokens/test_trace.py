@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.web.dashboard.tokens.view import trace_of
+from daybreak.web.dashboard.tokens.handlers import trace_of
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
