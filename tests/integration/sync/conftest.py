@@ -21,6 +21,8 @@ TOKEN = "service_api_secret"
 
 # For tests of the SQL that loads and changes tables. `make test` runs the others on PostgreSQL only.
 both_databases = pytest.mark.parametrize("target", ["duckdb", "postgresql"], indirect=True)
+# For tests of requests, plans and downloads: they find the same on every database.
+one_database = pytest.mark.parametrize("target", ["postgresql"], indirect=True)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from daybreak_client import AccountFiles, Damaged, SyncResult, WrongUse, sync
-from tests.integration.sync.conftest import NORTH, SOUTH, Target
+from tests.integration.sync.conftest import NORTH, SOUTH, Target, one_database
 from tests.parts.delta_publisher import Publisher, Row
 
 NEW = "NICKNAME"
@@ -146,6 +146,7 @@ def test_own_column_with_the_name_of_a_new_one_is_kept(target: Target, north: Pu
     assert target.query(f'SELECT "{NEW}", nick FROM {target.schema}.members') == [("nick", "mine")]
 
 
+@one_database
 @pytest.mark.parametrize(
     "header",
     [

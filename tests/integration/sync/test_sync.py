@@ -24,7 +24,7 @@ from daybreak_client import (
     folder,
     sync,
 )
-from tests.integration.sync.conftest import NORTH, SOUTH, Target, both_databases
+from tests.integration.sync.conftest import NORTH, SOUTH, Target, both_databases, one_database
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, Row
 from tests.parts.scripted_service import Reply, Request
@@ -64,6 +64,7 @@ def members(*rows: Row) -> dict[str, list[Row]]:
     return {"members": list(rows)}
 
 
+@one_database
 @pytest.mark.parametrize("later", [0, pytest.param(1, marks=pytest.mark.release), 2])
 def test_restored_service_is_loaded_again(target: Target, north: Publisher, account: AccountFiles, later: int) -> None:
     """A copy of the service publishes version 2 again, with other rows."""
@@ -107,6 +108,7 @@ def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, ac
         assert set(actions(result).values()) <= ({"delta"} if day else {"full"})
 
 
+@one_database
 def test_nothing_new_costs_one_request(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1)))
     sync(account, target.url)
@@ -121,6 +123,7 @@ def test_nothing_new_costs_one_request(target: Target, north: Publisher, account
     assert actions(result) == {}
 
 
+@one_database
 def test_late_files_are_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
     """Without news, the age of the data decides."""
     north.late_reason = "Today's files failed to build."
@@ -135,6 +138,7 @@ def test_late_files_are_reported(target: Target, north: Publisher, account: Acco
     assert sync(account, target.url).notes == ()
 
 
+@one_database
 def test_delta_transfers_only_changed_rows(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(*(member(number, "Ana") for number in range(500))))
     sync(account, target.url)
@@ -174,6 +178,7 @@ def publish_change(north: Publisher, account: AccountFiles, target: Target) -> N
     north.publish({**members(member(1, "Eva"), member(3), member(4)), "communities": [(*community[:3], 2)]})
 
 
+@one_database
 @pytest.mark.parametrize("damage", one_of("bytes", "truncated", "missing", "header", "not gzip"))
 def test_damaged_or_missing_delta_is_not_applied(
     target: Target, north: Publisher, account: AccountFiles, damage: str
@@ -220,6 +225,7 @@ def test_delta_with_other_rows_is_rolled_back(target: Target, north: Publisher, 
     assert actions(result) == {"members": "full", "communities": "delta"}
 
 
+@one_database
 def test_closed_chain_loads_full_files(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     north.close_chain()
@@ -260,6 +266,7 @@ def test_unsuitable_delta_is_replaced_by_the_full_file(
     assert actions(result) == {"members": "full", "communities": "delta"}
 
 
+@one_database
 def test_gap_in_the_chain_loads_full_files(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     north.publish(members(member(9)))
@@ -349,6 +356,7 @@ def test_dry_run_changes_nothing(target: Target, north: Publisher, account: Acco
     assert north.count("/deltas/2/") == 0
 
 
+@one_database
 def test_dry_run_cannot_verify(target: Target, account: AccountFiles) -> None:
     with pytest.raises(WrongUse, match="dry run"):
         sync(account, target.url, dry_run=True, verify=True)
@@ -508,6 +516,7 @@ def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher,
     assert result.notes == ()
 
 
+@one_database
 def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
 
@@ -525,6 +534,7 @@ def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, a
     assert target.query(f"SELECT min(version), max(version) FROM {target.schema}._daybreak_sync") == [(3, 3)]
 
 
+@one_database
 def test_publication_during_a_dry_run_is_planned(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
 
@@ -538,6 +548,7 @@ def test_publication_during_a_dry_run_is_planned(target: Target, north: Publishe
     assert sync(account, target.url, dry_run=True).version == 3
 
 
+@one_database
 def test_full_file_that_stays_damaged_is_an_error(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")
@@ -549,6 +560,7 @@ def test_full_file_that_stays_damaged_is_an_error(target: Target, north: Publish
     assert target.query(f"SELECT max(version) FROM {target.schema}._daybreak_sync") == [(1,)]
 
 
+@one_database
 def test_unavailable_service_changes_nothing(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")
