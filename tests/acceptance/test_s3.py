@@ -48,7 +48,6 @@ from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UN
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.ports import free_port
-from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
 
 SETTINGS = {"attach.s3": True, "access.daily_bytes": "100MB", "snapshot.formats": ["csv", "json", "parquet"]}
@@ -323,11 +322,10 @@ def test_other_operations_are_refused(north: Attached) -> None:
     assert (unsigned.status_code, unsigned.headers["content-type"]) == (403, "application/xml")
 
 
-@pytest.mark.parametrize("rounds", one_of(50, 500))
-def test_foreign_and_unknown_buckets_are_indistinguishable(service: Service, rounds: int) -> None:
+def test_foreign_and_unknown_buckets_are_indistinguishable(service: Service) -> None:
     client = attached(service).s3
     refusals = set()
-    for number in range(rounds):
+    for number in range(50):
         for bucket in (FOREIGN, SOUTH, UNKNOWN)[number % 2 :][:2]:
             with pytest.raises(ClientError) as caught:
                 client.head_object(Bucket=bucket, Key="latest/members.csv.gz") if number % 7 else client.list_objects(

@@ -18,7 +18,6 @@ from daybreak.catalogue.table_ddl import DIALECTS, create_tables
 from tests.acceptance.service import Service
 from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.variants import one_of
 
 PATIENCE_SECONDS = 240
 FRICTIONLESS_LEAVES_FILES_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -58,10 +57,9 @@ def accounts(tmp_path_factory: pytest.TempPathFactory) -> Accounts:
 
 @pytest.mark.release
 @FRICTIONLESS_LEAVES_FILES_OPEN
-@pytest.mark.parametrize("number", one_of(1, 5))
-def test_demo_files_are_valid(accounts: Accounts, number: int) -> None:
+def test_demo_files_are_valid(accounts: Accounts) -> None:
     assert len(accounts.folders) == 5
-    for folder in accounts.folders[:number]:
+    for folder in accounts.folders:
         package = frictionless.Package.from_descriptor(accounts.schema, basepath=str(folder))
         assert package.resource_names == list(RESOURCE_NAMES)
         report = package.validate()

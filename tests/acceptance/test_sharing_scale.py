@@ -137,6 +137,7 @@ def send(
 
 
 @pytest.mark.release
+@pytest.mark.parametrize("many", [LONG], indirect=True)
 @pytest.mark.timeout(3600)
 def test_every_token_reads_its_own_metadata(many: ManyAccounts) -> None:
     seconds = []

@@ -18,7 +18,7 @@ from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import configured
 from tests.faults.conftest import EVERY_CALL, FAULT_AT_CALL, ForkServer, calls_of, chosen_calls, traced_fork_server
 from tests.faults.fork_server import CHANGING_CALLS, publish_and_clean
-from tests.parts.variants import one_of
+from tests.parts.variants import one_of, some_of
 from tests.parts.waiting import wait_until
 from tests.small_platform import QUICK, Platform, context_in, leader_ids, now, platform_of, write_platform
 
@@ -116,8 +116,12 @@ def publish_minimal(folder: Path, *, waiting: bool, pack_below: int = 0) -> Snap
     return served
 
 
-@pytest.mark.parametrize("kills_per_call", one_of(1, EVERY_CALL))
-@pytest.mark.parametrize("what", ["packed run", "publish", pytest.param("run", marks=pytest.mark.release)])
+@pytest.mark.parametrize(
+    ("what", "kills_per_call"),
+    some_of(
+        [("packed run", 1), ("publish", 1)], [("packed run", EVERY_CALL), ("publish", EVERY_CALL), ("run", EVERY_CALL)]
+    ),
+)
 def test_kill_before_any_system_call_keeps_served_files(
     what: str, kills_per_call: int, folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]
 ) -> None:

@@ -82,8 +82,7 @@ def stored_version(publisher: Publisher, target: str) -> int:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kills", one_of(SHORT, LONG))
-@pytest.mark.parametrize("database", one_of("postgresql", "duckdb"))
+@pytest.mark.parametrize(("database", "kills"), one_of(("postgresql", SHORT), ("postgresql", LONG), ("duckdb", LONG)))
 def test_killed_sync_leaves_one_version(
     database: str, kills: int, tmp_path: Path, fork_server: subprocess.Popen[str], request: pytest.FixtureRequest
 ) -> None:
