@@ -67,11 +67,15 @@ class Composed:
             return connection.execute(statement.encode()).fetchone()[0]  # type: ignore[index]
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(scope="module", params=["folder", "bucket"])
 def composed(
-    request: pytest.FixtureRequest, image: Image, postgresql_server: PostgreSQLServer, tmp_path: Path
+    request: pytest.FixtureRequest,
+    image: Image,
+    postgresql_server: PostgreSQLServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Composed]:
     """Run the service `setup`, with larger files, and nginx."""
+    tmp_path = tmp_path_factory.mktemp("composed")
     nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or absent(
         "nginx", "apt-get install nginx-light"
     )

@@ -102,7 +102,7 @@ def test_deltas_from_spark_are_the_same(expected: dict[FileKey, ResourceDelta], 
     from daybreak.sources.spark.reading import TaskLimits
     from daybreak.sources.spark.source import SparkSource, spark_session
 
-    settings = {**tests.parts.spark.SETTINGS, "spark.master": "local[2]", "spark.default.parallelism": "8"}
+    settings = {**tests.parts.spark.INTERPRETED, "spark.master": "local[2]", "spark.default.parallelism": "8"}
     settings["spark.sql.warehouse.dir"] = str(tmp_path / "warehouse")
 
     def make_source(parquet: Path, _spill: Path) -> RowSource:

@@ -33,6 +33,8 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }
+# Tests have so few rows that compiling the code of a query takes most of its time. The cluster compiles it.
+INTERPRETED = {**SETTINGS, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def require_java() -> None:

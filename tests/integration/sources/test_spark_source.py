@@ -43,9 +43,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
 TEXTS = FORMATS[:3]
-SETTINGS = {**tests.parts.spark.SETTINGS, "spark.master": "local[2,3]", "spark.default.parallelism": "8"}
-# Tests have so few rows that compiling the code of a query takes most of its time.
-SETTINGS |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+SETTINGS = {**tests.parts.spark.INTERPRETED, "spark.master": "local[2,3]", "spark.default.parallelism": "8"}
 SNAPSHOT = "00000000-0000-4000-8000-000000000001"
 
 
@@ -415,29 +413,25 @@ def test_doctor_stops_an_endless_model_and_runs_the_others(parquet: Path) -> Non
 
 @pytest.mark.release
 @pytest.mark.usefixtures("session")
-@pytest.mark.parametrize(
-    "resources", [("members", "campaigns"), pytest.param(RESOURCE_NAMES, marks=pytest.mark.release)]
-)
-def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path, resources: Sequence[str]) -> None:
-    own_models = {name: model for name, model in OWN_MODELS.items() if name in resources}
+def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path) -> None:
     folder = tmp_path / "platform"
     make_platform(folder, PlatformSizes(leaders=8, members=600, messages=3000), as_of=AS_OF)
     add_faults(folder, AS_OF, 7)
     convert_identifiers(folder)
     source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     with source.open(AS_OF) as reading:
-        expected = accounting(reading, "duckdb", AS_OF, resources=resources)
+        expected = accounting(reading, "duckdb", AS_OF)
         newest = newest_instants(reading, "duckdb", AS_OF)
-        reading.models = own_models
+        reading.models = OWN_MODELS
         expected_own = own_rows(reading, "duckdb", AS_OF)
     sink = LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as spark:
-        found = accounting(spark, "spark", AS_OF, sink, resources=resources)
+        found = accounting(spark, "spark", AS_OF, sink)
         assert newest_instants(spark, "spark", AS_OF) == newest
-        spark.models = own_models
+        spark.models = OWN_MODELS
         found_own = own_rows(spark, "spark", AS_OF)
     assert len(newest) == 5
-    assert {found.status[name] for name in resources} == {"proved"}, found.tables
+    assert {found.status[name] for name in RESOURCE_NAMES} == {"proved"}, found.tables
     assert found == expected
     assert found_own == expected_own
-    assert found_own.keys() == own_models.keys()
+    assert found_own.keys() == OWN_MODELS.keys()
