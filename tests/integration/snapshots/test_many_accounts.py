@@ -19,8 +19,9 @@ from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK
 from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import verify_snapshot
-from tests.integration.snapshots.test_signing import accounts, context_of, predicate, signed
+from tests.integration.snapshots.test_signing import accounts, predicate, signed
 from tests.parts.erasure import AS_OF
+from tests.parts.killed_builder import context_of
 from tests.parts.variants import one_of
 
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-from daybreak.catalogue.models import load_models
 from daybreak.credentials import signing_folder
 from daybreak.credentials.signing_folder import CA_FILE, create_keys
 from daybreak.domain.errors import OperatorError
@@ -34,32 +30,22 @@ from daybreak.snapshots.publish import accept, publish
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signed_statements import read_stored, statement_key
-from daybreak.snapshots.signing import sign_for_publication
 from daybreak.snapshots.trust import resume_above, revoke_publication, rotate_ca, signing_state
 from daybreak.snapshots.verify import verify_snapshot
-from daybreak.sources.duckdb import DuckdbSource
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
-from tests.configured import configured
+from tests.parts import killed_builder
 from tests.parts.erasure import AS_OF, Person, make_person
+from tests.parts.killed_builder import context_of
 from tests.parts.presence import absent
 from tests.parts.variants import one_of
-from tests.small_platform import context_in
+from tests.parts.warm import run_warm
 
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Person]:
     folder = tmp_path_factory.mktemp("platform")
     return folder / "platform", make_person(folder / "platform")
-
-
-def context_of(folder: Path, platform: Path) -> RunContext:
-    """Return a context with the state database, the files and the keys of a folder."""
-    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill")
-    settings = configured(
-        base_url="https://export.example.org", signing={"folder": folder / "signing"}, snapshot={"keep": 3}
-    )
-    return replace(context_in(folder, settings=settings), source=source)
 
 
 @pytest.fixture(scope="module")
@@ -400,17 +386,8 @@ def test_erasure_in_a_snapshot_that_waits_is_signed_at_its_publication(
     assert members["exported"] == predicate(found)["files"]["members.csv.gz"]["rows"]
 
 
-KILLED_BUILDER = """
-import os, signal, sys
-from pathlib import Path
-from unittest import mock
-from datetime import timedelta
-from daybreak.snapshots.run import run_manually
-from tests.integration.snapshots.test_signing import AS_OF, context_of
-context = context_of(Path(sys.argv[1]), Path(sys.argv[2]))
-with mock.patch(sys.argv[3], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
-    run_manually(context, as_of=AS_OF + timedelta(hours=1))
-"""
+def run_builder(folder: Path, platform: Path, hour: int, killed_in: str | int) -> subprocess.CompletedProcess[str]:
+    return run_warm([folder, platform, str(hour), str(killed_in)], module=killed_builder.__name__)
 
 
 @pytest.mark.release
@@ -428,8 +405,7 @@ with mock.patch(sys.argv[3], lambda *_, **__: os.kill(os.getpid(), signal.SIGKIL
 def test_killed_builder_leaves_files_and_statements_of_one_version(
     context: RunContext, tmp_path: Path, platform: tuple[Path, Person], killed_in: str, version: int
 ) -> None:
-    command = [sys.executable, "-c", KILLED_BUILDER, str(tmp_path), str(platform[0]), killed_in]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert run_builder(tmp_path, platform[0], 1, killed_in).returncode == -signal.SIGKILL
     for expected in (version, version + 1):
         current = context.state.read(lambda stores: stores.snapshots.current())
         assert current is not None
@@ -442,47 +418,15 @@ def test_killed_builder_leaves_files_and_statements_of_one_version(
             run_manually(context, as_of=AS_OF + timedelta(hours=2))
 
 
-def run_counting_calls(context: RunContext, hour: int, last: int = 0) -> int:
-    """Build and publish. Return the number of calls since the begin of signing; kill the process at call `last`."""
-    calls, sign = 0, sign_for_publication.__code__
-
-    def count(frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        if (
-            event == "call"
-            and (calls or frame.f_code is sign)
-            and frame.f_globals.get("__name__", "").startswith("daybreak.")
-        ):
-            calls += 1
-            if calls == last:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.setprofile(count)
-    try:
-        run_manually(context, as_of=AS_OF + timedelta(hours=hour))
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
-COUNTING_BUILDER = """
-import sys
-from pathlib import Path
-from tests.integration.snapshots.test_signing import context_of, run_counting_calls
-run_counting_calls(context_of(Path(sys.argv[1]), Path(sys.argv[2])), int(sys.argv[3]), int(sys.argv[4]))
-"""
-
-
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rounds", one_of(2, 50))
 def test_builder_killed_at_any_call_after_signing_has_begun(
     context: RunContext, tmp_path: Path, platform: tuple[Path, Person], rounds: int
 ) -> None:
-    calls, versions = run_counting_calls(context, 0), list[int]()
+    calls, versions = int(run_builder(tmp_path, platform[0], 0, 0).stdout.split()[-1]), list[int]()
     for number in range(1, rounds + 1):
         killed_at = calls * (2 * number - 1) // (2 * rounds)
-        arguments = map(str, (tmp_path, platform[0], number, killed_at))
-        killed = subprocess.run([sys.executable, "-c", COUNTING_BUILDER, *arguments], capture_output=True, check=False)
+        killed = run_builder(tmp_path, platform[0], number, killed_at)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         current = context.state.read(lambda stores: stores.snapshots.current())
         assert current is not None
