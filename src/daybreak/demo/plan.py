@@ -5,10 +5,11 @@ numbers. A join on `number // bucket` with a small plan table finds the owner. I
 neither sorted nor kept in memory.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from daybreak.demo.draws import Draws, number_list, text_list
-from daybreak.demo.words import CAMPAIGN_TEXTS, LEADER_KINDS, LOCALES
+from daybreak.demo.words import WORDS, Locale
 
 MEMBER_BUCKET = 64
 MESSAGE_BUCKET = 256
@@ -29,17 +30,25 @@ class PlatformSizes:
 
 def drawn_locale(draws: Draws, name: str, row: str) -> str:
     """Return a locale number, weighted by the size of the country."""
-    weighted = [number for number, locale in enumerate(LOCALES) for _ in range(locale.weight)]
+    weighted = [number for number, locale in enumerate(WORDS.locales) for _ in range(locale.weight)]
     return f"({number_list(weighted)})[1 + {draws.below(name, row, len(weighted))}]"
 
 
-def from_locale(draws: Draws, name: str, row: str, locale: str, per_locale: list[list[str | None]]) -> str:
-    """Return a text from the list of the locale number in the SQL expression `locale`."""
+def from_locale(
+    draws: Draws, name: str, row: str, locale: str, texts_of: Callable[[Locale], Sequence[str | None]]
+) -> str:
+    """Return one of the texts of the locale whose number is the SQL expression `locale`."""
+    per_locale = [texts_of(each) for each in WORDS.locales]
     flat = [text for texts in per_locale for text in texts]
     starts = [sum(len(texts) for texts in per_locale[:number]) for number in range(len(per_locale))]
     start = f"({number_list(starts)})[1 + {locale}]"
     size = f"({number_list(len(texts) for texts in per_locale)})[1 + {locale}]"
     return f"({text_list(flat)})[1 + {start} + {draws.below(name, row, size)}]"
+
+
+def cities_of(locale: Locale) -> list[str]:
+    """Return the cities of all states of a locale."""
+    return [city for _, _, cities in locale.states for city in cities]
 
 
 def make_plan(draws: Draws, sizes: PlatformSizes) -> list[str]:
@@ -57,14 +66,8 @@ def make_plan(draws: Draws, sizes: PlatformSizes) -> list[str]:
 
 def _leaders(draws: Draws, sizes: PlatformSizes) -> str:
     row = "leader_number"
-    place = from_locale(
-        draws,
-        "leader/place",
-        row,
-        "locale",
-        [[city for _, _, cities in locale.states for city in cities] for locale in LOCALES],
-    )
-    family = from_locale(draws, "leader/family", row, "locale", [list(locale.family) for locale in LOCALES])
+    place = from_locale(draws, "leader/place", row, "locale", cities_of)
+    family = from_locale(draws, "leader/family", row, "locale", lambda locale: locale.family)
     # The last Leader of a platform with ten or more has no Members, so its files have only a header.
     empty = sizes.leaders - 1 if sizes.leaders >= 10 else -1
     return f"""
@@ -80,7 +83,7 @@ def _leaders(draws: Draws, sizes: PlatformSizes) -> str:
             FROM weights
         )
         SELECT leader_number, {draws.uuid("leader", row)} AS leader_id, locale,
-               replace(replace({draws.one_of("leader/kind", row, LEADER_KINDS)}, '{{place}}', {place}), '{{family}}', {family}) AS leader_name,
+               replace(replace({draws.one_of("leader/kind", row, WORDS.leader_kinds)}, '{{place}}', {place}), '{{family}}', {family}) AS leader_name,
                CASE WHEN leader_number > 0 AND {draws.chance("leader/child", row, 0.55)}
                     THEN {draws.uuid("leader", draws.below("leader/parent", row, "(leader_number + 3) // 4"))} END AS parent_leader_id,
                ({sizes.members} * (until - weight) // total)::BIGINT AS member_start,
@@ -115,7 +118,7 @@ def _campaigns(draws: Draws, sizes: PlatformSizes) -> str:
                         WHEN {draws.chance("campaign/test", row, 0.03)} THEN least(3, members)
                         ELSE least(members, 1 + floor(members * {reach!r} / activity * 3 * pow({draws.share("campaign/reach", row)}, 2))::BIGINT) END AS planned,
                    CASE WHEN NOT ({draws.chance("campaign/media", row, 0.18)} AND {draws.chance("campaign/silent", row, 0.1)})
-                        THEN replace({draws.one_of("campaign/text", row, CAMPAIGN_TEXTS)}, '{{leader}}', leader_name) END AS text
+                        THEN replace({draws.one_of("campaign/text", row, WORDS.campaign_texts)}, '{{leader}}', leader_name) END AS text
             FROM each
         ), summed AS (
             SELECT *, sum(planned) OVER (ORDER BY campaign_number ROWS UNBOUNDED PRECEDING)::BIGINT AS planned_until FROM planned

@@ -33,8 +33,6 @@ class PlatformSummary:
     """Rows per table, bytes of all Parquet files, and the share of all Members that the largest 5 % of Leaders have."""
 
     folder: Path
-    as_of: datetime
-    seed: int
     rows: Mapping[str, int]
     size_bytes: int
     largest_leaders_share: float
@@ -75,7 +73,7 @@ def make_platform(
                 on_progress(PlatformProgress(table, rows[table], len(rows), len(queries)))
         share = _largest_share(connection, sizes.leaders)
     size_bytes = sum((folder / f"{table}.parquet").stat().st_size for table in rows)
-    return PlatformSummary(folder, as_of, seed, rows, size_bytes, share)
+    return PlatformSummary(folder, rows, size_bytes, share)
 
 
 @contextmanager

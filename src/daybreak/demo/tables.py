@@ -4,17 +4,9 @@ from dataclasses import dataclass
 from math import gcd
 
 from daybreak.demo.draws import Draws, instant_sql, text_list
-from daybreak.demo.plan import MEMBER_BUCKET, MESSAGE_BUCKET, PlatformSizes, drawn_locale, from_locale
+from daybreak.demo.plan import MEMBER_BUCKET, MESSAGE_BUCKET, PlatformSizes, cities_of, drawn_locale, from_locale
 from daybreak.demo.sms_segments import segment_count_sql
-from daybreak.demo.words import (
-    CAMPAIGN_NAMES,
-    CANNED_TEXTS,
-    COMMUNITY_NAMES,
-    CUSTOM_FIELDS,
-    LINK_URLS,
-    LOCALES,
-    TERM_TEXTS,
-)
+from daybreak.demo.words import WORDS
 from daybreak.export.sql import literal
 
 DAY_MICROS = 86_400_000_000
@@ -95,28 +87,19 @@ class Tables:
         d = self.draws
         own = d.chance("member/local", "n", 0.85)
         locale = f"CASE WHEN {own} THEN locale ELSE {drawn_locale(d, 'member/locale', 'n')} END"
-        female = from_locale(d, "member/first", "n", "home", [list(place.female) for place in LOCALES])
-        male = from_locale(d, "member/first", "n", "home", [list(place.male) for place in LOCALES])
-        family = from_locale(d, "member/last", "n", "home", [list(place.family) for place in LOCALES])
-        cities = from_locale(
-            d, "member/city", "n", "home", [[city for *_, names in place.states for city in names] for place in LOCALES]
-        )
+        female = from_locale(d, "member/first", "n", "home", lambda place: place.female)
+        male = from_locale(d, "member/first", "n", "home", lambda place: place.male)
+        family = from_locale(d, "member/last", "n", "home", lambda place: place.family)
+        # One draw for all three: the city at a position is in the state at that position.
+        cities = from_locale(d, "member/city", "n", "home", cities_of)
         states = from_locale(
-            d,
-            "member/city",
-            "n",
-            "home",
-            [[name for name, _, names in place.states for _ in names] for place in LOCALES],
+            d, "member/city", "n", "home", lambda place: [name for name, _, cities in place.states for _ in cities]
         )
         codes = from_locale(
-            d,
-            "member/city",
-            "n",
-            "home",
-            [[code for _, code, names in place.states for _ in names] for place in LOCALES],
+            d, "member/city", "n", "home", lambda place: [code for _, code, cities in place.states for _ in cities]
         )
-        prefix = f"({text_list(place.phone_prefix for place in LOCALES)})[1 + home]"
-        digits = f"({[place.phone_digits for place in LOCALES]!r}::BIGINT[])[1 + home]"
+        prefix = f"({text_list(place.phone_prefix for place in WORDS.locales)})[1 + home]"
+        digits = f"({[place.phone_digits for place in WORDS.locales]!r}::BIGINT[])[1 + home]"
         known = d.share("member/known", "n")
         return f"""
             SELECT member_id, leader_id,
@@ -131,8 +114,8 @@ class Tables:
                    CASE WHEN {known} < 0.7 THEN {cities} END AS city,
                    CASE WHEN {known} < 0.75 THEN {states} END AS state,
                    CASE WHEN {known} < 0.75 THEN {codes} END AS state_code,
-                   CASE WHEN {known} < 0.97 THEN ({text_list(place.country for place in LOCALES)})[1 + home] END AS country,
-                   CASE WHEN {known} < 0.97 THEN ({text_list(place.country_code for place in LOCALES)})[1 + home] END AS country_code,
+                   CASE WHEN {known} < 0.97 THEN ({text_list(place.country for place in WORDS.locales)})[1 + home] END AS country,
+                   CASE WHEN {known} < 0.97 THEN ({text_list(place.country_code for place in WORDS.locales)})[1 + home] END AS country_code,
                    {d.one_of("member/device", "n", ("iphone", "iphone", "android", "android", "other", None))} AS device_type,
                    CASE WHEN {d.chance("member/activation/known", "n", 0.97)} THEN {instant_sql("activated_micros")} END AS first_activated_at
             FROM (SELECT *, {locale} AS home, {d.chance("member/woman", "n", 0.52)} AS woman FROM {self._plain_members()})
@@ -167,7 +150,7 @@ class Tables:
         c = "campaign_number"
         return f"""
             SELECT campaign_id, leader_id,
-                   CASE WHEN {d.chance("campaign/named", c, 0.85)} THEN {d.one_of("campaign/name", c, CAMPAIGN_NAMES)} || ' #' || {c} END AS campaign_name,
+                   CASE WHEN {d.chance("campaign/named", c, 0.85)} THEN {d.one_of("campaign/name", c, WORDS.campaign_names)} || ' #' || {c} END AS campaign_name,
                    channel, usage_channel, text,
                    CASE WHEN has_media THEN 'https://media.example.org/' || {d.uuid("campaign/file", c)} || '.jpg' END AS media_url,
                    is_test, {d.chance("campaign/scheduled", c, 0.6)} AS is_scheduled, is_filtered, {instant_sql(self._campaign_sent(c))} AS sent_at
@@ -197,9 +180,9 @@ class Tables:
     def _outbound_messages(self) -> str:
         d = self.draws
         campaign = self._campaign_messages("campaign_number, campaign_id, leader_id, usage_channel, text_segments")
-        choice = d.below("message/canned", "m", len(CANNED_TEXTS))
-        types = f"({text_list(kind for kind, _ in CANNED_TEXTS)})[1 + {choice}]"
-        segments = f"[{', '.join(segment_count_sql(literal(text)) for _, text in CANNED_TEXTS)}][1 + {choice}]"
+        choice = d.below("message/canned", "m", len(WORDS.canned_texts))
+        types = f"({text_list(kind for kind, _ in WORDS.canned_texts)})[1 + {choice}]"
+        segments = f"[{', '.join(segment_count_sql(literal(text)) for _, text in WORDS.canned_texts)}][1 + {choice}]"
         ago = f"({HISTORY_DAYS * DAY_MICROS} * pow({d.share('message/ago', 'm')}, 2))::BIGINT"
         sent = f"CASE WHEN {d.chance('message/late', 'm', 0.001)} THEN {self.as_of_micros} + {HOUR_MICROS} ELSE {self.as_of_micros} - {ago} END"
         return f"""
@@ -242,7 +225,7 @@ class Tables:
         link = "(campaign_number * 3 + position)"
         # The second link of some campaigns repeats the first: same type and address, another link_id.
         url_of = f"(campaign_number * 3 + CASE WHEN {d.chance('link/twin', 'campaign_number', 0.1)} THEN 0 ELSE position END)"
-        url = f"replace({d.one_of('link/url', url_of, LINK_URLS)}, '{{n}}', ({url_of})::VARCHAR)"
+        url = f"replace({d.one_of('link/url', url_of, WORDS.link_urls)}, '{{n}}', ({url_of})::VARCHAR)"
         return f"""(
             SELECT {d.uuid("link", link)} AS link_id, campaign_id, {link} AS link_number, audience, campaign_number,
                    CASE WHEN has_media AND {d.chance("link/media", url_of, 0.6)} THEN 'media' ELSE 'link' END AS link_type, {url} AS link_url
@@ -271,7 +254,7 @@ class Tables:
         return max(4, self.sizes.leaders // 3)
 
     def _terms(self) -> str:
-        texts: tuple[str | None, ...] = (*TERM_TEXTS, None)
+        texts: tuple[str | None, ...] = (*WORDS.term_texts, None)
         return f"""
             SELECT {self.draws.uuid("term", "range")} AS term_id, {self.draws.one_of("term/language", "range", texts)} AS term_language,
                    {self.draws.one_of("term/signup", "range", texts)} AS custom_signup_language,
@@ -290,7 +273,7 @@ class Tables:
         return f"""
             SELECT member_id, leader_id, {d.uuid("term", f"(leader_number + accept * {d.below('accept/other', 'n', 2)}) % {self._term_count()}")} AS term_id,
                    {self._email("n")} AS member_email,
-                   CASE WHEN {d.chance("accept/country", "n", 0.9)} THEN ({text_list(place.country_code for place in LOCALES)})[1 + locale] END AS member_country_code,
+                   CASE WHEN {d.chance("accept/country", "n", 0.9)} THEN ({text_list(place.country_code for place in WORDS.locales)})[1 + locale] END AS member_country_code,
                    {d.chance("accept/checked", accept, 0.93)} AS was_checked, {d.chance("accept/pre", accept, 0.2)} AS was_pre_checked,
                    {instant_sql(at)} AS accepted_at
             FROM (
@@ -304,13 +287,13 @@ class Tables:
         value = "(n * 5 + position)"
         branches = " ".join(
             f"WHEN {number} THEN {d.one_of('field/value', value, values)}"
-            for number, (_, values) in enumerate(CUSTOM_FIELDS)
+            for number, (_, values) in enumerate(WORDS.custom_fields)
         )
         return f"""
-            SELECT member_id, leader_id, ({text_list(name for name, _ in CUSTOM_FIELDS)})[1 + field] AS custom_field_name,
+            SELECT member_id, leader_id, ({text_list(name for name, _ in WORDS.custom_fields)})[1 + field] AS custom_field_name,
                    CASE WHEN {d.chance("field/null", value, 0.05)} THEN NULL ELSE CASE field {branches} END END AS custom_field_value
             FROM (
-                SELECT *, ({d.below("field/first", "n", len(CUSTOM_FIELDS))} + position) % {len(CUSTOM_FIELDS)} AS field
+                SELECT *, ({d.below("field/first", "n", len(WORDS.custom_fields))} + position) % {len(WORDS.custom_fields)} AS field
                 FROM (
                     SELECT *, unnest(range(1 + {d.below("field/count", "n", 3)})) AS position
                     FROM {self._plain_members()} WHERE {d.chance("field/any", "n", 0.35)}
@@ -320,13 +303,13 @@ class Tables:
 
     def _community_count(self) -> str:
         many = f"1 + floor(log2(members + 1) / 3 * (0.5 + {self.draws.share('leader/communities', 'leader_number')}))"
-        return f"least({len(COMMUNITY_NAMES)}, {many})::BIGINT"
+        return f"least({len(WORDS.community_names)}, {many})::BIGINT"
 
     def _community_id(self, leader: str, position: str) -> str:
-        return self.draws.uuid("community", f"{leader} * {len(COMMUNITY_NAMES)} + {position}")
+        return self.draws.uuid("community", f"{leader} * {len(WORDS.community_names)} + {position}")
 
     def _community_rows(self) -> str:
-        name = f"({text_list(COMMUNITY_NAMES)})[1 + (leader_number + position) % {len(COMMUNITY_NAMES)}]"
+        name = f"({text_list(WORDS.community_names)})[1 + (leader_number + position) % {len(WORDS.community_names)}]"
         return f"""(
             SELECT {self._community_id("leader_number", "position")} AS community_id, leader_id, {name} AS community_name
             FROM (SELECT *, unnest(range({self._community_count()})) AS position FROM plan_leaders)

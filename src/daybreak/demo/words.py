@@ -35,13 +35,4 @@ class _Words(msgspec.Struct, frozen=True):
     link_urls: tuple[str, ...]
 
 
-_WORDS = msgspec.json.decode(files(__package__).joinpath("words.json").read_bytes(), type=_Words)
-LOCALES = _WORDS.locales
-LEADER_KINDS = _WORDS.leader_kinds
-CAMPAIGN_TEXTS = _WORDS.campaign_texts
-CAMPAIGN_NAMES = _WORDS.campaign_names
-CANNED_TEXTS = _WORDS.canned_texts
-COMMUNITY_NAMES = _WORDS.community_names
-CUSTOM_FIELDS = _WORDS.custom_fields
-TERM_TEXTS = _WORDS.term_texts
-LINK_URLS = _WORDS.link_urls
+WORDS = msgspec.json.decode(files(__package__).joinpath("words.json").read_bytes(), type=_Words)
