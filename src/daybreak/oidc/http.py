@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -43,23 +42,7 @@ class ProviderResponse:
     document: dict[str, Any] = field(repr=False)
 
 
-class _RequestSlots:
-    def __init__(self) -> None:
-        self.taken = 0
-
-    @contextmanager
-    def take(self) -> Iterator[None]:
-        """Count a request while it is in progress. Raises ProviderUnavailable if too many are."""
-        if self.taken >= MAXIMUM_CONCURRENT:
-            raise ProviderUnavailable(f"{MAXIMUM_CONCURRENT} requests to the provider are in progress")
-        self.taken += 1
-        try:
-            yield
-        finally:
-            self.taken -= 1
-
-
-slots = _RequestSlots()
+slots = asyncio.Semaphore(MAXIMUM_CONCURRENT)
 
 
 def is_secure(url: object) -> bool:
@@ -104,11 +87,15 @@ async def _exchange(request: ProviderRequest) -> tuple[int, bytes]:
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", **request.headers}
     # A new client for each request: sign-ins are rare, and an idle connection may have been closed.
     certificates = _trusted_certificates()
-    with slots.take():
-        async with httpx.AsyncClient(verify=certificates, follow_redirects=False, timeout=DEADLINE_SECONDS) as client:
-            method = "GET" if request.form is None else "POST"
-            async with client.stream(method, request.url, data=request.form, headers=headers) as response:
-                return response.status_code, await _read_body(response)
+    if slots.locked():
+        raise ProviderUnavailable(f"{MAXIMUM_CONCURRENT} requests to the provider are in progress")
+    method = "GET" if request.form is None else "POST"
+    async with (
+        slots,
+        httpx.AsyncClient(verify=certificates, follow_redirects=False, timeout=DEADLINE_SECONDS) as client,
+        client.stream(method, request.url, data=request.form, headers=headers) as response,
+    ):
+        return response.status_code, await _read_body(response)
 
 
 async def _read_body(response: httpx.Response) -> bytes:
