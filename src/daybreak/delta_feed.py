@@ -6,36 +6,13 @@ from dataclasses import dataclass
 
 from daybreak.access.authorization import require_in_context
 from daybreak.access.services import Services
-from daybreak.domain.delta import (
-    ACCOUNT_ADDED,
-    COLUMNS_CHANGED,
-    DELTAS_DISABLED,
-    FIRST_PUBLICATION,
-    MEMBER_ERASED,
-    OTHER_PUBLICATION,
-    STATE_RESTORED,
-    VERSION_TOO_OLD,
-    VERSION_UNKNOWN,
-    Chain,
-)
+from daybreak.domain.delta import CHAIN_REASONS, VERSION_UNKNOWN, Chain
 from daybreak.domain.errors import ChainClosed
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import Freshness
 from daybreak.downloads import not_ready
 from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
-
-REASONS = {
-    FIRST_PUBLICATION: "it is older than the first publication with deltas",
-    STATE_RESTORED: "the operator restored the service from a backup",
-    COLUMNS_CHANGED: "columns of the files changed",
-    DELTAS_DISABLED: "the operator disabled deltas",
-    MEMBER_ERASED: "a Member was erased from the files",
-    ACCOUNT_ADDED: "the platform's data had no such account in between",
-    OTHER_PUBLICATION: "a publication between did not continue it",
-    VERSION_TOO_OLD: "its deltas are no longer kept",
-    VERSION_UNKNOWN: "the service has not published it",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +42,7 @@ async def delta_feed(services: Services, principal: Principal, client_id: str, s
         return DeltaFeed(chain, fresh)
     if not chain.oldest_version <= since <= chain.current.version:
         reason = chain.started_by if since < chain.oldest_version else VERSION_UNKNOWN
-        explanation = REASONS.get(reason, reason.replace("_", " "))
+        explanation = CHAIN_REASONS.get(reason, reason.replace("_", " "))
         raise ChainClosed(
             f"There are no deltas from version {since}: {explanation}. Load the full files.",
             reason=reason,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlglot
 
-from daybreak.delta_feed import REASONS
+from daybreak.domain.delta import CHAIN_REASONS
 from daybreak.settings.reference import known_settings
 from daybreak.settings.text_forms import Rate
 from tools.limits import limits
@@ -31,7 +31,7 @@ def test_sql_for_snowflake_parses() -> None:
     assert [len(each) for each in statements] == [2, 5]
 
 
-@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("reason", CHAIN_REASONS)
 def test_reasons_of_closed_chains_are_explained(reason: str) -> None:
     assert f"| `{reason}` |" in (DOCS / "explanation" / "deltas.md").read_text("utf-8")
 

@@ -25,6 +25,18 @@ ACCOUNT_ADDED = "account_added"
 VERSION_TOO_OLD = "version_too_old"
 VERSION_UNKNOWN = "version_unknown"
 """Reasons why a consumer's version is not in the chain."""
+CHAIN_REASONS = {
+    FIRST_PUBLICATION: "it is older than the first publication with deltas",
+    STATE_RESTORED: "the operator restored the service from a backup",
+    COLUMNS_CHANGED: "columns of the files changed",
+    DELTAS_DISABLED: "the operator disabled deltas",
+    MEMBER_ERASED: "a Member was erased from the files",
+    ACCOUNT_ADDED: "the platform's data had no such account in between",
+    OTHER_PUBLICATION: "a publication between did not continue it",
+    VERSION_TOO_OLD: "its deltas are no longer kept",
+    VERSION_UNKNOWN: "the service has not published it",
+}
+"""What consumers read about these reasons."""
 
 LARGER_THAN_FULL = "larger_than_full"
 """Reason of a resource without a delta file: the delta would be larger than half of the full file."""
