@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import ACCOUNT_COLUMNS, Model
@@ -120,21 +121,12 @@ def check_leader_chain(parents: Iterable[tuple[str | None, str | None]]) -> None
         if leader_id in parent_of:
             raise SourceError(f"Table leaders has two rows for leader_id {leader_id}. Remove one.")
         parent_of[leader_id] = parent_id
-    acyclic = {leader_id for leader_id, parent_id in parent_of.items() if parent_id is None}
-    for start in parent_of:
-        if start in acyclic:
-            continue
-        path: list[str] = []
-        on_path: set[str] = set()
-        leader: str | None = start
-        while leader is not None and leader not in acyclic:
-            if leader in on_path:
-                cycle = " -> ".join([*path[path.index(leader) :], leader])
-                raise SourceError(f"Table leaders: parent_leader_id forms a cycle: {cycle}. Correct one of them.")
-            path.append(leader)
-            on_path.add(leader)
-            leader = parent_of.get(leader)
-        acyclic.update(path)
+    try:
+        TopologicalSorter({leader: [parent] for leader, parent in parent_of.items() if parent is not None}).prepare()
+    except CycleError as error:
+        # Its list goes from each parent to the child.
+        cycle = " -> ".join(reversed(error.args[1]))
+        raise SourceError(f"Table leaders: parent_leader_id forms a cycle: {cycle}. Correct one of them.") from None
 
 
 def _table_faults(table: SourceTable, columns: Columns | None, accepted: AcceptedTypes) -> Iterator[str]:
