@@ -13,7 +13,6 @@ import msgspec
 from msgspec.structs import replace
 
 from daybreak.access import throttle
-from daybreak.access.accounts import granted_accounts
 from daybreak.access.authorization import account_fault, is_idle, session_fault
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import issue_token, require_password_login
@@ -159,7 +158,7 @@ def is_pending(resolved: ResolvedSession, now: datetime) -> bool:
 
 async def contexts(services: Services, active: ActiveSession) -> list[Context]:
     """Return every active account that the seat has a grant on, by name."""
-    accounts = await granted_accounts(services, active.seat.seat_id)
+    accounts = await services.granted_accounts(active.seat.seat_id)
     return [
         Context(granted, current=granted.account.client_id == active.client_id)
         for granted in accounts

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access import enrolment, second_factor, sessions
-from daybreak.access.accounts import run_without_blocking
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
 from daybreak.access.services import Services
 from daybreak.access.sessions import Context
@@ -316,7 +315,7 @@ class _AuthEndpoints:
         def response() -> Response:
             return LIST_CONTEXTS.response.create(ContextList(tuple(_context_view(context) for context in found)))
 
-        return await run_without_blocking(self.services, session.seat.seat_id, len(found), response)
+        return await self.services.run_without_blocking(session.seat.seat_id, len(found), response)
 
     async def switch(self, request: Request) -> Response:
         session = await session_of(request, self.services)

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from daybreak.access import throttle
-from daybreak.access.accounts import granted_accounts
 from daybreak.access.authorization import Action, account_fault, has_second_factor, not_your_account
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.audit import EventOrigin
@@ -210,7 +209,7 @@ async def load_page_request(sent: DashboardRequest, policy: Policy) -> PageReque
         raise SecondFactorRequired
     set_display(resolved.seat)
     record_subject(request, f"session:{resolved.session.sid}", client_id)
-    accounts = await granted_accounts(services, resolved.seat.seat_id)
+    accounts = await services.granted_accounts(resolved.seat.seat_id)
     page = PageRequest(dashboard, request, services.clock(), client_id, resolved, accounts, policy)
     if client_id:
         fault = account_fault(

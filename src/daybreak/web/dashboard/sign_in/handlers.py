@@ -6,7 +6,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from daybreak.access import enrolment, sessions, single_sign_on
-from daybreak.access.accounts import granted_accounts
 from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login, no_active_account
 from daybreak.access.passwords import is_available
 from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, ActiveSession, reauthenticate
@@ -55,7 +54,7 @@ async def open_start_page(page: DashboardRequest) -> Response:
         return redirect(page, "/dashboard/sign-in")
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
-    accounts = await granted_accounts(page.services, resolved.seat.seat_id)
+    accounts = await page.services.granted_accounts(resolved.seat.seat_id)
     client_id = default_account_id(resolved, accounts, page.services.settings.access.require_second_factor)
     if client_id is not None:
         return redirect(page, f"/dashboard/{client_id}/files")

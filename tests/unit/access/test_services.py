@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from daybreak.access import accounts
+from daybreak.access import services
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.stores import Stores
 from tests.unit.access.instance import Instance
@@ -16,7 +16,7 @@ SEAT = Seat("a" * 8 + "-0000-4000-8000-000000000001", "support@example.org")
 
 @pytest.mark.parametrize("count", [3, 40])
 def test_many_accounts_are_read_in_a_thread(instance: Instance, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(accounts, "_MAX_ON_EVENT_LOOP", 20)
+    monkeypatch.setattr(services, "_MAX_ON_EVENT_LOOP", 20)
     clients = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(count)]
 
     def fill(stores: Stores) -> None:
@@ -25,9 +25,9 @@ def test_many_accounts_are_read_in_a_thread(instance: Instance, monkeypatch: pyt
         stores.directory.put_grants(*(Grant(SEAT.seat_id, each, ("analyst",)) for each in clients))
 
     async def scenario() -> tuple[list[str], bool]:
-        services, loop_thread = instance.services, threading.get_ident()
-        found = await accounts.granted_accounts(services, SEAT.seat_id)
-        thread = await accounts.run_without_blocking(services, SEAT.seat_id, len(found), threading.get_ident)
+        loop_thread = threading.get_ident()
+        found = await instance.services.granted_accounts(SEAT.seat_id)
+        thread = await instance.services.run_without_blocking(SEAT.seat_id, len(found), threading.get_ident)
         return [each.account.client_id for each in found], thread != loop_thread
 
     instance.write(fill)
