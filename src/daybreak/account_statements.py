@@ -1,7 +1,5 @@
 """Signed statements of an account's files, for principals that may download the files."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

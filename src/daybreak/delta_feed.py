@@ -1,7 +1,5 @@
 """The feed of an account's deltas."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from daybreak.access.authorization import require_in_context

@@ -1,7 +1,5 @@
 """Downloads: links for principals that may have a file, and files for valid links."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

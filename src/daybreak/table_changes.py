@@ -1,7 +1,5 @@
 """Changes of a shared table: rows, from the deltas of an account in Parquet, and files, from its kept snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ It is imported only if `telemetry.url` is set. Spans contain routes, phases, cou
 no path, address, name or row. The SDK reads its own variables too, such as OTEL_EXPORTER_OTLP_HEADERS.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -97,7 +95,7 @@ class DeliveryAttempt:
 class Tracing:
     """The traces of one process. A thread sends them in batches; `close` sends the rest."""
 
-    def __init__(self, settings: Settings, process: str) -> None:
+    def __init__(self, settings: "Settings", process: str) -> None:
         telemetry = settings.telemetry
         self._processor = BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{telemetry.url}/v1/traces"))
         self._resource = resource_of(process)
@@ -127,7 +125,7 @@ class Tracing:
         span.set_attribute("http.route", route)
         _end(span, status, first_error=_FIRST_SERVER_ERROR)
 
-    def add_run(self, run: Snapshot, report: RunReport, ended_at: datetime) -> None:
+    def add_run(self, run: Snapshot, report: "RunReport", ended_at: datetime) -> None:
         """Add a run that has ended: a span, and one below it for each phase and resource."""
         token = _run_id.set(UUID(run.snapshot_id))
         try:
@@ -151,7 +149,7 @@ class Tracing:
         self._add_phases(root, run, report, ended_at)
         root.end(_nanoseconds(ended_at))
 
-    def _add_phases(self, root: Span, run: Snapshot, report: RunReport, ended_at: datetime) -> None:
+    def _add_phases(self, root: Span, run: Snapshot, report: "RunReport", ended_at: datetime) -> None:
         started, ended = _nanoseconds(run.started_at), _nanoseconds(ended_at)
         begun = [(name, started + int(seconds * _NANOSECONDS)) for name, seconds in (report.phases or {}).items()]
         for (name, begin), (_, end) in pairwise([*begun, ("", ended)]):
@@ -164,7 +162,7 @@ class Tracing:
             span.end(max(begin, min(end, ended)))
 
     @contextmanager
-    def delivery(self, delivery: Delivery) -> Iterator[DeliveryAttempt]:
+    def delivery(self, delivery: "Delivery") -> Iterator[DeliveryAttempt]:
         """Trace an attempt to deliver a webhook."""
         name, links = f"webhook {delivery.type.value}", _links_to_run(delivery)
         span: Span = self._tracer.start_span(name, kind=SpanKind.CLIENT, links=links)
@@ -185,7 +183,7 @@ def _end(span: Span, status: int | None, first_error: int) -> None:
     span.end()
 
 
-def _links_to_run(delivery: Delivery) -> list[Link]:
+def _links_to_run(delivery: "Delivery") -> list[Link]:
     """Return a link to the run that the message is about, if there is one."""
     snapshot_id = msgspec.json.decode(delivery.body).get("data", {}).get("snapshot_id")
     if not isinstance(snapshot_id, str):
@@ -201,7 +199,7 @@ def _nanoseconds(instant: datetime) -> int:
 class LogSender:
     """Sends the events of the log, which contain no secret, in batches."""
 
-    def __init__(self, settings: Settings, process: str) -> None:
+    def __init__(self, settings: "Settings", process: str) -> None:
         provider = LoggerProvider(resource_of(process), shutdown_on_exit=True)
         exporter = OTLPLogExporter(endpoint=f"{settings.telemetry.url}/v1/logs")
         provider.add_log_record_processor(BatchLogRecordProcessor(exporter))

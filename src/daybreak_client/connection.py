@@ -3,8 +3,6 @@
 The token is sent to the service only, never to a file store that a link redirects to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -5,8 +5,6 @@ changed key are deleted, and its new rows inserted. Otherwise the table is loade
 deleted and the published ones inserted. Both are merges of dlt, so that several accounts can share a dataset.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import tempfile

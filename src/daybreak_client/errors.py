@@ -14,8 +14,6 @@ ClientError
 └── DatabaseFailed      the database of a sync reported an error
 """
 
-from __future__ import annotations
-
 import re
 
 _ERROR_NUMBER = re.compile(r"\[(?:Errno -?\d+|(?:SSL|X509)[^\]]*)\] | \(_ssl\.c:\d+\)")

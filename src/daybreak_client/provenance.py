@@ -4,8 +4,6 @@ It contains no secret. Its purpose is to refuse to mix files of several accounts
 origin of the files for their readers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Tables of the nine resources, as `GET /download/v1/schema` describes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +36,7 @@ class Table:
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    def with_columns(self, columns: Sequence[Column]) -> Table:
+    def with_columns(self, columns: Sequence[Column]) -> "Table":
         """Return the table of a version with these columns. Raises InvalidValue."""
         if tuple(columns) == self.columns:
             return self

@@ -5,8 +5,6 @@ terminal, so each is compared with an allow-list here. Every function returns th
 InvalidValue, whose message names what is wrong and never repeats the value.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ token without a database query and helps secret scanners avoid false positives. 
 token.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zlib

@@ -4,8 +4,6 @@ Session tokens, API tokens and links are checked here on each request, against r
 API token may name the networks that its requests must come from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

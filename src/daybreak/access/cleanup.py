@@ -1,7 +1,5 @@
 """Deletion of expired rows from the state database."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import structlog

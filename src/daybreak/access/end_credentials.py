@@ -7,8 +7,6 @@ A webhook sends numbers of rows to its URL, which its owner chose: the seat that
 with the permission of the owner, like an API token, until another owner or admin takes it over.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Enrolment of a second factor, during a session or a login that requires one, and its recovery codes."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Limits of work that runs at the same time, with a fair share for each account: one rule for transfers and threads."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ A revocation is a row of the state database, which every process reads before it
 to the next request on every node, also on those that still have the key in their file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -11,8 +11,6 @@ uncounted one, and the rest of one from before the window. A block that another 
 lower by as much.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

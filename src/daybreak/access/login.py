@@ -1,7 +1,5 @@
 """Login with email and password: a session, or a pending login that needs a second factor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Names that users choose for API tokens and passkeys."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from daybreak.credentials.redaction import contains_secret

@@ -4,8 +4,6 @@ Call as `state.write(lambda stores: operators.set_disabled(stores, seat, ...))`.
 line, or the email of a seat with the operator role.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 

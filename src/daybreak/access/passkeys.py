@@ -3,8 +3,6 @@
 A passkey is an additional second factor of a seat that has an authenticator app, which the API's login needs.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 

@@ -8,8 +8,6 @@ mailbox only: the login that follows a new password asks for the second factor.
 Operators set passwords with `operators.set_password_hash`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial

@@ -5,8 +5,6 @@ counted before the code or response is checked, separately for each known device
 owner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

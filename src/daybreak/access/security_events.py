@@ -1,7 +1,5 @@
 """Events about the security of a seat, for the outbox."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Literal
 

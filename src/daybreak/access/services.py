@@ -1,7 +1,5 @@
 """Dependencies of requests, built once per process."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 without activity (ASVS 5.0, 7.3.1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ The first sign-in by email binds the user to the seat. From then on the user's s
 a changed address at the provider neither moves access nor lets another user take the seat.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 import string

@@ -5,8 +5,6 @@ out. Attempts on a seat from one address do not block its owner at another addre
 has a separate limit.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -3,8 +3,6 @@
 The file of the CA then contains a PKCS#11 URI (RFC 7512) in place of a private key. python-pkcs11 is the extra `hsm`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import stat
@@ -47,7 +45,7 @@ class TokenUri:
     pin_file: Path | None
 
     @classmethod
-    def parse(cls, text: str) -> TokenUri:
+    def parse(cls, text: str) -> "TokenUri":
         """Raises OperatorError."""
         path, _, query = text.strip().removeprefix(SCHEME).partition("?")
         found = _attributes(path, ";") | _attributes(query, "&")
@@ -125,7 +123,7 @@ def create_hardware_key(uri: TokenUri) -> HardwareKey:
 
 
 @contextmanager
-def _session(uri: TokenUri, *, writes: bool = False) -> Iterator[pkcs11.Session]:
+def _session(uri: TokenUri, *, writes: bool = False) -> "Iterator[pkcs11.Session]":
     """Open a session. Raises OperatorError for every failure of the token."""
     try:
         import pkcs11

@@ -3,8 +3,6 @@
 Only asymmetric algorithms are accepted: with HS256, every party that knows the client secret could issue tokens.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
@@ -62,7 +60,7 @@ class IdToken:
     auth_time: int | None
     second_factor: bool
 
-    def with_email(self, email: str | None, *, verified: bool) -> IdToken:
+    def with_email(self, email: str | None, *, verified: bool) -> "IdToken":
         """Return the claims with the email of another source."""
         return replace(self, email=email, email_verified=verified)
 

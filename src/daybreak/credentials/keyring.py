@@ -8,8 +8,6 @@ File: `{"version": 1, "keys": [{"kid", "state", "secret" (hex), "created_at", "r
 derived with HKDF-SHA256 (RFC 5869); the purpose is the `info` parameter.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json
@@ -107,7 +105,7 @@ class Keyring:
         """Return which of these keys have their secret."""
         return [key.kid for key in self.keys if key.kid in kids and key.secret]
 
-    def without(self, kids: Collection[str]) -> Keyring:
+    def without(self, kids: Collection[str]) -> "Keyring":
         """Return the keyring after a revocation of these keys: they only decrypt stored values.
 
         The next key signs in the place of a revoked one.
@@ -119,7 +117,7 @@ class Keyring:
             keys = [replace(key, state="signing") if key.state == "next" else key for key in keys]
         return Keyring(tuple(keys))
 
-    def revoke(self, kid: str, now: datetime, random: Callable[[int], bytes]) -> Keyring:
+    def revoke(self, kid: str, now: datetime, random: Callable[[int], bytes]) -> "Keyring":
         """Return the keyring without a key, and with a new next key if it has none."""
         keys = list(self.without({kid}).keys)
         for state in ("signing", "next"):
@@ -127,7 +125,7 @@ class Keyring:
                 keys.append(_new_key(state, now, random, {key.kid for key in keys}))
         return Keyring(tuple(keys))
 
-    def destroy(self, kid: str) -> Keyring:
+    def destroy(self, kid: str) -> "Keyring":
         """Return the keyring without the secret of a key."""
         return Keyring(tuple(replace(key, state="gone", secret=b"") if key.kid == kid else key for key in self.keys))
 
@@ -138,7 +136,7 @@ class Keyring:
         *,
         lifetime: timedelta,
         kids_in_use: frozenset[str] | None = None,
-    ) -> Keyring:
+    ) -> "Keyring":
         """Return the keyring after one rotation: `next` signs, `signing` verifies only, a new key is `next`.
 
         Args:
@@ -166,7 +164,7 @@ def _derive(secret: bytes, purpose: Purpose) -> bytes:
     return HKDF(SHA256(), length=32, salt=_SALT, info=purpose.encode()).derive(secret)
 
 
-def create(path: Path, now: datetime, random: Callable[[int], bytes]) -> Keyring:
+def create(path: Path, now: datetime, random: Callable[[int], bytes]) -> "Keyring":
     """Write a new keyring with a `signing` and a `next` key. Raises OperatorError if the file exists."""
     first = _new_key("signing", now, random, set())
     keyring = Keyring((first, _new_key("next", now, random, {first.kid})))

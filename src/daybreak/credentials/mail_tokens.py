@@ -1,7 +1,5 @@
 """Tokens in the links of mails: to set a new password, and to unsubscribe from one type of event."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -4,8 +4,6 @@ The authenticator is not attested: the service trusts the key that the signed-in
 PIN or fingerprint) is requested and not required, because the password is the other factor.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -204,7 +202,7 @@ def _refuse_frames(client_data: bytes) -> None:
         raise InvalidPasskeyResponse("made in a frame")
 
 
-def _descriptors(credential_ids: Sequence[str]) -> list[PublicKeyCredentialDescriptor]:
+def _descriptors(credential_ids: Sequence[str]) -> "list[PublicKeyCredentialDescriptor]":
     from webauthn import base64url_to_bytes
     from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 

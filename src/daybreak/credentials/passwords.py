@@ -4,8 +4,6 @@ Hashes are Argon2id with the parameters of the OWASP Password Storage Cheat Shee
 follow NIST SP 800-63B-4 §3.1.1: a minimum length and a list of common passwords, no composition rules, any Unicode.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gzip

@@ -8,8 +8,6 @@ Every pattern takes linear time: it begins with a literal, and no repetition is 
 same characters.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import datetime

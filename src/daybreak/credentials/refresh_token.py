@@ -1,7 +1,5 @@
 """Refresh tokens of Delta Sharing: a signed version of a table. A client gets new links to the same files with it."""
 
-from __future__ import annotations
-
 import re
 
 from daybreak.credentials.keyring import Keyring, is_mac, mac_of

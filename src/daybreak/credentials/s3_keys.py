@@ -6,8 +6,6 @@ files that it reads as the latest ones, with a MAC. Secrets are derived with HKD
 or from the session token.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from datetime import UTC, datetime

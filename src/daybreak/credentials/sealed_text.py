@@ -1,7 +1,5 @@
 """Encryption of texts that leave the process, with AES-256-GCM under a key of the keyring."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable

@@ -5,8 +5,6 @@ that checks it. Each type is signed with its own derived key. A valid token does
 still exists: the state database is read on every request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal

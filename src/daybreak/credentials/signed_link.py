@@ -7,8 +7,6 @@ replace `csv` by `json` to get the JSON file. Generated values are hex or decima
 cannot change.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

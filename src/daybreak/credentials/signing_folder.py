@@ -5,8 +5,6 @@ be the URI of a key in a hardware token. The CA is needed only where the builder
 safe place, and name it when they change the trust file.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

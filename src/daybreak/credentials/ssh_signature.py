@@ -4,8 +4,6 @@ Every consumer has the command that verifies them. A publication key is an Ed255
 service, without options or extensions.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import struct

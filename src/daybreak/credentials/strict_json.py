@@ -1,7 +1,5 @@
 """JSON that has one reading: members that are repeated are refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Seeds are stored encrypted with AES-256-GCM. The seat is authenticated data: a s
 decrypted.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -4,8 +4,6 @@ Secrets are stored encrypted. The endpoint is authenticated data: a secret copie
 decrypted.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 `.example` is reserved (RFC 2606 §2), so no other seat has these emails.
 """
 
-from __future__ import annotations
-
 OWNER_EMAIL = "owner@demo.example"
 ANALYST_EMAIL = "analyst@demo.example"
 VISITOR_EMAIL = "visitor@demo.example"

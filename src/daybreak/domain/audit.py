@@ -1,7 +1,5 @@
 """Records of the audit trail, and queries over it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

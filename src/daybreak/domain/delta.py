@@ -1,7 +1,5 @@
 """Deltas: what changed in one resource of one Leader between two consecutive publications."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -129,6 +127,6 @@ class Chain:
     entries: tuple[ChainEntry, ...]
     started_by: str
 
-    def after(self, version: int) -> Chain:
+    def after(self, version: int) -> "Chain":
         """Return the chain without the entries up to a version."""
         return replace(self, entries=tuple(each for each in self.entries if each.publication.version > version))

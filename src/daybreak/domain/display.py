@@ -1,7 +1,5 @@
 """Time zone and number format in which a seat reads pages and mails. Files and the API use UTC and `1,234.5`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -38,7 +36,7 @@ _DISPLAY: ContextVar[Display] = ContextVar("display", default=Display())  # noqa
 
 
 @contextmanager
-def display_for(seat: Seat | None = None) -> Iterator[None]:
+def display_for(seat: "Seat | None" = None) -> Iterator[None]:
     """Format times and numbers for a seat, or by default, in this block."""
     token = _DISPLAY.set(Display() if seat is None else _display_of(seat))
     try:
@@ -47,12 +45,12 @@ def display_for(seat: Seat | None = None) -> Iterator[None]:
         _DISPLAY.reset(token)
 
 
-def set_display(seat: Seat) -> None:
+def set_display(seat: "Seat") -> None:
     """Format times and numbers for a seat in the rest of the block."""
     _DISPLAY.set(_display_of(seat))
 
 
-def _display_of(seat: Seat) -> Display:
+def _display_of(seat: "Seat") -> Display:
     """Return the display of a seat. Values that this system does not know have the default."""
     try:
         zone: tzinfo = ZoneInfo(seat.time_zone) if seat.time_zone not in (None, DEFAULT_ZONE) else UTC

@@ -5,8 +5,6 @@ parsers and mail servers read in different ways. `ana,victim@example.org` is two
 any script are valid (RFC 6531), and local parts over 64 characters, which some servers accept.
 """
 
-from __future__ import annotations
-
 import unicodedata
 
 MAX_EMAIL_LENGTH = 254

@@ -1,7 +1,5 @@
 """Erasures of Members from stored files, and their receipts."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime

@@ -26,8 +26,6 @@ DaybreakError
 `web.http.problems` and docs/reference/errors.md list every code that a client can receive, with its status.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

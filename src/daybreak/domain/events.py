@@ -1,7 +1,5 @@
 """Events: what happened, who is notified, and the deliveries of one event."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime

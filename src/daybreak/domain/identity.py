@@ -1,7 +1,5 @@
 """Identity: seats, accounts, grants, sessions, API tokens, and the principal of a request."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata
@@ -121,7 +119,7 @@ class Grant(msgspec.Struct, frozen=True):
         """Whether the seat may have API tokens on the account."""
         return self.data_export and self.async_rest_api
 
-    def exceeds(self, other: Grant) -> bool:
+    def exceeds(self, other: "Grant") -> bool:
         """Return whether the seat would lose something with the other permissions."""
         return (
             self.data_export > other.data_export

@@ -1,7 +1,5 @@
 """Report and progress of a run, stored as JSON. A field is missing in the JSON until the run has its value."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal

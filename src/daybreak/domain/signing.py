@@ -1,7 +1,5 @@
 """Values of signed statements: editions, the trust file, and what is stored about the statements of a snapshot."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Snapshots: states, manifest entries, freshness."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -136,7 +134,7 @@ class StoredFormat(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     parts: tuple[StoredPart, ...] = ()
 
     @property
-    def files(self) -> tuple[StoredFormat | StoredPart, ...]:
+    def files(self) -> "tuple[StoredFormat | StoredPart, ...]":
         """The files of a table: the parts, or the file itself."""
         return self.parts or (self,)
 
@@ -178,7 +176,7 @@ class CurrentFile(msgspec.Struct, frozen=True):
     replaced_at: datetime | None = None
     part: StoredPart | None = None
 
-    def with_part(self, part: StoredPart) -> CurrentFile:
+    def with_part(self, part: StoredPart) -> "CurrentFile":
         """Return a part of the file."""
         return structs.replace(self, part=part, rows=part.statistics.rows)
 
@@ -208,7 +206,7 @@ class TableFiles(msgspec.Struct, frozen=True):
     columns: Mapping[str, Sequence[tuple[str, str, bool]]] | None = None
 
     @property
-    def files(self) -> tuple[StoredFormat | StoredPart, ...]:
+    def files(self) -> "tuple[StoredFormat | StoredPart, ...]":
         """The parts of the file, or the file itself."""
         return self.stored.files
 

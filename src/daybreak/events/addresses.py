@@ -1,7 +1,5 @@
 """Addresses to which webhooks are sent: public ones, and those that the operator allows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network

@@ -1,7 +1,5 @@
 """State, settings, clock and callbacks of the deliverer, in one frozen value."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -67,4 +65,4 @@ class DeliveryContext:
     timings: DeliveryTimings = field(default_factory=DeliveryTimings)
     resolve: Resolve | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    tracing: Tracing | None = None
+    tracing: "Tracing | None" = None

@@ -5,8 +5,6 @@ at a time, so that a slow endpoint delays only its own deliveries. An attempt th
 died, is repeated with the same message id.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor

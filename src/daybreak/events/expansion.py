@@ -5,8 +5,6 @@ depends on its event and recipient only, so that no recipient is left out or add
 Standard Webhooks 1.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache

@@ -1,7 +1,5 @@
 """Events of API tokens: 14 days and 2 days before they expire, and three days after a daily script stopped."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from daybreak.access.security_events import token_expiring, token_idle

@@ -1,7 +1,5 @@
 """The content of each mail, as data for the templates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

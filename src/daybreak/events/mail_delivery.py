@@ -1,7 +1,5 @@
 """One attempt to deliver a mail, and its result in the state database."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping, Sequence

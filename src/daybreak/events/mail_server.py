@@ -4,8 +4,6 @@
 is on this machine: mails contain links that set a password.
 """
 
-from __future__ import annotations
-
 import contextlib
 import smtplib
 import ssl

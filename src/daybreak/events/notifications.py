@@ -1,7 +1,5 @@
 """The events that a seat receives by mail."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from daybreak.access.services import Services

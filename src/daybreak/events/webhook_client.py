@@ -5,8 +5,6 @@ checked again, so that a name that resolves to another address a moment later (D
 verifies the name of the URL.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """One attempt to deliver a webhook, and its result in the state database."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal

@@ -1,7 +1,5 @@
 """Webhooks of an account: owners and admins create, rotate, test, disable, enable and remove them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """HTTP requests to the provider: no redirects, bounded time and size, TLS except on the loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping
@@ -98,7 +96,7 @@ async def _exchange(request: ProviderRequest) -> tuple[int, bytes]:
         return response.status_code, await _read_body(response)
 
 
-async def _read_body(response: httpx.Response) -> bytes:
+async def _read_body(response: "httpx.Response") -> bytes:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise ProviderUnavailable(f"{response.url.host} sent a compressed response, which was not requested")
     body = bytearray()
@@ -110,7 +108,7 @@ async def _read_body(response: httpx.Response) -> bytes:
 
 
 @cache
-def _trusted_certificates() -> ssl.SSLContext:
+def _trusted_certificates() -> "ssl.SSLContext":
     """Return the trusted certificates, which SSL_CERT_FILE and SSL_CERT_DIR can replace. Loading them takes 20 ms."""
     import httpx
 

@@ -1,7 +1,5 @@
 """The provider of single sign-on, with its metadata and keys in memory, and the secret of this client."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

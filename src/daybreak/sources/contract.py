@@ -1,7 +1,5 @@
 """Checks a source against the catalogue: its tables, the columns of its models, its Leaders and terms."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

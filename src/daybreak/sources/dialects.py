@@ -4,8 +4,6 @@ sqlglot is imported on demand: importing it takes longer than exporting a small 
 models and Spark need it.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from daybreak.catalogue.models import Model

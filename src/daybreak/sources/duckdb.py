@@ -5,8 +5,6 @@ Parquet files is fixed at opening. A reading is rejected if a file is overwritte
 source is attached, the engine is locked: the SQL of a model cannot access another file, an extension or a setting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -81,7 +79,7 @@ class DuckdbSource:
     engine: ClassVar[str] = "duckdb"
 
     @contextmanager
-    def open(self, as_of: datetime) -> Iterator[DuckdbReading]:
+    def open(self, as_of: datetime) -> Iterator["DuckdbReading"]:
         """Open the source for one reading. Raises SourceError, SourceUnavailable."""
         tables = _parquet_tables(self.location)
         connection = open_engine(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir)

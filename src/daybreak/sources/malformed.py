@@ -4,8 +4,6 @@ a count that is out of range or has a fraction.
 They are in no file. Without a count of them the engine would stop at the first one, and delay all accounts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -5,8 +5,6 @@ it when it is partitioned. A file is Parquet by its content, whatever its name. 
 refused and the entry named. Exceptions are hidden entries, checksums, and the markers that writers leave.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Row sources: the operator's platform, read as of one instant."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta

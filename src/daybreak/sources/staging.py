@@ -5,8 +5,6 @@ tables are in memory. Data beyond the engine's memory limit spills to the tempor
 the space of a database file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """Output of the command: tables and progress bars on a terminal, plain lines in a pipe."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

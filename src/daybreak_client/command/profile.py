@@ -3,8 +3,6 @@
 Sign-ins are saved by name. Each is a file with mode 0600, or 0600 and an entry in the keyring.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

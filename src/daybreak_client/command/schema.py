@@ -1,7 +1,5 @@
 """`daybreak schema` and `daybreak types`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Annotated

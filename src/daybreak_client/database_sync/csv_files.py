@@ -1,7 +1,5 @@
 """CSV files of the service as they are downloaded, and the check that a database can read all of their rows."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections import Counter

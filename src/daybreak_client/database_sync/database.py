@@ -1,7 +1,5 @@
 """The database of a sync: SQL that all databases share, and what each of them does in its way."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables, columns, keys and indexes of a schema in a DuckDB file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

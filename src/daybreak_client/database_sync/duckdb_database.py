@@ -1,7 +1,5 @@
 """Sync into a DuckDB file."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

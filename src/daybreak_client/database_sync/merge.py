@@ -5,8 +5,6 @@ differ, and new ones are inserted. A row that stays keeps its values in columns 
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

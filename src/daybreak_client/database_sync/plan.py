@@ -1,7 +1,5 @@
 """What a sync must do for each resource: nothing, apply deltas, or load the full file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

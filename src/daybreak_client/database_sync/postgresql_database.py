@@ -1,7 +1,5 @@
 """Sync into PostgreSQL 13 or newer."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Errors of PostgreSQL, as messages without values of rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

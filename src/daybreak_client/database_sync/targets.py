@@ -1,7 +1,5 @@
 """URLs of databases: `duckdb:///exports.duckdb` and `postgresql://user@host/database`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Columns of a version: a stored version keeps those that it was made with, which may differ from today's schema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows and sums of files, recomputed with bounded memory, and compared with the row accounting of a statement."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

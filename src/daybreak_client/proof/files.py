@@ -1,7 +1,5 @@
 """Files in a folder, compared with their statement."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Without this memory, an older version that is still valid, or a second statement of one version, would look right.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +51,7 @@ class SeenAccount:
                 "use --at with a time at which it was current."
             )
 
-    def adding(self, statement: Statement) -> SeenAccount:
+    def adding(self, statement: Statement) -> "SeenAccount":
         """Return this with a statement that `check` accepts."""
         found = dict(self.statements) | {statement.edition: statement.sha256}
         statements = {edition: found[edition] for edition in sorted(found)[-_MAX_STATEMENTS:]}

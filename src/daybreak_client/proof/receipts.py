@@ -1,7 +1,5 @@
 """Receipts of erasures: what a service signs about the files in which it erased a Member."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Signatures in the format of `ssh-keygen -Y` (OpenSSH PROTOCOL.sshsig), and the certificates of their keys."""
 
-from __future__ import annotations
-
 import binascii
 import hashlib
 import re
@@ -155,7 +153,7 @@ def minute(instant: datetime) -> str:
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _certificate(found: SSHCertificate) -> Certificate:
+def _certificate(found: "SSHCertificate") -> Certificate:
     return Certificate(
         key=_public_key(found.public_key()),
         ca=_public_key(found.signature_key()),
@@ -177,7 +175,7 @@ def _public_key(key: Any) -> PublicKey:
     return PublicKey(type_name, b64decode(encoded))
 
 
-def _load(key: PublicKey) -> Ed25519PublicKey | EllipticCurvePublicKey:
+def _load(key: PublicKey) -> "Ed25519PublicKey | EllipticCurvePublicKey":
     """Return a key as an object of the library. Raises ValueError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key

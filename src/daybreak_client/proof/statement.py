@@ -1,7 +1,5 @@
 """Statements: what a service signs about the files of one account in one version (in-toto Statement v1, JSON)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 recovery key, which signs later versions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,7 +59,7 @@ class Trust:
         found.check(certificate.key, statement, namespace)
         return certificate
 
-    def check_successor(self, newer: Trust, signature: bytes) -> None:
+    def check_successor(self, newer: "Trust", signature: bytes) -> None:
         """Check that a version is this one, or a later one that the recovery key has signed. Raises NotProved."""
         name = f"version {newer.version} of the trust file of {self.service}"
         if newer.version < self.version:
@@ -72,7 +70,7 @@ class Trust:
                 "operator, and compare the file over another channel before you use it with --trust."
             )
 
-    def has_signed(self, newer: Trust, signature: bytes) -> bool:
+    def has_signed(self, newer: "Trust", signature: bytes) -> bool:
         """Return whether the recovery key has signed a later version. Raises NotProved for a damaged signature."""
         if not signature:
             return False

@@ -1,7 +1,5 @@
 """Verification of what a service publishes for an account: statement, manifest and deltas."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace

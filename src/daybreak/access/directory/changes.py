@@ -5,8 +5,6 @@ and grants removed; accounts and seats are never deleted. Sessions and API token
 in the same transaction, with an audit event each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -4,8 +4,6 @@ Each format (a JSON document, rows of the platform's database) defines how a fie
 as a fault and replaced by an empty value, so that all faults are reported together.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence

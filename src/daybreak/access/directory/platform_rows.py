@@ -5,8 +5,6 @@ directory document; a column that is missing or NULL gets the field's default. O
 misspelled one would have no effect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
@@ -61,7 +59,7 @@ def directory_from_rows(
 def _valid(
     query: str,
     rows: Sequence[Row],
-    read: Callable[[_Row], T],
+    read: "Callable[[_Row], T]",
     key_of: Callable[[T], str],
     after_fault: Callable[[T, T], T],
     current: Mapping[str, T],

@@ -1,7 +1,5 @@
 """Synchronization of the directory with the operator's platform (`[directory]` in the settings)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

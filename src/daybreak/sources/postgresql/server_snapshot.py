@@ -7,8 +7,6 @@ normally is reused, so a reading needs three connections in total. A connection 
 Every setting is local to its transaction: behind PgBouncer in transaction mode, other clients use the same session.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -5,8 +5,6 @@ the rows of a model that does not aggregate are read in halves over two connecti
 in the server is slower and loads it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -101,7 +99,7 @@ class PostgresqlSource:
     engine: ClassVar[str] = "postgresql"
 
     @contextmanager
-    def open(self, as_of: datetime) -> Iterator[PostgresqlReading]:
+    def open(self, as_of: datetime) -> Iterator["PostgresqlReading"]:
         """Export one snapshot for one reading. Raises SourceError, SourceUnavailable."""
         with (
             open_staging(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir) as staging,

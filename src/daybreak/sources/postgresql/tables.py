@@ -2,8 +2,6 @@
 types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from daybreak.catalogue.columns import ColumnType

@@ -1,7 +1,5 @@
 """Spark's errors in the operator's terms."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Assigns Leaders to partitions: several small Leaders share a partition, a large Leader has a dedicated one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """One reading of a Spark source: checks on the driver, exports in tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ large that all others would wait for it is split: several tasks encode ranges of
 same files.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

@@ -4,8 +4,6 @@ For split Leaders some tasks encode ranges of rows and others join them. Tasks r
 same version of Daybreak must be installed.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -159,7 +157,7 @@ class SparkTask:
             yield from _result_rows(results, report)
 
     @contextmanager
-    def _staged_rows(self, batches: Iterable[pa.RecordBatch], known: frozenset[str]) -> Iterator[_StagedRows]:
+    def _staged_rows(self, batches: Iterable[pa.RecordBatch], known: frozenset[str]) -> Iterator["_StagedRows"]:
         """Stage rows in a separate engine. Raises RunError if the executor has another version of Daybreak than the
         driver, because another version may write different bytes.
         """
