@@ -30,6 +30,8 @@ MINIMUM_LENGTH = 10
 MAXIMUM_LENGTH = 256
 # Decomposition makes an NFC text at most four times as long (UAX #15 §9).
 _MAXIMUM_DECOMPOSED_LENGTH = 4 * MAXIMUM_LENGTH
+FORM_LENGTH = _MAXIMUM_DECOMPOSED_LENGTH + 1
+"""Characters that a form reads of a password. A text of this length is never a password."""
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1, hash_len=32, salt_len=16, type=Type.ID)
 

@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from daybreak.access import passwords
+from daybreak.credentials.passwords import FORM_LENGTH
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
 from daybreak.web.dashboard.browser_session import signed_cookie
@@ -20,7 +21,6 @@ from daybreak.web.dashboard.rendering import (
 )
 from daybreak.web.dashboard.sign_in.handlers import continue_sign_in
 
-_MAXIMUM_PASSWORD_LENGTH = 1025
 _MAXIMUM_TOKEN_LENGTH = 100
 _COOKIES_NEEDED = Flash("warn", "This page has expired.", "Send the form again. Your browser must accept cookies.")
 _EXPIRED = PageOutcome(403, flash=_COOKIES_NEEDED, code="cross_site")
@@ -53,7 +53,7 @@ async def set_password(page: DashboardRequest) -> Response:
         return await show_request_form(page, outcome=_EXPIRED)
     form = await read_verified_form(page, binding)
     token = form.get("token", "")[:_MAXIMUM_TOKEN_LENGTH]
-    new, repeated = (form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in ("new", "repeated"))
+    new, repeated = (form.get(name, "")[:FORM_LENGTH] for name in ("new", "repeated"))
     if new != repeated:
         outcome = invalid_field("repeated", "The passwords do not match.")
         return await _password_page(page, token, outcome)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from daybreak.access import enrolment, passkeys, passwords, sessions
 from daybreak.credentials.keyring import mac_of
-from daybreak.credentials.passwords import MINIMUM_LENGTH
+from daybreak.credentials.passwords import FORM_LENGTH, MINIMUM_LENGTH
 from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import Device, Passkey, Session
 from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
@@ -26,7 +26,6 @@ from daybreak.web.dashboard.second_factor.handlers import (
 from daybreak.web.dashboard.security.locations import locations_of
 
 _PATH = "settings/security"
-_MAXIMUM_PASSWORD_LENGTH = 1025
 _MAXIMUM_NAME_LENGTH = 100
 _PASSWORD_HINT = f"At least {MINIMUM_LENGTH} characters. Several unrelated words work well."
 
@@ -54,7 +53,7 @@ async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Re
 
 async def change_password(page: PageRequest) -> Response | PageOutcome:
     names = ("current", "new", "repeated")
-    current, new, repeated = (page.form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in names)
+    current, new, repeated = (page.form.get(name, "")[:FORM_LENGTH] for name in names)
     if new != repeated:
         return invalid_field("repeated", "The passwords do not match.")
     services = page.services

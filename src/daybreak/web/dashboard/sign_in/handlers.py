@@ -10,6 +10,7 @@ from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, S
 from daybreak.access.passwords import is_available
 from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, ActiveSession, reauthenticate
 from daybreak.access.single_sign_on import Redirection, VerifiedResponse
+from daybreak.credentials.passwords import FORM_LENGTH
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
 from daybreak.settings import Settings
@@ -34,7 +35,6 @@ from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, default_account_id
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, redirect, rejected
 
-_MAXIMUM_PASSWORD_LENGTH = 1024
 _COOKIES_NEEDED = Flash("warn", "This page has expired.", "Sign in again. Your browser must accept cookies.")
 _ENDED_MESSAGES = {
     "yes": Flash("warn", "Your session has ended.", "Sign in again."),
@@ -88,7 +88,7 @@ async def sign_in(page: DashboardRequest) -> Response:
         result = await login(
             page.services,
             email=email,
-            password=form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH],
+            password=form.get("password", "")[:FORM_LENGTH],
             caller=page.caller,
             device_id=signed_cookie(page, "device"),
             kind="dashboard",
@@ -182,7 +182,7 @@ async def show_password_prompt(page: PageRequest, outcome: PageOutcome = SUCCESS
 
 async def confirm_password(page: PageRequest) -> Response | PageOutcome:
     """Check the password and continue to the page that required it."""
-    password = page.form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH]
+    password = page.form.get("password", "")[:FORM_LENGTH]
     try:
         session = await reauthenticate(page.services, page.active_session, password, page.caller)
     except (Unauthenticated, RateLimited, Unavailable) as error:
