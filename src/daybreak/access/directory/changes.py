@@ -25,6 +25,7 @@ from daybreak.state.stores import Stores
 
 T = TypeVar("T", Account, Seat, Grant)
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+_SEAT_ACTIONS = {"added": "seat.added", "changed": "seat.changed", "removed": "seat.disabled"}
 _KINDS = ("added", "changed", "removed", "counted")
 ALWAYS_ALLOWED = 5
 """Removals of accounts, seats or grants that a sync may make, whatever their share."""
@@ -203,8 +204,7 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
         if reason is not None:
             end_credentials(stores, seat.seat_id, reason, now)
     for each in changes.seats:
-        action = "seat.disabled" if each.kind == "removed" else f"seat.{each.kind}"
-        events.add(action, seat_id=each.entry.seat_id, seat=each.entry.email)
+        events.add(_SEAT_ACTIONS[each.kind], seat_id=each.entry.seat_id, seat=each.entry.email)
     grants = [change.entry for change in changes.grants if change.kind != "removed"]
     removed = [change.entry for change in changes.grants if change.kind == "removed"]
     directory.put_grants(*grants)

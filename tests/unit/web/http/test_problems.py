@@ -49,7 +49,7 @@ def test_every_request_error_class_is_a_client_error() -> None:
 
 
 def test_documented_error_tree_matches_the_classes() -> None:
-    line = re.compile(r"^((?:│   |├── |└── )*)(\w+)(?: {2}|$)", re.MULTILINE)
+    line = re.compile(r"^((?:│   |    |├── |└── )*)(\w+)(?: {2}|$)", re.MULTILINE)
     documented = {name: len(branches) // 4 for branches, name in line.findall(errors.__doc__ or "")}
     classes = [found for found in vars(errors).values() if isinstance(found, type) and issubclass(found, DaybreakError)]
     assert documented == {found.__name__: len(found.__mro__) - len(DaybreakError.__mro__) for found in classes}
