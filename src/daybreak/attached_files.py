@@ -109,10 +109,9 @@ class AttachedFiles:
 
         Raises FileStoreError, Unavailable.
         """
-        view = await self._services.state.aread(lambda stores: _read(stores, bucket, prefix))
-        found = [*_version_objects(view), *_table_objects(view), *_delta_objects(view), *_iceberg_objects(view)]
-        for folder, publication, pack in view.statements:
-            found += await self._statement_objects(view, folder, publication, pack)
+        found, statements = await self._services.state.aread(lambda stores: _read(stores, bucket, prefix))
+        for each in statements:
+            found += await self._statement_objects(bucket.client_id, each)
         return sorted((each for each in found if each.key.startswith(prefix)), key=lambda each: each.key)
 
     async def find(self, bucket: Bucket, key: str) -> AttachedObject:
@@ -132,13 +131,12 @@ class AttachedFiles:
     async def _stored(self, pack: str, client_id: str) -> SignedStatement | None:
         return await self._services.threads.run(client_id, partial(read_stored, self._services.files, pack, client_id))
 
-    async def _statement_objects(
-        self, view: _View, folder: str, publication: Publication, pack: str
-    ) -> list[AttachedObject]:
-        cached = self._statements.get((pack, view.bucket.client_id))
+    async def _statement_objects(self, client_id: str, statement: _Statement) -> list[AttachedObject]:
+        pack = statement.pack
+        cached = self._statements.get((pack, client_id))
         if cached is None:
             try:
-                signed = await self._stored(pack, view.bucket.client_id)
+                signed = await self._stored(pack, client_id)
             except FileStoreError:
                 # A lost statement must not hide the files. Runs and the daily check report it.
                 return []
@@ -146,39 +144,26 @@ class AttachedFiles:
                 return []
             signature = signed.signature
             cached = (len(signed.content), signed.sha256), (len(signature), hashlib.sha256(signature).hexdigest())
-            self._statements[pack, view.bucket.client_id] = cached
+            self._statements[pack, client_id] = cached
             if len(self._statements) > _CACHED_STATEMENTS:
                 del self._statements[next(iter(self._statements))]
-        at = view.modified_at(publication)
         return [
-            AttachedObject(folder + name, *cached[index], at, StatementObject(pack, is_signature=index == 1))
+            AttachedObject(
+                statement.folder + name,
+                *cached[index],
+                statement.modified_at,
+                StatementObject(pack, is_signature=index == 1),
+            )
             for index, name in enumerate((_STATEMENT, _SIGNATURE))
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What the database contains about the objects below a prefix.
+class _Statement(msgspec.Struct, frozen=True):
+    """The pack with the signed statement of a folder, and when the files of the folder became as they are."""
 
-    `folders` are the folders of whole versions, `entries` the files of publications by snapshot and resource,
-    `tables` those in the Iceberg format, and `statements` the packs of statements with their folders.
-    """
-
-    bucket: Bucket
-    prefix: str
-    publications: tuple[Publication, ...]
-    folders: tuple[tuple[str, Publication], ...]
-    entries: Mapping[str, Mapping[str, ManifestEntry]]
-    chain: Chain | None
-    tables: tuple[Table, ...]
-    statements: tuple[tuple[str, Publication, str], ...] = ()
-
-    def modified_at(self, publication: Publication) -> datetime:
-        """Return when the files of a version became as they are: its publication, or a later erasure."""
-        entries = self.entries.get(publication.snapshot_id, {}).values()
-        stored = (each for entry in entries for each in entry.formats.values())
-        times = (each.since_in(publication.version, publication.published_at).published_at for each in stored)
-        return max([publication.published_at, *times])
+    folder: str
+    modified_at: datetime
+    pack: str
 
 
 def _overlaps(path: str, prefix: str) -> bool:
@@ -191,100 +176,98 @@ def _needs(resource: str, folder: str, prefix: str) -> bool:
     return any(_overlaps(f"{folder}{name}", prefix) for name in (f"{resource}.", _MANIFEST, _STATEMENT))
 
 
-def _read(stores: Stores, bucket: Bucket, prefix: str) -> _View:
-    """Read what the objects below a prefix need, and no more: most requests are about one object."""
-    publications = tuple(stores.deltas.publications())
-    pinned = bucket.pinned_version
+def _read(stores: Stores, bucket: Bucket, prefix: str) -> tuple[list[AttachedObject], list[_Statement]]:
+    """Read the objects below a prefix, and no more than they need: most requests are about one object."""
+    client_id, pinned = bucket.client_id, bucket.pinned_version
+    publications = stores.deltas.publications()
     latest = next((each for each in publications if pinned is None or each.version == pinned), None)
     folders = [(_LATEST, latest)] if latest is not None else []
     folders += [(_version_folder(each), each) for each in publications]
     folders = [folder for folder in folders if _overlaps(folder[0], prefix)]
     tables = [name for name in RESOURCE_NAMES if _overlaps(f"tables/{name}/", prefix)]
-    needed = publications if tables else tuple(each for _, each in folders)
+    needed = publications if tables else [each for _, each in folders]
     resources = tables or [name for name in RESOURCE_NAMES if any(_needs(name, path, prefix) for path, _ in folders)]
     ids = list(dict.fromkeys(each.snapshot_id for each in needed))
-    entries = stores.snapshots.manifests(ids, bucket.client_id, resources)
-    return _View(
-        bucket,
-        prefix,
-        publications,
-        tuple(folder for folder in folders if folder[1].snapshot_id in entries),
-        entries,
-        stores.deltas.chain(bucket.client_id) if _overlaps(_DELTAS, prefix) else None,
-        tuple(_tables(stores, bucket.client_id, prefix)),
-        tuple(_packs(stores, bucket.client_id, prefix, folders)),
-    )
-
-
-def _tables(stores: Stores, client_id: str, prefix: str) -> Iterator[Table]:
-    if prefix.startswith(ICEBERG_FOLDER):
-        for name in RESOURCE_NAMES:
-            if _overlaps(f"{ICEBERG_FOLDER}{name}/", prefix):
-                yield read_table(stores, client_id, name)
-
-
-def _packs(
-    stores: Stores, client_id: str, prefix: str, folders: list[tuple[str, Publication]]
-) -> Iterator[tuple[str, Publication, str]]:
-    keys: dict[int, str | None] = {}
+    entries = stores.snapshots.manifests(ids, client_id, resources)
+    found: list[AttachedObject] = []
+    statements: list[_Statement] = []
     for folder, publication in folders:
-        version = publication.version
-        if version not in keys and _overlaps(folder + _STATEMENT, prefix):
-            signed = stores.signatures.of_publication(version)
-            keys[version] = None if signed is None else statement_key(stores, signed, client_id)
-        key = keys.get(version)
-        if key is not None:
-            yield folder, publication, key
+        files = entries.get(publication.snapshot_id, {})
+        found += _version_objects(client_id, folder, publication, files, prefix)
+        pack = _pack(stores, client_id, publication) if _overlaps(folder + _STATEMENT, prefix) else None
+        if pack is not None:
+            statements.append(_Statement(folder, _modified_at(publication, files), pack))
+    for publication in publications if tables else ():
+        found += _table_objects(publication, entries.get(publication.snapshot_id, {}))
+    if _overlaps(_DELTAS, prefix):
+        found += _delta_objects(stores.deltas.chain(client_id), prefix)
+    if prefix.startswith(ICEBERG_FOLDER):
+        for name in (each for each in RESOURCE_NAMES if _overlaps(f"{ICEBERG_FOLDER}{each}/", prefix)):
+            found += _iceberg_objects(read_table(stores, client_id, name), prefix)
+    return found, statements
+
+
+def _pack(stores: Stores, client_id: str, publication: Publication) -> str | None:
+    """Return the pack with the signed statement of an account about a version."""
+    signed = stores.signatures.of_publication(publication.version)
+    return None if signed is None else statement_key(stores, signed, client_id)
 
 
 def _version_folder(publication: Publication) -> str:
     return f"v={publication.version}/"
 
 
-def _version_objects(view: _View) -> Iterator[AttachedObject]:
-    for folder, publication in view.folders:
-        entries = view.entries[publication.snapshot_id]
-        for named, stored, rows in _files(entries):
-            yield _stored(folder + named.name, named, publication, stored, rows)
-        if _overlaps(folder + _MANIFEST, view.prefix):
-            content = _manifest(view.bucket.client_id, publication, entries)
-            digest = hashlib.sha256(content).hexdigest()
-            yield AttachedObject(folder + _MANIFEST, len(content), digest, view.modified_at(publication), content)
+def _modified_at(publication: Publication, entries: Mapping[str, ManifestEntry]) -> datetime:
+    """Return when the files of a version became as they are: its publication, or a later erasure."""
+    stored = (each for entry in entries.values() for each in entry.formats.values())
+    times = (each.since_in(publication.version, publication.published_at).published_at for each in stored)
+    return max([publication.published_at, *times])
 
 
-def _table_objects(view: _View) -> Iterator[AttachedObject]:
+def _version_objects(
+    client_id: str, folder: str, publication: Publication, entries: Mapping[str, ManifestEntry], prefix: str
+) -> Iterator[AttachedObject]:
+    for named, stored, rows in _files(entries):
+        yield _stored(folder + named.name, named, publication, stored, rows)
+    if entries and _overlaps(folder + _MANIFEST, prefix):
+        content = _manifest(client_id, publication, entries)
+        yield _generated(folder + _MANIFEST, content, _modified_at(publication, entries))
+
+
+def _table_objects(publication: Publication, entries: Mapping[str, ManifestEntry]) -> Iterator[AttachedObject]:
     parquet = format_named("parquet")
-    for publication in view.publications:
-        for name, entry in view.entries.get(publication.snapshot_id, {}).items():
-            folder = f"tables/{name}/{_version_folder(publication)}"
-            stored = entry.formats.get(parquet.name)
-            if stored is not None and _overlaps(folder, view.prefix):
-                named = NamedFile(resource_named(name), parquet)
-                if not stored.parts:
-                    yield _stored(folder + named.name, named, publication, stored, entry.rows)
-                for number, part in enumerate(stored.parts, 1):
-                    key = f"{folder}{name}-{number:05}{parquet.ending}"
-                    yield _stored(key, named, publication, stored, entry.rows, part)
+    for name, entry in entries.items():
+        folder, named = f"tables/{name}/{_version_folder(publication)}", NamedFile(resource_named(name), parquet)
+        stored = entry.formats.get(parquet.name)
+        if stored is None:
+            continue
+        if not stored.parts:
+            yield _stored(folder + named.name, named, publication, stored, entry.rows)
+        for number, part in enumerate(stored.parts, 1):
+            key = f"{folder}{name}-{number:05}{parquet.ending}"
+            yield _stored(key, named, publication, stored, entry.rows, part)
 
 
-def _delta_objects(view: _View) -> Iterator[AttachedObject]:
-    for each in view.chain.entries if view.chain is not None else ():
+def _delta_objects(chain: Chain | None, prefix: str) -> Iterator[AttachedObject]:
+    for each in () if chain is None else chain.entries:
         folder = _DELTAS + _version_folder(each.publication)
-        for name, delta in each.resources.items() if _overlaps(folder, view.prefix) else ():
+        for name, delta in each.resources.items() if _overlaps(folder, prefix) else ():
             for full, stored in delta.formats.items():
                 named = NamedFile(resource_named(name), delta_format(full), each.publication.version)
                 yield _stored(folder + named.name, named, each.publication, stored, delta.lines)
 
 
-def _iceberg_objects(view: _View) -> Iterator[AttachedObject]:
-    for table in view.tables:
-        named = NamedFile(resource_named(table.name), format_named("parquet"))
-        files = {file.name: (version, file) for version in table.versions for file in version.files}
-        for name, (version, file) in files.items():
-            yield _stored(table.folder + name, named, version.publication, file.stored, file.rows, file.part)
-        for name, (version, content) in table.described(view.prefix.removeprefix(table.folder)).items():
-            digest = hashlib.sha256(content).hexdigest()
-            yield AttachedObject(table.folder + name, len(content), digest, version.publication.published_at, content)
+def _iceberg_objects(table: Table, prefix: str) -> Iterator[AttachedObject]:
+    named = NamedFile(resource_named(table.name), format_named("parquet"))
+    files = {file.name: (version, file) for version in table.versions for file in version.files}
+    for name, (version, file) in files.items():
+        yield _stored(table.folder + name, named, version.publication, file.stored, file.rows, file.part)
+    for name, (version, content) in table.described(prefix.removeprefix(table.folder)).items():
+        yield _generated(table.folder + name, content, version.publication.published_at)
+
+
+def _generated(key: str, content: bytes, modified_at: datetime) -> AttachedObject:
+    return AttachedObject(key, len(content), hashlib.sha256(content).hexdigest(), modified_at, content)
 
 
 def _stored(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import msgspec
 
@@ -77,7 +77,7 @@ def is_signed(query: bytes, authorization: bytes) -> bool:
 
 def claim_of(request: SignedRequest, *, service: str = "s3") -> Claim:
     """Return the signature of a request, which is not verified. Raises S3Error if it is malformed or missing."""
-    parameters = _parameters(request.query)
+    parameters = parameters_of(request.query)
     names = [name for name, _ in parameters]
     authorization = request.headers.get("authorization")
     if "AWSAccessKeyId" in names or (authorization or "").startswith("AWS "):
@@ -202,11 +202,10 @@ def _canonical_query(query: bytes) -> str:
     return "&".join(f"{name}={value}" for name, value in pairs if name != "X-Amz-Signature")
 
 
-def _parameters(query: bytes) -> list[tuple[str, str]]:
-    fields = (field.partition(b"=") for field in query.split(b"&") if field)
-    return [
-        (str(unquote_to_bytes(name), "latin-1"), str(unquote_to_bytes(value), "latin-1")) for name, _, value in fields
-    ]
+def parameters_of(query: bytes) -> list[tuple[str, str]]:
+    """Return the names and values of a query. A plus sign is not a space: clients encode spaces as %20."""
+    fields = (field.partition("=") for field in query.decode("latin-1").split("&") if field)
+    return [(unquote(name), unquote(value)) for name, _, value in fields]
 
 
 def _instant(date: str) -> datetime | None:

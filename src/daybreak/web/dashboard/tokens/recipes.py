@@ -154,7 +154,7 @@ def recipes_of(settings: Settings, client_id: str) -> dict[str, Recipe]:
     """Return the recipes of an account by key, in the order of the page."""
     examples = {example.key: example for example in first_request(settings, client_id).examples()}
     _, name_service, sync, _ = examples["sync"].steps
-    values = {"{ATTACH}": settings.attach.url or settings.base_url, "{BASE}": settings.base_url, "{ACCOUNT}": client_id}
+    values = {"{ATTACH}": settings.attach_url, "{BASE}": settings.base_url, "{ACCOUNT}": client_id}
 
     def filled(step: Step) -> Step:
         step = {_NAME_SERVICE: replace(name_service, note=""), _SYNC: replace(sync, note=name_service.note)}.get(

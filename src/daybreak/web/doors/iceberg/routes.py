@@ -28,16 +28,6 @@ from daybreak.web.request_state import caller_of
 _WAREHOUSE = "/{prefix}"
 _NAMESPACE = _WAREHOUSE + "/namespaces/{namespace}"
 _TABLE = _NAMESPACE + "/tables/{table}"
-_ENDPOINTS = (
-    f"GET /v1{_WAREHOUSE}/namespaces",
-    f"GET /v1{_NAMESPACE}",
-    f"HEAD /v1{_NAMESPACE}",
-    f"GET /v1{_NAMESPACE}/tables",
-    f"GET /v1{_TABLE}",
-    f"HEAD /v1{_TABLE}",
-    f"GET /v1{_TABLE}/credentials",
-    f"POST /v1{_TABLE}/metrics",
-)
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"]
 # Clients do not renew them during a query. Every request checks the API token too.
 _CREDENTIALS_LIFETIME = timedelta(hours=12)
@@ -51,12 +41,7 @@ def iceberg_routes(services: Services) -> list[Route]:
     return [
         Route(ICEBERG_PATH + "/config", endpoints.config),
         Route(TOKENS_PATH, endpoints.token, methods=["POST"]),
-        Route(ICEBERG_PATH + _WAREHOUSE + "/namespaces", endpoints.list_namespaces),
-        Route(ICEBERG_PATH + _NAMESPACE, endpoints.namespace),
-        Route(ICEBERG_PATH + _NAMESPACE + "/tables", endpoints.list_tables),
-        Route(ICEBERG_PATH + _TABLE, endpoints.table),
-        Route(ICEBERG_PATH + _TABLE + "/credentials", endpoints.credentials),
-        Route(ICEBERG_PATH + _TABLE + "/metrics", endpoints.metrics, methods=["POST"]),
+        *(Route(ICEBERG_PATH + path, endpoint, methods=methods) for methods, path, endpoint in endpoints.operations),
         Route(ICEBERG_PATH + "/{path:path}", _unsupported, methods=_METHODS),
     ]
 
@@ -64,12 +49,22 @@ def iceberg_routes(services: Services) -> list[Route]:
 class _CatalogEndpoints:
     def __init__(self, services: Services) -> None:
         self._services = services
+        # Those that `config` lists, with the methods that it names.
+        self.operations = (
+            (["GET"], _WAREHOUSE + "/namespaces", self.list_namespaces),
+            (["GET", "HEAD"], _NAMESPACE, self.namespace),
+            (["GET"], _NAMESPACE + "/tables", self.list_tables),
+            (["GET", "HEAD"], _TABLE, self.table),
+            (["GET"], _TABLE + "/credentials", self.credentials),
+            (["POST"], _TABLE + "/metrics", self.metrics),
+        )
 
     async def config(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         warehouse = request.query_params.get("warehouse", principal.account.client_id)
         client_id = require_own(principal, warehouse, "warehouse")
-        return _json({"defaults": {}, "overrides": {"prefix": client_id}, "endpoints": _ENDPOINTS})
+        listed = [f"{method} /v1{path}" for methods, path, _ in self.operations for method in methods]
+        return _json({"defaults": {}, "overrides": {"prefix": client_id}, "endpoints": listed})
 
     async def token(self, request: Request) -> Response:
         """Answer client credentials (RFC 6749 §4.4). The secret is an API token, which is also the access token."""

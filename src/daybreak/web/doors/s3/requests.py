@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import Request
@@ -16,7 +16,15 @@ from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.attached_files import Bucket
 from daybreak.credentials.s3_keys import find_key
-from daybreak.credentials.sigv4 import S3Error, SignedRequest, check_time, claim_of, is_valid, merged_headers
+from daybreak.credentials.sigv4 import (
+    S3Error,
+    SignedRequest,
+    check_time,
+    claim_of,
+    is_valid,
+    merged_headers,
+    parameters_of,
+)
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import NotFound
 from daybreak.domain.identity import Principal
@@ -70,10 +78,8 @@ def read_request(request: Request) -> S3Request:
         bucket, _, key = unquote(path.decode("ascii"), errors="strict").removeprefix("/").partition("/")
     except UnicodeDecodeError:
         raise NotFound("The specified key does not exist.") from None
-    # A plus sign is not a space here: clients encode spaces as %20.
-    pairs = parse_qsl(query.replace(b"+", b"%2B").decode("latin-1"), keep_blank_values=True)
     signed = SignedRequest(request.method, path, query, merged_headers(request.scope["headers"]))
-    return S3Request(signed, bucket, key, dict(pairs))
+    return S3Request(signed, bucket, key, dict(parameters_of(query)))
 
 
 async def authenticate(request: Request, signed: SignedRequest, services: Services, rate: LinkRate) -> Access:
