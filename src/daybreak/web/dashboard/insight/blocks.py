@@ -1,12 +1,13 @@
 """Blocks of the Insight page: tables that the page and the CSV files show alike, and the names of stored values."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from daybreak.domain.display import localized
-from daybreak.insight.campaigns import ASCENDING
+from daybreak.insight.campaigns import ASCENDING, CampaignDay
+from daybreak.insight.members import GrowthDay
 from daybreak.insight.periods import Bucket
 from daybreak.web.dashboard.formatting import format_number, format_words
 from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
@@ -29,6 +30,7 @@ _LABELS = {
     "automated": "Automated message",
     "external": "External system",
 }
+Day = TypeVar("Day", GrowthDay, CampaignDay)
 _MINUS = "\N{MINUS SIGN}"
 
 
@@ -194,6 +196,11 @@ def _sort_key(cell: Cell) -> Any:
 def share(part: float, whole: float) -> float | None:
     """Return a part as a number from 0 to 1, None without a whole."""
     return part / whole if whole else None
+
+
+def sum_of(kind: type[Day], days: Sequence[Day]) -> Day:
+    """Return the sums of the figures of days."""
+    return kind(*(sum(getattr(day, name) for day in days) for name in kind.__slots__))
 
 
 def block_csv(block: Block) -> bytes:

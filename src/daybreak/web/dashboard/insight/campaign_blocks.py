@@ -12,6 +12,7 @@ from daybreak.web.dashboard.insight.blocks import (
     Row,
     campaign_label,
     share,
+    sum_of,
     value_label,
 )
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
@@ -19,7 +20,7 @@ from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 def campaign_total(figures: CampaignFigures, period: Period) -> CampaignDay:
     """Return the sums of the campaigns sent in a period."""
-    return _sum([sums for day, sums in figures.items() if day in period])
+    return sum_of(CampaignDay, [sums for day, sums in figures.items() if day in period])
 
 
 def rate_figures(sums: Campaign | CampaignDay, before: CampaignDay | None) -> list[Figure]:
@@ -35,13 +36,8 @@ def rate_figures(sums: Campaign | CampaignDay, before: CampaignDay | None) -> li
 def rates_block(figures: CampaignFigures, selection: Selection) -> Block:
     """Return reply and stop rates by bucket of sending."""
     finder = BucketFinder.of(selection.period)
-    days: list[list[CampaignDay]] = [[] for _ in finder.buckets]
-    for day, sums in figures.items():
-        at = finder.find(day)
-        if at is not None:
-            days[at].append(sums)
-    by_bucket = [_sum(found) for found in days]
-    total = _sum(by_bucket)
+    by_bucket = [sum_of(CampaignDay, days) for days in finder.group(figures)]
+    total = sum_of(CampaignDay, by_bucket)
     rows = tuple(Row(bucket, _rates(sums)) for bucket, sums in zip(finder.buckets, by_bucket, strict=True))
     return Block(
         name="rates",
@@ -196,8 +192,3 @@ def _rates(sums: CampaignDay) -> tuple[int | float | None, ...]:
         sums.campaigns, sums.recipients, sums.replied, share(sums.replied, sums.recipients), sums.stopped,
         share(sums.stopped, sums.recipients),
     )  # fmt: skip
-
-
-def _sum(days: Sequence[CampaignDay]) -> CampaignDay:
-    names = CampaignDay.__slots__
-    return CampaignDay(*(sum(getattr(day, name) for day in days) for name in names))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from daybreak.insight.members import CommunityFigures, GrowthDay, GrowthFigures, MemberFigures, UsageFigures
 from daybreak.insight.periods import Period
 from daybreak.web.dashboard.formatting import format_number
-from daybreak.web.dashboard.insight.blocks import Block, Cell, Column, Row, share, value_label
+from daybreak.web.dashboard.insight.blocks import Block, Cell, Column, Row, share, sum_of, value_label
 from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
 
 _GAINS = {"joined": "Joined", "returned": "Returned"}
@@ -20,38 +20,28 @@ _OTHER = "Other channels"
 def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selection) -> Block:
     """Return joined and lost Members by bucket, and the number of live Members at its end."""
     finder = BucketFinder.of(selection.period)
-    sums = [dict.fromkeys((*_GAINS, *_LOSSES), 0) for _ in finder.buckets]
-    live = 0
-    for day, change in growth.items():
-        at = finder.find(day)
-        if at is not None:
-            for name in sums[at]:
-                sums[at][name] += getattr(change, name)
-        elif day < selection.period.first:
-            live += change.net
-    has_other = any(counts["other"] for counts in sums)
-    names = [name for name in (*_GAINS, *_LOSSES) if name != "other" or has_other]
+    sums = [sum_of(GrowthDay, changes) for changes in finder.group(growth)]
+    total = sum_of(GrowthDay, sums)
+    live = sum(change.net for day, change in growth.items() if day < selection.period.first)
+    labels = {name: label for name, label in {**_GAINS, **_LOSSES}.items() if name != "other" or total.other}
     rows = []
-    for bucket, counts in zip(finder.buckets, sums, strict=True):
-        net = GrowthDay(**counts).net
-        live += net
-        rows.append(Row(bucket, (*(counts[name] for name in names), net, live)))
-    labels = {**_GAINS, **_LOSSES}
-    totals = [sum(counts[name] for counts in sums) for name in names]
+    for bucket, change in zip(finder.buckets, sums, strict=True):
+        live += change.net
+        rows.append(Row(bucket, (*(getattr(change, name) for name in labels), change.net, live)))
     return Block(
         name="growth",
         title="Member growth",
         note=_growth_note(growth, members),
         columns=(
             Column("Period", "text"),
-            *(Column(labels[name]) for name in names),
+            *map(Column, labels.values()),
             Column("Net"),
             Column("Live at end"),
         ),
         rows=tuple(rows) if growth else (),
-        total=(*totals, sum(GrowthDay(**counts).net for counts in sums), live),
-        series=tuple(range(len(names))),
-        below=frozenset(range(len(_GAINS), len(names))),
+        total=(*(getattr(total, name) for name in labels), total.net, live),
+        series=tuple(range(len(labels))),
+        below=frozenset(range(len(_GAINS), len(labels))),
     )
 
 

@@ -5,10 +5,11 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Self
+from typing import Self, TypeVar
 
 from daybreak.insight.periods import DEFAULT_RANGE, RANGES, Bucket, Period
 
+T = TypeVar("T")
 _WITHOUT_COMPARISON = "none"
 # Block and column of the sorted table, and the direction.
 _SORT = re.compile(r"[a-z-]{1,20}\.\d{1,2}(-up)?", re.ASCII)
@@ -83,6 +84,15 @@ class BucketFinder:
         if day not in self.period:
             return None
         return bisect_right(self.buckets, day, key=lambda bucket: bucket.first) - 1
+
+    def group(self, values: Mapping[date, T]) -> list[list[T]]:
+        """Return the values of each bucket."""
+        grouped: list[list[T]] = [[] for _ in self.buckets]
+        for day, value in values.items():
+            at = self.find(day)
+            if at is not None:
+                grouped[at].append(value)
+        return grouped
 
     def find_previous(self, day: date) -> int | None:
         """Return the index of the bucket that a day of the period before is compared with."""
