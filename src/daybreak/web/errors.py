@@ -1,7 +1,5 @@
 """Responses to errors, in the form that the path requires."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A bounded queue for work that takes long, with a fair share for each account."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """The address that the service listens on: a TCP port or a Unix socket."""
 
-from __future__ import annotations
-
 import errno
 import socket
 import stat

@@ -4,8 +4,6 @@ With several workers the client library runs in its multiprocess mode: the comma
 before this module is imported.
 """
 
-from __future__ import annotations
-
 from prometheus_client import Counter, Gauge, Histogram
 
 REQUESTS = Counter("daybreak_http_requests", "Requests answered.", ("door", "route", "method", "status"))

@@ -1,7 +1,5 @@
 """The metrics of all workers, on a separate listener."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

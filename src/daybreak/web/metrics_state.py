@@ -1,7 +1,5 @@
 """Metrics from the state database: files, runs, directory, deliveries, tasks and nodes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

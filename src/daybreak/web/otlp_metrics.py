@@ -1,7 +1,5 @@
 """The metrics of Prometheus, sent by OTLP."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise

@@ -1,7 +1,5 @@
 """State of a request, which middleware records in `scope["state"]` and Starlette exposes as `request.state`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -3,8 +3,6 @@
 Browsers cache them indefinitely; a new version has a new URL.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Mapping
