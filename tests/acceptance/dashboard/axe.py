@@ -17,14 +17,14 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def axe_violations(page: Page, where: str) -> list[str]:
-    """Return axe violations: all rules on a wide light page, or the visual ones on a dark phone."""
-    dark = page.evaluate("() => matchMedia('(prefers-color-scheme: dark)').matches")
-    found = [] if dark else _axe(page, f"{where}, light", "{resultTypes: ['violations']}")
+    """Return axe violations: of all rules on a wide light page, and of the visual ones on a dark phone."""
+    found = _axe(page, f"{where}, light", "{resultTypes: ['violations']}")
     page.set_viewport_size(PHONE)
-    if dark:
-        found = _axe(page, f"{where}, dark phone", f"{{resultTypes: ['violations'], runOnly: {list(VISUAL_RULES)}}}")
+    page.emulate_media(color_scheme="dark")
+    found += _axe(page, f"{where}, dark phone", f"{{resultTypes: ['violations'], runOnly: {list(VISUAL_RULES)}}}")
     overflow = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
     assert overflow <= 0, f"{where} overflows a phone by {overflow} px"
+    page.emulate_media(color_scheme="light")
     page.set_viewport_size(WIDE)
     return found
 

@@ -20,7 +20,6 @@ from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE
 from tests.parts.mail_server import MailServer, mail_server
 from tests.parts.ports import free_port
-from tests.parts.variants import one_of
 from tests.parts.warm import running_warm
 
 # Generous, because a test machine may be busy.
@@ -127,21 +126,12 @@ def sign_in_as(open_page: Callable[..., Page], service: Service) -> Callable[...
     return open_one
 
 
-@pytest.fixture(scope="module", params=one_of("light", "dark"))
-def color_scheme(request: pytest.FixtureRequest) -> str:
-    """Colors of the pages of a module, in the long version also dark.
-
-    A service of the module that its tests change depends on this fixture, so that it starts again with other colors.
-    """
-    return str(request.param)
-
-
 @pytest.fixture
-def open_with_axe(color_scheme: str, open_page: Callable[..., Page], project_folder: Path) -> Callable[[], Page]:
+def open_with_axe(open_page: Callable[..., Page], project_folder: Path) -> Callable[[], Page]:
     """A function that opens a page with axe, without transitions so that axe measures final colors."""
 
     def open_one() -> Page:
-        page = open_page(color_scheme=color_scheme, viewport=WIDE, reduced_motion="reduce")
+        page = open_page(viewport=WIDE, reduced_motion="reduce")
         page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
         return page
 

@@ -30,7 +30,7 @@ NEW = "copper kettle over seven hills"
 
 
 @pytest.fixture(scope="module")
-def own_service(color_scheme: str, tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
+def own_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
     """A service whose accounts and seats may change, and whose last publication is missing."""
     with served_sample(tmp_path_factory.mktemp("own"), project_folder, members=40, days=2, days_late=1) as own:
         yield own

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
@@ -18,16 +18,14 @@ STATE_PATHS = ("files", "insight", "settings/tokens")
 
 
 @pytest.fixture(scope="module")
-def late_service(
-    color_scheme: str, tmp_path_factory: pytest.TempPathFactory, project_folder: Path
-) -> Iterator[Service]:
+def late_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
     """A service whose last publication is missing."""
     with served_sample(tmp_path_factory.mktemp("late"), project_folder, members=40, days=2, days_late=1) as late:
         yield late
 
 
 @pytest.fixture(scope="module")
-def new_service(color_scheme: str, tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
+def new_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
     """A service that has never published."""
     with served_sample(tmp_path_factory.mktemp("new"), project_folder, members=40, days=0) as new:
         yield new
@@ -53,7 +51,7 @@ def test_late_failed_and_held_files_differ(open_with_axe: Callable[[], Page], la
     _finish(late_service, snapshot_id, fence, SnapshotState.HELD, now)
     text = "An operator must accept or discard"
     held = _expect_state(page, late_service, "Held", "Today's files are held for review", text)
-    assert len({late, failed, held}) == 3
+    assert [len({*backgrounds}) for backgrounds in zip(late, failed, held, strict=True)] == [3, 3]
 
 
 @pytest.mark.release
@@ -88,12 +86,12 @@ def _signed_in(open_with_axe: Callable[[], Page], service: Service) -> Page:
 
 def _expect_state(
     page: Page, service: Service, tag: str, headline: str, text: str, paths: tuple[str, ...] = STATE_PATHS
-) -> str:
+) -> tuple[str, ...]:
     """Expect the state on the panel of Files and on the strip of Insight and API tokens, in their titles and icons.
 
-    Returns the background of the panel and of the strips.
+    Returns the dark and the light background of the panel and of the strips.
     """
-    backgrounds = set()
+    backgrounds = set[tuple[str, ...]]()
     icon = re.compile(rf"/favicon-{tag.lower().replace('not ', 'un').replace(' ', '_')}\.svg$")
     for path in paths:
         page.goto(service.account(directory.NORTHLIGHT, path))
@@ -103,12 +101,21 @@ def _expect_state(
         shown = page.get_by_label("Freshness")
         expect(shown).to_contain_text(re.compile(headline))
         expect(shown).to_contain_text(re.compile(text))
-        backgrounds.add(shown.evaluate("shown => getComputedStyle(shown).backgroundImage"))
+        backgrounds.add(_backgrounds(page, shown))
         if path == "files":
             expect(shown.locator(".freshness-state")).to_have_text(tag)
             assert axe_violations(page, f"{tag}, {path}") == []
-    assert len(backgrounds) == 1
-    return str(backgrounds.pop())
+    (both,) = backgrounds
+    return both
+
+
+def _backgrounds(page: Page, shown: Locator) -> tuple[str, ...]:
+    """Return the background of an element on a dark page and on a light one."""
+    found = []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        found.append(str(shown.evaluate("shown => getComputedStyle(shown).backgroundImage")))
+    return tuple(found)
 
 
 def _finish(service: Service, snapshot_id: str, fence: int, state: SnapshotState, now: datetime) -> None:
