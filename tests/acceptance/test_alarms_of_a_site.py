@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -36,6 +35,7 @@ from tests.parts.postgresql_tables import fill_tables
 from tests.parts.presence import absent
 from tests.parts.processes import Running, running
 from tests.parts.waiting import wait_until
+from tests.parts.warm import WarmService, run_warm
 
 _SEATS = 7
 _NUMBERED = f"generate_series(0, {_SEATS - 1}) AS t(n)"
@@ -57,11 +57,12 @@ _SIZES = PlatformSizes(leaders=3, members=600, messages=1200)
 
 @dataclass
 class Site:
-    """An installation, its platform, its mail server and its clock."""
+    """An installation, its platform, its mail server, its clock, and a process with this clock that runs commands."""
 
     installation: Installation
     clock: MovedClock
     mail: MailServer
+    commands: WarmService
     timeline: Timeline = field(default_factory=Timeline)
     offset: timedelta = timedelta()
 
@@ -81,14 +82,11 @@ class Site:
 
     def daybreakd(self, *arguments: str, succeeds: bool = True) -> str:
         """Run an operator command at the time of the service. Return its output."""
-        done = subprocess.run(
-            [*DAYBREAKD, *arguments, "--config", str(self.folder / "daybreak.toml")],
-            env={**os.environ, **self.clock.environment},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=3 * PATIENCE_SECONDS,
-            check=False,
+        done = run_warm(
+            [*arguments, "--config", str(self.folder / "daybreak.toml")],
+            environment=self.clock.environment,
+            folder=self.folder,
+            server=self.commands,
         )
         assert (done.returncode == 0) is succeeds, done.stdout + done.stderr
         return done.stdout
@@ -128,10 +126,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     # PostgreSQL reads the offset as another user, who cannot enter the folder of pytest.
     with tempfile.TemporaryDirectory(prefix="daybreak-clock-") as offset, mail_server() as mail:
         Path(offset).chmod(0o755)
-        site = Site(installation, MovedClock(Path(offset) / "offset"), mail)
-        site.move_clock(timedelta())
-        site.make_platform()
-        yield site
+        clock = MovedClock(Path(offset) / "offset")
+        clock.move("+0")
+        with closing(WarmService(clock.environment)) as commands:
+            site = Site(installation, clock, mail, commands)
+            site.make_platform()
+            yield site
 
 
 @contextmanager

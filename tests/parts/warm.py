@@ -24,13 +24,14 @@ PATIENCE_SECONDS = 180
 
 
 class WarmService:
-    """Client of `warm_service.py`."""
+    """Client of `warm_service.py`. `environment` has further variables that its programs read when they start."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._lock = threading.Lock()
         self._server = subprocess.Popen(
             end_with_this_run([sys.executable, "-m", "tests.parts.warm_service"]),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT,
+            env={**os.environ, **(environment or {})},
         )  # fmt: skip
 
     def request(self, command: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,8 +92,9 @@ def _start(
     folder: Path | None,
     streams: tuple[Path | str, Path, Path],
     module: str | None,
+    server: WarmService | None = None,
 ) -> ForkedProcess:
-    server, words = _warm_service(), [str(argument) for argument in arguments]
+    server, words = server or _warm_service(), [str(argument) for argument in arguments]
     command = {
         "start": words, "module": module, "environment": {**os.environ, **(environment or {})},
         "folder": str(folder or Path.cwd()),
@@ -108,12 +110,16 @@ def run_warm(
     folder: Path | None = None,
     module: str | None = None,
     typed: str = "",
+    server: WarmService | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, and return its output. The arguments are those of `running_warm`, and its input."""
+    """Run a command to its end, and return its output.
+
+    The arguments are those of `running_warm`, its input, and a server other than that of all tests.
+    """
     with tempfile.TemporaryDirectory(prefix="daybreak-streams-") as stream_folder:
         stdin, stdout, stderr = (Path(stream_folder) / name for name in ("stdin", "stdout", "stderr"))
         stdin.write_text(typed, "utf-8")
-        process = _start(arguments, environment, folder, (stdin, stdout, stderr), module)
+        process = _start(arguments, environment, folder, (stdin, stdout, stderr), module, server)
         try:
             status = process.wait(PATIENCE_SECONDS)
         except BaseException:
