@@ -18,7 +18,7 @@ from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.delta_feed import DeltaFeed, delta_feed
 from daybreak.domain.delta import ChainEntry, ResourceDelta
-from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
+from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound, RequestError
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID, LinkResult, link_result, require_plain_path
@@ -167,8 +167,11 @@ class _DeltaEndpoints:
     async def feed(self, request: Request) -> Response:
         principal = await principal_of(request, self.services)
         client_id = request.path_params["client_id"].lower()
-        since = SINCE.read(request)
-        found = await delta_feed(self.services, principal, client_id, None if since is None else _since(since))
+        sent, since = SINCE.read(request), None
+        if sent is not None:
+            fault = FieldFault("?since", "Use a version such as 45.")
+            since = _version(sent, InvalidRequest("The version is not a whole number.", faults=(fault,)))
+        found = await delta_feed(self.services, principal, client_id, since)
         body = _feed_view(client_id, found)
         etag = f'"{hashlib.sha256(msgspec.json.encode(body)).hexdigest()[:40]}"'
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
@@ -181,39 +184,20 @@ class _DeltaEndpoints:
     async def download(self, request: Request) -> Response:
         principal = await principal_of(request, self.services)
         require_plain_path(request)
-        issued = await downloads.issue_link(
-            self.services,
-            principal,
-            request.path_params["client_id"].lower(),
-            downloads.delta_named(request.path_params["name"], _path_version(request.path_params["version"])),
-            caller_of(request),
-        )
+        unknown = NotFound("The version in the path is not a whole number. Use one of the feed.", code="no_delta")
+        named = downloads.delta_named(request.path_params["name"], _version(request.path_params["version"], unknown))
+        client_id = request.path_params["client_id"].lower()
+        issued = await downloads.issue_link(self.services, principal, client_id, named, caller_of(request))
         count_event("link_issued")
         return REQUEST_DELTA.response.create(link_result(issued), {"Location": issued.url})
 
 
-def _since(text: str) -> int:
-    """Return the version of the query. Raises InvalidRequest."""
-    version = _version(text)
-    if version is None:
-        raise InvalidRequest(
-            "The version is not a whole number.", faults=(FieldFault("?since", "Use a version such as 45."),)
-        )
-    return version
-
-
-def _path_version(text: str) -> int:
-    """Return the version of the path. Raises NotFound(no_delta)."""
-    version = _version(text)
-    if version is None:
-        raise NotFound("The version in the path is not a whole number. Use one of the feed.", code="no_delta")
-    return version
-
-
-def _version(text: str) -> int | None:
-    """Return a version, None for another text."""
+def _version(text: str, error: RequestError) -> int:
+    """Return a version. Raises the error for another text."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-    return int(text) if is_number and int(text) <= _MAX_VERSION else None
+    if not is_number or int(text) > _MAX_VERSION:
+        raise error
+    return int(text)
 
 
 def _feed_view(client_id: str, feed: DeltaFeed) -> DeltaFeedView:

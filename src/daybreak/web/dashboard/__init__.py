@@ -1,6 +1,5 @@
 """Server-rendered pages for account users and operators.
 
-One package per feature, each with the same files: `handlers.py` handles requests, `view.py` builds
-template variables, `queries.py` reads data, and the templates are in the same folder.
-`routes.py` lists every URL.
+One package per feature, with its templates: `handlers.py` handles requests. In large features `view.py` builds template
+variables, and `queries.py` reads data. `routes.py` lists every URL.
 """

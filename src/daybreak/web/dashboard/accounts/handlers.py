@@ -1,7 +1,5 @@
 """Handlers of the account list, the account switcher and the command palette."""
 
-from collections.abc import Callable
-
 from starlette.responses import JSONResponse, Response
 
 from daybreak.access import api_tokens
@@ -38,19 +36,15 @@ async def list_commands(page: PageRequest) -> Response:
     """Return the actions, files and accounts that match the search of the command palette, as JSON."""
     query, section = _query(page), page.request.query_params.get("section", "files")
     words = folded(query).split()
-
-    def item(kind: str, label: str, detail: str, url: str) -> dict[str, str]:
-        return {"kind": kind, "label": label, "detail": detail, "url": url}
-
-    files = [item("File", each.title, each.name, page.url(f"files/{each.name}/preview")) for each in RESOURCES]
+    files = [_item("File", each.title, each.name, page.url(f"files/{each.name}/preview")) for each in RESOURCES]
     found = [
         each
-        for each in [*await _actions(page, item), *files]
+        for each in [*await _actions(page), *files]
         if all(word in folded(" ".join((each["label"], each["detail"], each["kind"]))) for word in words)
     ]
     path = account_path(section)
     accounts = [
-        item(
+        _item(
             "Account",
             format_name(entry.account.name),
             entry.account.phone_number,
@@ -61,23 +55,27 @@ async def list_commands(page: PageRequest) -> Response:
     return JSONResponse({"items": [*found, *accounts]}, headers={"Cache-Control": "no-store"})
 
 
-async def _actions(page: PageRequest, item: Callable[[str, str, str, str], dict[str, str]]) -> list[dict[str, str]]:
+def _item(kind: str, label: str, detail: str, url: str) -> dict[str, str]:
+    return {"kind": kind, "label": label, "detail": detail, "url": url}
+
+
+async def _actions(page: PageRequest) -> list[dict[str, str]]:
     """Return the actions that the user may begin. Each opens its page, which asks to confirm."""
-    actions = [item("Action", "Sign out everywhere", "", page.url("settings/security/sign-out-everywhere"))]
+    actions = [_item("Action", "Sign out everywhere", "", page.url("settings/security/sign-out-everywhere"))]
     if page.seat.password_hash is not None:
-        actions.append(item("Action", "Change password", "", page.url("settings/security") + "#password-title"))
+        actions.append(_item("Action", "Change password", "", page.url("settings/security") + "#password-title"))
     if page.seat.operator:
-        actions.append(item("Action", "Run now", "Operator", page.operator_url("runs")))
+        actions.append(_item("Action", "Run now", "Operator", page.operator_url("runs")))
     try:
         tokens = await api_tokens.list_of_account(page.services, page.principal)
     except Forbidden:
         return actions
-    actions.append(item("Action", "Create API token", "", page.url("settings/tokens/new")))
+    actions.append(_item("Action", "Create API token", "", page.url("settings/tokens/new")))
     for token in tokens:
         if token.state_at(page.now) == "live":
             url = page.url(f"settings/tokens/{token.token_id}/revoke")
             detail = f"API token \N{HORIZONTAL ELLIPSIS}{token.last_four}"
-            actions.append(item("Action", f"Revoke {format_name(token.name)}", detail, url))
+            actions.append(_item("Action", f"Revoke {format_name(token.name)}", detail, url))
     return actions
 
 
