@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -32,7 +31,14 @@ class RequestIdMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = state_of(scope)["request_id"] = _request_id(scope)
-        await self._app(scope, receive, _adding(send, [(b"x-request-id", request_id.encode("ascii"))]))
+        header = (b"x-request-id", request_id.encode("ascii"))
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], header]
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
 
 
 class SecurityHeadersMiddleware:
@@ -43,7 +49,14 @@ class SecurityHeadersMiddleware:
         self._headers = [*_HEADERS, _HSTS] if hsts else _HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, _adding(send, self._headers))
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = {name for name, _ in message["headers"]}
+                added = [header for header in self._headers if header[0] not in present]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
 
 
 def _request_id(scope: Scope) -> str:
@@ -54,16 +67,3 @@ def _request_id(scope: Scope) -> str:
             if not contains_secret(request_id):
                 return request_id
     return os.urandom(12).hex()
-
-
-def _adding(send: Send, headers: Sequence[tuple[bytes, bytes]]) -> Send:
-    """Return a `send` that adds each of these headers that a response does not have."""
-
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            present = {name for name, _ in message["headers"]}
-            added = [header for header in headers if header[0] not in present]
-            message["headers"] = [*message["headers"], *added]
-        await send(message)
-
-    return send_with_headers
