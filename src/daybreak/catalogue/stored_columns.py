@@ -31,9 +31,10 @@ def resource_at(name: str, recorded: RecordedColumns | None) -> Resource:
 
     Raises KeyError for an unknown resource.
     """
-    resource = resource_named(name)
     columns = () if recorded is None else recorded.get(name, ())
-    return _with_columns(resource, tuple((each[0], each[1], each[2]) for each in columns)) if columns else resource
+    if not columns:
+        return resource_named(name)
+    return _with_columns(name, tuple((each[0], each[1], each[2]) for each in columns))
 
 
 def resource_with_header(resource: Resource, header: bytes) -> Resource:
@@ -41,11 +42,12 @@ def resource_with_header(resource: Resource, header: bytes) -> Resource:
     known = {column.name: column for column in resource.columns}
     names = header.decode("utf-8", "replace").strip().replace('"', "").split(",")
     found = (known.get(name) or Column(name, ColumnType.TEXT, nullable=True, description="") for name in names)
-    return _with_columns(resource, tuple((column.name, column.type.value, column.nullable) for column in found))
+    return _with_columns(resource.name, tuple((column.name, column.type.value, column.nullable) for column in found))
 
 
 @lru_cache(256)
-def _with_columns(resource: Resource, columns: tuple[tuple[str, str, bool], ...]) -> Resource:
+def _with_columns(name: str, columns: tuple[tuple[str, str, bool], ...]) -> Resource:
+    resource = resource_named(name)
     known = {column.name: column for column in resource.columns}
     found = tuple(
         replace(known[name], type=ColumnType(kind), nullable=nullable)

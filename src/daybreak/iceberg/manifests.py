@@ -87,7 +87,8 @@ class DataFile:
         return f"metadata/{self.since}-{self.content.sha256}.avro"
 
 
-def schema_of(columns: Sequence[Column], *, described: bool) -> dict[str, Any]:
+@lru_cache(256)  # for columns of kept versions, which few runs change
+def schema_of(columns: tuple[Column, ...], *, described: bool) -> Mapping[str, Any]:
     """Return the schema of columns. Its id depends on names and types alone. All columns of the files are nullable."""
     fields = [
         {"id": field_id(column.name), "name": column.name, "required": False, "type": TYPES[column.type]}

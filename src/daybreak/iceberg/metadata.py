@@ -78,7 +78,8 @@ class Table:
 def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
     """Return the metadata of a table whose latest version is the last one of `versions`."""
     latest = versions[-1]
-    schemas = {columns: schema_of(columns, described=True) for columns in {each.columns: None for each in versions}}
+    described = [schema_of(each.columns, described=True) for each in versions]
+    schemas = {schema["schema-id"]: schema for schema in described}
     names = {field["name"]: field["id"] for schema in schemas.values() for field in schema["fields"]}
     name_mapping = [{"field-id": number, "names": [name]} for name, number in names.items()]
     return {
@@ -89,7 +90,7 @@ def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
         "last-updated-ms": milliseconds(latest.publication.published_at),
         "last-column-id": max(names.values()),
         "schemas": list(schemas.values()),
-        "current-schema-id": schemas[latest.columns]["schema-id"],
+        "current-schema-id": described[-1]["schema-id"],
         "partition-specs": [{"spec-id": 0, "fields": []}],
         "default-spec-id": 0,
         "last-partition-id": _LAST_PARTITION_ID,
@@ -98,8 +99,8 @@ def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
         "properties": {_NAME_MAPPING: msgspec.json.encode(name_mapping).decode()},
         "current-snapshot-id": latest.version,
         "snapshots": [
-            _snapshot(table, each, schemas[each.columns]["schema-id"], parent)
-            for each, parent in zip(versions, (None, *versions), strict=False)
+            _snapshot(table, each, schema["schema-id"], parent)
+            for each, schema, parent in zip(versions, described, (None, *versions), strict=False)
         ],
         "snapshot-log": [
             {"snapshot-id": each.version, "timestamp-ms": milliseconds(each.publication.published_at)}
