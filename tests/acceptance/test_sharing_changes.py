@@ -51,7 +51,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
     folder = tmp_path_factory.mktemp("changes")
     installation = Installation(folder / "installation", f"sqlite:///{folder}/installation/state.db", large_rows=5)
     installation.create()
-    builder = Builder(installation, ChangingPlatform(11, leaders=LEADERS, members=400), folder, sharing=True)
+    builder = Builder(installation, ChangingPlatform(2, leaders=LEADERS, members=400), folder, sharing=True)
     with serving(installation, workers=1, settings=SETTINGS) as service:
         for day in range(DAYS):
             if day:
