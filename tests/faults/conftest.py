@@ -27,8 +27,6 @@ from tests.small_platform import platform_of, state_url, write_platform
 ROOT = Path(__file__).parents[2]
 # strace injects the fault at this call of a process. A run makes far fewer calls of each kind.
 FAULT_AT_CALL = 150
-# More than the calls of any kind, see `chosen_calls`.
-EVERY_CALL = 1_000
 CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 
 
