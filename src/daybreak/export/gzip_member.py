@@ -22,6 +22,7 @@ from zlib_ng import zlib_ng
 from daybreak.domain.errors import FileDamaged
 
 PART_BYTES = 1 << 20
+PART_PIECES = 3
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
 _TIME_AT = 4
 
@@ -56,8 +57,8 @@ class Codec:
     open: Callable[[], _Compressor]
     opening_bytes: int = 0
 
-    def part(self, content: bytes | memoryview, *, last: bool) -> tuple[bytes, int]:
-        """Return one part as raw deflate, and the CRC-32 of its content.
+    def part(self, content: bytes | memoryview, *, last: bool) -> tuple[tuple[bytes, bytes, bytes], int]:
+        """Return one part as raw deflate, in `PART_PIECES` pieces, and the CRC-32 of its content.
 
         The sequence of calls is fixed, because igzip's output depends on how its input is divided into calls. Each part
         has a new compressor, because igzip's one-shot function reads uninitialized memory.
@@ -68,14 +69,14 @@ class Codec:
             opening = compressor.compress(rest[: self.opening_bytes]) + compressor.flush(zlib.Z_SYNC_FLUSH)
             rest = rest[self.opening_bytes :]
         body = compressor.compress(rest)
-        compressed = opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
+        end = compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
         zlib_ng.crc32(_CLEARING)
-        return compressed, int(zlib_ng.crc32(content))
+        return (opening, body, end), int(zlib_ng.crc32(content))
 
     def member(self, content: bytes | memoryview) -> bytes:
         """Return a whole member for content of at most `PART_BYTES` bytes."""
         compressed, crc = self.part(content, last=True)
-        return b"".join((HEADER, compressed, trailer(crc, len(content))))
+        return b"".join((HEADER, *compressed, trailer(crc, len(content))))
 
 
 class ContentTotals:
@@ -116,12 +117,12 @@ class CompressedContent:
             part += piece
             # `>` instead of `>=`, so that the last part is never empty.
             while len(part) > PART_BYTES:
-                yield self._compressed(part[:PART_BYTES], last=False)
+                yield from self._compressed(part[:PART_BYTES], last=False)
                 part = part[PART_BYTES:]
-        yield self._compressed(part, last=True)
+        yield from self._compressed(part, last=True)
         yield self.totals.trailer
 
-    def _compressed(self, part: bytes, *, last: bool) -> bytes:
+    def _compressed(self, part: bytes, *, last: bool) -> tuple[bytes, ...]:
         compressed, crc = self._codec.part(part, last=last)
         self.totals.add(part, crc)
         return compressed

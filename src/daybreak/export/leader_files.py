@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from queue import Queue
@@ -22,7 +22,7 @@ from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.delta.delta_files import LeaderDeltaWriter
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, codec_named
+from daybreak.export.gzip_member import HEADER, PART_BYTES, PART_PIECES, Codec, ContentTotals, codec_named
 from daybreak.export.job import ExportJob
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.parquet_writer import PARQUET
@@ -33,7 +33,7 @@ from daybreak.filestore.file_store import FileSink, WrittenFile
 _WAITING_PARTS = 4
 """Parts of a streamed file that wait for compression or for the sink."""
 _WAITING_LEADERS = 32
-_SMALL_FILE_PIECES = 3
+_SMALL_FILE_PIECES = PART_PIECES + 2
 """Header, one part, and trailer."""
 
 _Write = Callable[[Iterable[bytes]], WrittenFile]
@@ -98,7 +98,7 @@ class _File:
 
     def _add_part(self, content: Piece, *, last: bool) -> None:
         compressed, crc = self._codec.part(content, last=last)
-        self._compressed.append(compressed)
+        self._compressed += compressed
         self._read(content, crc)
 
     def _read(self, content: Piece, crc: int) -> None:
@@ -123,7 +123,7 @@ class _File:
         return stored
 
 
-_Compressed = Future[tuple[bytes, int, Piece]]
+_Compressed = Future[tuple[Sequence[bytes], int, Piece]]
 
 
 class _StreamedFile(_File):
@@ -156,7 +156,7 @@ class _StreamedFile(_File):
             self._storing.result()
         self._parts.put(self._compressors.submit(self._compress, content, last=last))
 
-    def _compress(self, content: Piece, *, last: bool) -> tuple[bytes, int, Piece]:
+    def _compress(self, content: Piece, *, last: bool) -> tuple[Sequence[bytes], int, Piece]:
         return *self._codec.part(content, last=last), content
 
     def _store(self) -> Callable[[], StoredFormat]:
@@ -178,7 +178,7 @@ class _StreamedFile(_File):
         while (part := self._parts.get()) is not None:
             compressed, crc, content = part.result()
             self._read(content, crc)
-            yield compressed
+            yield from compressed
         if not self._is_complete:
             raise RunError("The export was stopped.")
         yield self._totals.trailer

@@ -74,10 +74,14 @@ def delta_folder(snapshot_id: str) -> str:
     return f"deltas/{snapshot_id}"
 
 
+def format_folder(snapshot_id: str, format: str) -> str:
+    """Return the folder of a snapshot's files in a format. Raises FileStoreError for an invalid id."""
+    return delta_folder(snapshot_id) if format in _DELTAS else snapshot_folder(snapshot_id)
+
+
 def file_key(snapshot_id: str, client_id: str, resource: str, format: str, revision: str = "") -> str:
     """Return the key of a file. Raises FileStoreError as `relative_name` does."""
-    folder = delta_folder(snapshot_id) if format in _DELTAS else snapshot_folder(snapshot_id)
-    return f"{folder}/{relative_name(client_id, resource, format, revision)}"
+    return f"{format_folder(snapshot_id, format)}/{relative_name(client_id, resource, format, revision)}"
 
 
 def mark_key(first_id: str) -> str:

@@ -15,7 +15,15 @@ from pathlib import Path
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
-from daybreak.filestore.file_keys import delta_folder, file_key, slice_of, snapshot_folder, split_key, split_place
+from daybreak.filestore.file_keys import (
+    delta_folder,
+    file_key,
+    format_folder,
+    slice_of,
+    snapshot_folder,
+    split_key,
+    split_place,
+)
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_packs import PackWriter
 from daybreak.filestore.packs import NO_PACKS, Packing, pack_folder, small_content
@@ -70,12 +78,12 @@ class LocalSink:
 
         Raises FileStoreError, StoreFull; a failed write leaves no file.
         """
-        key = file_key(self._snapshot_id, client_id, resource, format)
         try:
             content, pieces = small_content(pieces, self._packing.file_bytes)
             if content:
                 self._background_sync.add(len(content))
-                return self._packs.append(pack_folder(key), content)
+                return self._packs.append(pack_folder(format_folder(self._snapshot_id, format)), content)
+            key = file_key(self._snapshot_id, client_id, resource, format)
             name = self._staged_name(key)
             path = f"{self._staged}/{name}"
             digest, length = hashlib.sha256(), 0
@@ -94,6 +102,7 @@ class LocalSink:
                 os.close(handle)
             self._background_sync.add(length)
         except OSError as error:
+            key = file_key(self._snapshot_id, client_id, resource, format)
             raise store_error(error, f"The file {key} cannot be written") from error
         return WrittenFile(key=key, bytes=length, sha256=digest.hexdigest())
 

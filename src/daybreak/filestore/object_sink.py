@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
-from daybreak.filestore.file_keys import delta_folder, file_key, slice_key, snapshot_folder
+from daybreak.filestore.file_keys import delta_folder, file_key, format_folder, slice_key, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.packs import NO_PACKS, Packing, new_pack, pack_folder, small_content
 
@@ -107,11 +107,10 @@ class ObjectSink:
         Raises FileStoreError, Unavailable.
         """
         self._raise_failure()
-        key = self.key(client_id, resource, format)
         content, pieces = small_content(pieces, self._packing.file_bytes)
         if content:
-            return self._append(pack_folder(key), content)
-        return self.upload(key, resource, format, pieces)
+            return self._append(pack_folder(format_folder(self._snapshot_id, format)), content)
+        return self.upload(self.key(client_id, resource, format), resource, format, pieces)
 
     def upload(self, key: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Upload a file under a key, as `write` does, but never to a pack."""

@@ -32,9 +32,9 @@ DEFAULT_PACKING = Packing()
 NO_PACKS = Packing(file_bytes=0)
 
 
-def pack_folder(key: str) -> str:
-    """Return the folder of the packs for the file or pack of this key: one for a snapshot, and one for its deltas."""
-    return f"{'/'.join(key.split('/', 2)[:2])}/packs/"
+def pack_folder(folder: str) -> str:
+    """Return the folder of the packs in the folder of a snapshot or of its deltas."""
+    return f"{folder}/packs/"
 
 
 def new_pack(folder: str) -> str:

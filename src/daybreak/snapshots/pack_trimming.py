@@ -37,10 +37,10 @@ def complete_snapshots(stores: Stores) -> list[Snapshot]:
 
 
 def _keys_in_use(packs: Collection[str], stores: Stores) -> set[str]:
-    folders = tuple({pack_folder(pack) for pack in packs})
+    folders = tuple({f"{pack.rpartition('/')[0]}/" for pack in packs})
     keys = set(stores.snapshots.keys_in_use([each.snapshot_id for each in complete_snapshots(stores)], folders))
     for snapshot_id in stores.deltas.needed():
-        if pack_folder(f"{delta_folder(snapshot_id)}/") in folders:
+        if pack_folder(delta_folder(snapshot_id)) in folders:
             for each in stores.deltas.of_snapshot(snapshot_id):
                 keys.update(stored.key for stored in each.delta.formats.values())
     return keys

@@ -74,7 +74,7 @@ class _DeltaFile:
     def _compress(self, content: bytes, *, last: bool) -> None:
         compressed, crc = self._codec.part(content, last=last)
         self.totals.add(content, crc)
-        self._spool.write(compressed)
+        self._spool.writelines(compressed)
 
 
 class LeaderDeltaWriter:
