@@ -18,7 +18,7 @@ from daybreak.domain.delta import Publication
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.export.thrift import integer
 from daybreak.iceberg.manifests import DataFile
-from daybreak.iceberg.metadata import KeptVersion, Table
+from daybreak.iceberg.metadata import KeptVersion, Table, metadata
 
 CLIENT_ID = "0b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a11"
 COLUMNS = resource_named("members").columns
@@ -92,6 +92,13 @@ def test_versions_have_their_columns_and_names() -> None:
     mapping = found.name_mapping()
     assert mapping is not None
     assert {field.names[0]: field.field_id for field in mapping.root} == {name: field_id(name) for name in names}
+
+
+def test_nullable_columns_do_not_change_the_schema() -> None:
+    """Columns of the files are always optional, so two schemas would have the same id."""
+    changed = (replace(COLUMNS[0], nullable=not COLUMNS[0].nullable), *COLUMNS[1:])
+    table = Table(CLIENT_ID, "members", (kept(1, SAME), replace(kept(2, SAME), columns=changed)))
+    assert len(metadata(table, table.versions)["schemas"]) == 1
 
 
 def test_earlier_metadata_does_not_change() -> None:

@@ -140,7 +140,7 @@ class _CatalogEndpoints:
         assert key.expires_at is not None  # session keys expire
         config = {
             # ClickHouse repeats the bucket if the last slash is missing.
-            "s3.endpoint": services.settings.attach_url.rstrip("/") + "/",
+            "s3.endpoint": services.settings.attach_url + "/",
             "s3.access-key-id": key.access_key_id,
             "s3.secret-access-key": key.secret,
             "s3.session-token": key.session_token,
