@@ -190,6 +190,7 @@ def _reused_keys(stores: Stores, kept: Collection[str], deleted: Sequence[str]) 
     """Return the keys of files in the folders of deleted snapshots that kept snapshots reuse, by folder."""
     found: dict[str, set[str]] = {}
     folders = tuple(f"snapshots/{snapshot_id}/" for snapshot_id in deleted)
-    for key in stores.snapshots.keys_in_use(sorted(kept), folders):
+    # Kept snapshots share most of their files.
+    for key in set(stores.snapshots.keys_in_use(sorted(kept), folders)):
         found.setdefault(key.split("/", 2)[1], set()).add(key)
     return {snapshot_id: frozenset(keys) for snapshot_id, keys in found.items()}
