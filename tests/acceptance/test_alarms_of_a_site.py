@@ -339,7 +339,9 @@ def recover(site: Site, service: Service) -> None:
     """Publish old rows while the mail server refuses all mails, and then new rows on the next day."""
     site.mail.reply = lambda _number: "550 no such user"
     site.daybreakd("snapshot", "run")
-    found = site.wait_for(service, 'daybreak_deliveries_failed{channel="mail"', 6)
+    site.wait_for(service, 'daybreak_deliveries_failed{channel="mail"', 6)
+    # The other mails of the day before are refused too.
+    found = site.wait_for(service, "daybreak_deliveries_overdue_seconds", 0, 900)
     site.timeline.expect("old rows, refused mails", found, {"DaybreakMailFails", "DaybreakSourceStale"})
     site.mail.reply = lambda _number: None
     site.move_clock(timedelta(hours=54))
