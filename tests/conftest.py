@@ -91,6 +91,11 @@ def pytest_collection() -> Generator[None, object, object]:
         atexit.register(gc.unfreeze)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests of Spark, so that one process runs them: a Java virtual machine is slow at first."""
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def uncached_loggers() -> Iterator[None]:
     """Keep loggers reconfigurable.

@@ -22,14 +22,14 @@ from daybreak.settings import load_settings
 from tests.acceptance.service import DAYBREAKD
 from tests.parts.ports import free_port
 from tests.parts.processes import Running, running
-from tests.parts.spark import PATIENCE_SECONDS, SETTINGS, cluster, text_platform
+from tests.parts.spark import INTERPRETED, PATIENCE_SECONDS, cluster, text_platform
 from tests.parts.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.release, pytest.mark.timeout(900)]
 
 AS_OF = "2026-11-20T04:00:00Z"
 ON_A_CLUSTER = {
-    **SETTINGS,
+    **INTERPRETED,
     "spark.executor.memory": "512m",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",

@@ -33,7 +33,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }
-# Tests have so few rows that compiling the code of a query takes most of its time. The cluster compiles it.
+# Tests have so few rows that compiling the code of a query takes most of its time.
 INTERPRETED = {**SETTINGS, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
