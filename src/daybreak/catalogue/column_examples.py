@@ -1,7 +1,5 @@
 """An example value of each column, as text. One row of examples is consistent across the nine resources."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from daybreak.catalogue.columns import Column, ColumnType

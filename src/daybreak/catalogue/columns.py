@@ -1,7 +1,5 @@
 """Columns and their six types, for source tables and resources."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from zlib import crc32

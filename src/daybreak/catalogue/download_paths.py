@@ -1,7 +1,5 @@
 """Paths and names under which files are requested, and names under which browsers save them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import date

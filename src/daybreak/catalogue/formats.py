@@ -1,7 +1,5 @@
 """File formats: endings and media types."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 A sum does not depend on the order of rows, and differs if one row takes the place of another one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The SQL in `sql/` has the same meaning in DuckDB and PostgreSQL, and sqlglot can
 operator's own model runs unchanged, in the dialect of the source's engine. `:as_of` is the snapshot's instant.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,7 +43,7 @@ class Model:
     origin: str
     shipped: bool = False
     aggregates: bool | None = None
-    account: Model | None = None
+    account: "Model | None" = None
 
     def at(self, as_of: datetime) -> str:
         """Return the SELECT with the instant as a timestamp literal in UTC."""

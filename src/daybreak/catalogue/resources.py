@@ -4,8 +4,6 @@ Columns are in the order of the files. The key orders the rows of a file: UUIDs 
 UTF-8 bytes, times by instant.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

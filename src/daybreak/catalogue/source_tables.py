@@ -3,8 +3,6 @@
 Identifiers are UUID (native or text), times are UTC instants, counts are BIGINT from 0 to MAX_COUNT.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from daybreak.catalogue.columns import Column, ColumnType

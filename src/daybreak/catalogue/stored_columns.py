@@ -1,7 +1,5 @@
 """Columns of stored files: a stored version keeps those that it was made with, which may not be the ones of today."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache

@@ -3,8 +3,6 @@
 https://datapackage.org/standard/table-schema/
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Figures of written files that row accounting compares with the source: rows, a sum over keys, and sums of counts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 ROWS = "rows"

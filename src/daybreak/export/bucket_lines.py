@@ -1,7 +1,5 @@
 """Lines of buckets, in file order: neighboring small buckets together, and a bucket that is too large in parts."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor

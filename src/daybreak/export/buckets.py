@@ -1,7 +1,5 @@
 """Records by bucket, in memory, or in a temporary file when they exceed the limit."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile
@@ -22,7 +20,7 @@ _SEGMENT_BYTES = 1 << 20
 class SpilledSegment:
     """Neighboring records in a spill."""
 
-    spill: Spill
+    spill: "Spill"
     position: int
     size: int
 
@@ -125,7 +123,7 @@ class Buckets:
             while sum(self._in_memory) > self.max_bytes // 2:
                 self._spill_bucket(by_size.pop())
 
-    def like(self, count: int) -> Buckets:
+    def like(self, count: int) -> "Buckets":
         """Return other buckets with the same limit and spill."""
         return Buckets(count, self.max_bytes, self._spill)
 

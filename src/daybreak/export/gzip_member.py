@@ -5,8 +5,6 @@ in a full flush; the last one ends the stream. Parts do not depend on each other
 its content, not on the number of threads.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -162,7 +160,7 @@ def _stated_length(end: bytes) -> int:
     return int.from_bytes(end[-4:], "little")
 
 
-def _read(file: _Pieces) -> Iterator[bytes]:
+def _read(file: "_Pieces") -> Iterator[bytes]:
     with igzip.open(file) as reader:  # type: ignore[no-untyped-call]
         while content := reader.read(_CONTENT_BYTES):
             yield content

@@ -1,7 +1,5 @@
 """Jobs of the engine, what observes them, and what they report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -4,8 +4,6 @@ Encoding lines is most of the work. The joining task compresses and computes dig
 in sequence. The files are byte for byte the same as without the split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Lines by Leader."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,7 +17,7 @@ class LeaderChunk:
     lines: Mapping[str, memoryview]
     offsets: Mapping[str, memoryview] = field(default_factory=dict)
 
-    def copy(self) -> LeaderChunk:
+    def copy(self) -> "LeaderChunk":
         """Return a chunk that stays valid."""
         lines = {kind: memoryview(bytes(view)) for kind, view in self.lines.items()}
         offsets = {kind: memoryview(bytes(view)).cast("i") for kind, view in self.offsets.items()}

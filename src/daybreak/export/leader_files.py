@@ -4,8 +4,6 @@ A writer normally works in one thread, while the lines are in the processor's ca
 bucket it streams instead: parts are compressed in parallel, and one thread per file passes them to the sink in order.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ formats. A text cell becomes a JSON string, which is also valid CSV if nothing n
 backslash in their line are encoded again for CSV, cell by cell. Columns without NULLs are not tested for NULL.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import cache
 

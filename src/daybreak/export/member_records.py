@@ -1,7 +1,5 @@
 """Copies of stored text files without the rows of one Member."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -6,8 +6,6 @@ Their footers have no page index, whose entries count from the start of the file
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Parquet files in the sink: layout, compression and digests. The same batches produce the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Referential checks: relations between resources, as the catalogue declares them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Exports one resource: from rows in the embedded engine to files and manifest entries."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Figures of single rows, whose sums by Leader are the figures of written files, and counts of unexpected times."""
 
-from __future__ import annotations
-
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.key_sql import KEY_SQL, in_range
 from daybreak.catalogue.resources import Resource

@@ -1,7 +1,5 @@
 """SQL quoting. Every name and text that becomes part of a statement passes through here."""
 
-from __future__ import annotations
-
 
 def identifier(name: str) -> str:
     """Return a name as an SQL identifier."""

@@ -3,8 +3,6 @@
 Leaders whose fingerprint is that of the previous snapshot do not need new files.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +28,7 @@ class LeaderTotals:
     sums: tuple[int, int]
     figures: tuple[int, ...] = ()
 
-    def __add__(self, other: LeaderTotals) -> LeaderTotals:
+    def __add__(self, other: "LeaderTotals") -> "LeaderTotals":
         """Return the totals of two parts of the same Leader's rows."""
         pairs = zip((*self.sums, *self.figures), (*other.sums, *other.figures), strict=True)
         first, second, *figures = ((a + b) % SUM_MODULUS for a, b in pairs)
@@ -52,7 +50,7 @@ class RowCounts:
         """The columns without NULLs."""
         return [name for name, count in self.nulls.items() if not count]
 
-    def __add__(self, other: RowCounts) -> RowCounts:
+    def __add__(self, other: "RowCounts") -> "RowCounts":
         """Return the counts over the rows of both."""
         nulls, unexpected = (
             {name: one.get(name, 0) + another.get(name, 0) for name in (*one, *another)}

@@ -1,7 +1,5 @@
 """Text formats: the content of a file before and after its lines, and the conversion of lines to a format."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

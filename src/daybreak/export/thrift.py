@@ -3,8 +3,6 @@
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

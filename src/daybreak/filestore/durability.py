@@ -4,8 +4,6 @@ One `syncfs` flushes all data, names and links of a run for the cost of one call
 longer than writing it. Since Linux 5.8, `syncfs` reports write errors that occurred since the previous call.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable

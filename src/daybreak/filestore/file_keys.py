@@ -14,8 +14,6 @@ A file that replaces another one in its snapshot is named `{client_id}.{resource
 of a key never change.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Storage of published files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager

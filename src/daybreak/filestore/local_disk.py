@@ -5,8 +5,6 @@ A run writes below `staging/{snapshot_id}`. `LocalSink.commit` flushes the files
 manifest. The next run deletes it.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import uuid

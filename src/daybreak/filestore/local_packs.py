@@ -1,7 +1,5 @@
 """Packs on a local disk: appending small files, and erasing those that are no longer in use."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

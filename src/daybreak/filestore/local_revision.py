@@ -1,7 +1,5 @@
 """Replacement files for a snapshot on a local disk."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Staging folder of one run on a local disk."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

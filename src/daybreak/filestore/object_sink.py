@@ -5,8 +5,6 @@ MD5 of the sent bytes. If the ETag differs, the object is read back. Files have 
 to no snapshot until the manifest that lists them is published.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import time

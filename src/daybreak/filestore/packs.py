@@ -5,8 +5,6 @@ offset and the length. Unchanged files keep their slice in later snapshots, so a
 to it. `FileStore.trim` replaces the bytes of files that are no longer in use by zeros.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """A bounded queue of parts between the thread that makes them and the thread that uploads them."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """Errors of object stores: which setting or permission is wrong, and whether a retry can help."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -8,8 +8,6 @@ They are Avro object container files of one block, without compression
 import, and fifty times as long per table.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Table metadata: the kept versions of a table as snapshots, and the files that describe them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5

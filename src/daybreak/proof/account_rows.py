@@ -1,7 +1,5 @@
 """Row accounting of single accounts, for their statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial

@@ -3,8 +3,6 @@
 Files of a platform or a copy that stands still are valid and look fresh. Only the age of the newest rows shows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Row accounting of an operator's own models: declared by a query of the operator, or derived from the model's SQL."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -70,7 +68,7 @@ def read_own_models(
             yield OwnModel(resource, rules.rules)
 
 
-def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules, sql: _OwnQueries) -> OwnModel:
+def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules, sql: "_OwnQueries") -> OwnModel:
     # The account of another table has the name of the resource.
     main = next(each.table for each in IDENTITIES if each.resource == resource)
     reads_main = re.search(rf"\b{main}\b", account.sql, re.IGNORECASE)
@@ -92,7 +90,7 @@ def _derived(
     resource: str,
     rules: ModelRules,
     select: CountableSelect,
-    sql: _OwnQueries,
+    sql: "_OwnQueries",
     approved: Collection[str],
 ) -> OwnModel:
     identity = sql.identity(resource, rules.table, "derived")

@@ -5,8 +5,6 @@ leader_id, rule and FIGURES. `leader_id` is NULL for rows of no account, `rule` 
 grouped before they are joined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Rules by which rows of the source are in no file, and anomalies that exclude no row. Each has a code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

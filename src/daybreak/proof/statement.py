@@ -1,7 +1,5 @@
 """The statement about the files of one account in one version: in-toto Statement v1, as JSON with sorted keys."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache, partial

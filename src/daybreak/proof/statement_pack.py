@@ -4,8 +4,6 @@ It begins with MAGIC and the number of accounts (4 bytes), followed by an entry 
 offset and length of the compressed statement, the length of the signature, and the digest of the statement.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """What changed with a publication for one account, in up to three sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import takewhile
 from statistics import median

@@ -4,8 +4,6 @@ Any number of builders may run, on any number of nodes. The state database assig
 snapshot is published once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

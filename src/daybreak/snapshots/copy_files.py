@@ -5,8 +5,6 @@ that was interrupted continues: files that the target already has are compared a
 brought, and the source has deleted since, is deleted: it may contain a Member that was erased.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

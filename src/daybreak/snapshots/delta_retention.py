@@ -3,8 +3,6 @@
 The rows of a snapshot's deltas are deleted from the database first, and the files afterwards, as for full files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Deltas of one run: which publication they begin from, the previous files, and the figures of the report."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -5,8 +5,6 @@ an earlier run it is based on the size of the source: a multiple of it for files
 limit for the spill.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -8,8 +8,6 @@ when it is requested again.
 The state database does not store the identifier of the Member, only its digest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ gets a signed receipt.
 A statement whose files change is replaced in the transaction that changes the manifest.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

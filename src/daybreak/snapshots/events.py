@@ -1,7 +1,5 @@
 """Events of snapshots, for the outbox."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 
 from daybreak.domain.events import Event, EventType, new_event

@@ -1,7 +1,5 @@
 """The export step of a run: exports each resource and reuses the files of unchanged Leaders."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
@@ -49,7 +47,7 @@ class ExportStep:
         context: RunContext,
         lease: Lease,
         progress: Progress,
-        manifest: ManifestWriter,
+        manifest: "ManifestWriter",
         deltas: RunDeltas,
         previous: Snapshot | None,
     ) -> None:

@@ -3,8 +3,6 @@
 Pages, API responses and logs use the same functions and wording.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from datetime import time as time_of_day

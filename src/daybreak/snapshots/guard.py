@@ -3,8 +3,6 @@
 A finding holds the snapshot: the published files stay until an operator accepts or discards it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Logs and records that files are, will be or are no longer late, even while the builder is busy with the late run."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import datetime
 from datetime import time as time_of_day

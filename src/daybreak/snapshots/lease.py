@@ -4,8 +4,6 @@ The fencing token in the database keeps a stale builder from writing manifests o
 stops the builder earlier.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

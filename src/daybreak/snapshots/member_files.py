@@ -1,7 +1,5 @@
 """Search for a Member in stored files, and copies of these files without it."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Removes the bytes of files that are no longer in use from the packs that contain them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from functools import partial
 

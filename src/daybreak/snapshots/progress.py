@@ -1,7 +1,5 @@
 """Progress of a run: updated by the exporting thread, read by other threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Publication, in one transaction, and operators' decisions about held snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime

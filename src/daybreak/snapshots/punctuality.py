@@ -1,7 +1,5 @@
 """Punctuality of past publications, one result for each day."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Sentences about a run's report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from daybreak.catalogue.resources import RESOURCES, Resource

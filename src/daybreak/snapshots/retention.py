@@ -9,8 +9,6 @@ in the database therefore belong to another instance in the same store, or were 
 restored. They are reported and never deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

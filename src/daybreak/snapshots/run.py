@@ -5,8 +5,6 @@ space, exports nine resources, checks references, makes the files durable, reads
 run leaves published files unchanged: its own files are deleted, and it is recorded as failed with the reason.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace

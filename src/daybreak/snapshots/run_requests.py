@@ -1,7 +1,5 @@
 """Runs that operators request outside the builder, which takes them within seconds."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 
 from daybreak.domain.audit import AuditEvent

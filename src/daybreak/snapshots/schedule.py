@@ -4,8 +4,6 @@ Days and hours are in UTC, without daylight saving time. Each decision depends o
 day is claimed in the database. Clock steps, suspended machines and several schedulers therefore need no special case.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta

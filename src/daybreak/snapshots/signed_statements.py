@@ -1,7 +1,5 @@
 """Stored statements: in which pack each one is, and reading them."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter

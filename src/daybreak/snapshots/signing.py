@@ -5,8 +5,6 @@ next to the files, and one row of the database names them. A statement contains 
 have: the publication checks it, and the statements are signed again if another publication came between.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import defaultdict
 from collections.abc import Callable

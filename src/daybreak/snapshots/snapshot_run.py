@@ -1,7 +1,5 @@
 """The steps of one run, in order, and the search for lost files, which the run writes again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from itertools import chain

@@ -1,7 +1,5 @@
 """Changes of the trust file, which the recovery key signs, and revoked keys."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A run reads back its files before publication. `daybreakd snapshot verify` reads
 files that were damaged later.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

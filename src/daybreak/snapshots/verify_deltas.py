@@ -1,7 +1,5 @@
 """Proves the chain of deltas again: their files, their continuity, and the full files that they lead to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

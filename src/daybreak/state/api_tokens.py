@@ -1,7 +1,5 @@
 """Repository of API tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Repository of the audit trail. Events can only be appended, and deleted once their retention is over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any

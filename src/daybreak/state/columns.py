@@ -4,8 +4,6 @@ PostgreSQL stores instants as `timestamptz`, SQLite as text of fixed width (`202
 microseconds and sort by time.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Repository of consumers: who fetches files by API token, and who has stopped. One row for each token is read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta

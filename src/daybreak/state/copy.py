@@ -1,7 +1,5 @@
 """Copy of a state database to another one, in one transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """Repository of deliveries and their attempts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Repository of deltas and chains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -301,7 +299,7 @@ class DeltaStore(Store):
         found: int | None = self._execute(sa.select(version).where(condition)).scalar()
         return found
 
-    def _beginning(self, client_id: str, service_chain_id: str) -> _Beginning:
+    def _beginning(self, client_id: str, service_chain_id: str) -> "_Beginning":
         """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""
         beginning = self._closed(client_id, service_chain_id)
         values = {"client_id": client_id, "service_chain_id": service_chain_id}
@@ -310,7 +308,7 @@ class DeltaStore(Store):
             return beginning
         return _Beginning(beginning.chain_id, added, ACCOUNT_ADDED)
 
-    def _closed(self, client_id: str, service_chain_id: str) -> _Beginning:
+    def _closed(self, client_id: str, service_chain_id: str) -> "_Beginning":
         """Return where the account's chain was closed, else the beginning of the service's chain."""
         values = {"client_id": client_id, "service_chain_id": service_chain_id}
         own = _CLOSED.first(self._connection, **values)

@@ -1,7 +1,5 @@
 """Repository of accounts, seats and grants in bulk."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

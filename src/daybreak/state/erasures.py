@@ -1,7 +1,5 @@
 """Repository of erasures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Translation of database errors to errors of the service."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import sqlalchemy.exc

@@ -1,7 +1,5 @@
 """Repository of kept snapshots whose stored files are lost or damaged."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Manifest entries as stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache

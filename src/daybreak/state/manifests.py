@@ -1,7 +1,5 @@
 """Repository of manifests: one row per Leader and resource, written and read in bulk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any

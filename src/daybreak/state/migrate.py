@@ -1,7 +1,5 @@
 """Migration of a state database to the schema of this version. One node migrates, others wait."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """Repositories of node heartbeats, and of the faults of long-lived tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

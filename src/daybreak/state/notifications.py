@@ -1,7 +1,5 @@
 """Repository of the events that seats receive by mail."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """Repository of the outbox, and of the lease of its deliverer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

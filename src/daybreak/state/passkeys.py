@@ -1,7 +1,5 @@
 """Repository of passkeys, and of the challenges that sessions wait for."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """Repository of links that set a new password."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

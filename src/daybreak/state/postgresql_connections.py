@@ -3,8 +3,6 @@
 A server that hangs keeps its sockets open, and neither TCP keepalives nor its own statement timeout end the wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from time import monotonic
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """State on PostgreSQL: pooled connections, asynchronous for web workers, with a deadline for every wait."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -4,8 +4,6 @@ SQLAlchemy converts each column, so `Device(*row)` is the device of a row of DEV
 rows of a PreparedRead, which contain the values of the driver. Each takes a row of the column list in its docstring.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Repository of the revoked keys of the keyring, on which all nodes agree. No row is ever deleted."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import sqlalchemy as sa

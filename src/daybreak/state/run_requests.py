@@ -1,7 +1,5 @@
 """Repository of requested runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date, datetime
 

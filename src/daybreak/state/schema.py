@@ -4,8 +4,6 @@ Features of a single database, such as partial indexes, are in `migrate.py`. Dec
 database's part of SQLAlchemy in every process.
 """
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from daybreak.domain.run_report import RunProgress, RunReport

@@ -1,7 +1,5 @@
 """Repositories of seats, their passwords and second factors, and of the users of single sign-on providers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Tables of the processes of the service, of faults, and of requests between processes."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from daybreak.state.columns import KEY, Instant, Json

@@ -1,7 +1,5 @@
 """Repository of sessions and devices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import datetime
 

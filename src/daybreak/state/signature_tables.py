@@ -1,7 +1,5 @@
 """Tables of signed statements and trust files."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from daybreak.state.columns import KEY, Instant, Json

@@ -1,7 +1,5 @@
 """Repository of signed statements and trust files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Repository of runs: lease, progress, result, and the pointer to the served snapshot."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any

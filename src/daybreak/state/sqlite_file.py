@@ -1,7 +1,5 @@
 """Connections and transactions on a SQLite file."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Callable

@@ -5,8 +5,6 @@ event loop: a read takes about 6 us, less than a switch to a thread. Asynchronou
 waiting transactions together.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import threading

@@ -5,8 +5,6 @@ transaction. A write is committed completely or not at all. If the database does
 every method raises `Unavailable` with the code `state_unavailable`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -47,7 +45,7 @@ class _StoreOf(Generic[S]):
     def __set_name__(self, _owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, stores: Stores, _owner: type) -> S:
+    def __get__(self, stores: "Stores", _owner: type) -> S:
         # The next read finds the store in the dictionary.
         store = stores.__dict__[self._name] = self._kind(stores.connection)
         return store

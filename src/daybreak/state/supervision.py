@@ -3,8 +3,6 @@
 Faults are in the state database, so that `/readyz`, the metrics and `daybreakd doctor` show those of every process.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import suppress

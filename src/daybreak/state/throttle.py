@@ -5,8 +5,6 @@ limit. Rules with a limit above 64 group attempts into 64 slots per window, so t
 counts from the end of its slot, up to 1/64 of the window longer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Repository of webhooks: the endpoints of accounts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any

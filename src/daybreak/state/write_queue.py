@@ -4,8 +4,6 @@ A commit waits for the disk, and SQLite has one writer at a time. Jobs that arri
 Each runs under a savepoint and completes after the shared commit is durable.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

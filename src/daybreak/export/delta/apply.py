@@ -1,7 +1,5 @@
 """Application of a delta to a full CSV file, to check that it yields the next one."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The rows come from the delta's CSV file, so that both have the same. A `delete` row has values in the key columns only.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from datetime import date

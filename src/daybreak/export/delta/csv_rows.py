@@ -1,7 +1,5 @@
 """Rows of a CSV file as bytes: their ends, their cells, and the order of their keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Delta files of one Leader: compression, and the decision whether they are stored."""
 
-from __future__ import annotations
-
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator

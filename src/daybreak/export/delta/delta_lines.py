@@ -1,7 +1,5 @@
 """Lines of delta files: `_OP`, then the columns of the resource, as CSV and as JSON."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

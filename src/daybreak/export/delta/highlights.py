@@ -3,8 +3,6 @@
 They are added and removed Members, opt-outs, and the new campaign with most recipients.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Rows with the same key form one group. A group whose rows differ is deleted and inserted again.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The lines are byte for byte the same as those of `daybreak.export.line_sql`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -72,7 +70,7 @@ class BucketEncoder:
 
     def _outputs(
         self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], capacity: int
-    ) -> Iterator[_Output]:
+    ) -> Iterator["_Output"]:
         self._instance.free = self._fixed
         entries_at, counts = self._sort(ordinals, size_bytes, read)
         rows, row = sum(counts), 0
@@ -110,7 +108,7 @@ class BucketEncoder:
         instance.call("sort", self._task_at)
         return entries_at, instance.memory[counts_at : counts_at + 4 * len(ordinals)].cast("I").tolist()
 
-    def _encode(self, entries_at: int, row: int, rows: int, capacity: int) -> _Output:
+    def _encode(self, entries_at: int, row: int, rows: int, capacity: int) -> "_Output":
         instance = self._instance
         start = instance.free
         csv_at, json_at = instance.reserve(capacity), instance.reserve(capacity)

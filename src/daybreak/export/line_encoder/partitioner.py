@@ -1,7 +1,5 @@
 """Divides rows among buckets with the compiled code."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Layout of packed rows and records, as cells.h describes them."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 
@@ -34,7 +32,7 @@ class RecordLayout:
     key_cells: int
 
     @classmethod
-    def of(cls, resource: Resource) -> RecordLayout:
+    def of(cls, resource: Resource) -> "RecordLayout":
         """Return the layout of a resource's records."""
         key = [resource.column(name) for name in (*resource.key, *resource.tie_break)]
         in_file = [column for column in resource.columns if column.name != LEADER]

@@ -1,7 +1,5 @@
 """Merge engine in WebAssembly: delta_merge.c on rows in the memory of an instance. `RowMerge` replaces it elsewhere."""
 
-from __future__ import annotations
-
 import os
 import struct
 from collections import deque
@@ -112,7 +110,7 @@ class KernelPool:
         self._resource = resource
         self._free: deque[_Memory] = deque()
 
-    def open(self) -> KernelMerge:
+    def open(self) -> "KernelMerge":
         """Return an engine for one Leader."""
         try:
             memory = self._free.pop()
