@@ -21,6 +21,7 @@ from benchmarks.measure import Measurement, measure_method, run_program, summari
 from benchmarks.members import METHODS
 from benchmarks.snapshot_run import make_service
 from benchmarks.source import AS_OF, make_source, read_once
+from daybreak.domain.display import format_count
 
 _METHODS = ("daybreak", "duckdb", "polars-6")
 _COMPUTED_CORES = (4, 8, 16)
@@ -54,7 +55,7 @@ def _run(options: argparse.Namespace) -> Section:
     phases = _phases(outs / "run", source)
     shutil.rmtree(outs)
     walls = {key: [one.wall_seconds for one in rounds] for key, rounds in measured.items()}
-    lines = ["| Method | " + " | ".join(f"{count} cores, s" for count in counts) + " | Speed-up |"]
+    lines = ["| Method | " + " | ".join(f"{format_count(count, 'core')}, s" for count in counts) + " | Speed-up |"]
     lines.append("|---" + "|--:" * (len(counts) + 1) + "|")
     for method in _METHODS:
         cells = [summarize(walls[method, count]) for count in counts]

@@ -150,7 +150,7 @@ def daybreak(
 
 
 def configure(folder: Path, port: int, settings: Mapping[str, object]) -> None:
-    """Write the configuration. The rates of logins and links are not limited, but logins of one address are."""
+    """Write the configuration. Logins, links and bytes are not limited, but logins of one address are."""
     chosen = {
         "base_url": f"http://127.0.0.1:{port}",
         "listen": f"127.0.0.1:{port}",
@@ -164,6 +164,7 @@ def configure(folder: Path, port: int, settings: Mapping[str, object]) -> None:
         "access.login_overall": "1000000/5m",
         "access.login_per_network": "1000000/5m",
         "access.link_rate": "1000000/1m",
+        "access.daily_bytes": "1000TB",
         "metrics.listen": f"127.0.0.1:{free_port()}",
         "trusted_proxies": ["127.0.0.1/32"],
         **settings,
