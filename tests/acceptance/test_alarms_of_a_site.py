@@ -214,7 +214,9 @@ def test_alarms_of_a_standby_and_of_a_task(site: Site, tmp_path: Path) -> None:
             wait_until(lambda: replayed(replica, primary, "receive"), PATIENCE_SECONDS, what="WAL")
             site.move_clock(timedelta(minutes=7))
             site.daybreakd("snapshot", "run")
-            site.timeline.expect("a standby that stands still", site.scrape(service), {"DaybreakReplicaBehind"})
+            # Both nodes have been seen at the new time.
+            found = site.wait_for(service, "daybreak_nodes", 2)
+            site.timeline.expect("a standby that stands still", found, {"DaybreakReplicaBehind"})
             replica.execute("SELECT pg_wal_replay_resume()")
             wait_until(lambda: replayed(replica, primary), PATIENCE_SECONDS, what="replication")
             site.daybreakd("snapshot", "run")
