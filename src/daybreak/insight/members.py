@@ -1,4 +1,4 @@
-"""Members of an account: current states, growth by day, and communities. Messages by day.
+"""Members of an account, by state, day and community, and their messages by day.
 
 Each figure is a sum over every row of a file, so blocks of a page agree. Days are UTC days.
 """
