@@ -6,6 +6,11 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
+PATIENT_SECONDS = 100.0
+"""Deadline of a state database whose deadline is not under test. On a loaded machine, requests that contend for a row
+may wait for longer than the default of 5 seconds.
+"""
+
 
 def wait_until(predicate: Callable[[], Result], seconds: float = 60, *, what: str = "", every: float = 0.05) -> Result:
     """Call `predicate` every `every` seconds until its result is true, and return the result.

@@ -26,7 +26,7 @@ from daybreak.state.database import open_state
 from daybreak.state.seats import SeatStore
 from daybreak.state.stores import Stores
 from tests.configured import configured
-from tests.parts.waiting import wait_until
+from tests.parts.waiting import PATIENT_SECONDS, wait_until
 from tests.unit.access.instance import (
     ALPHA,
     CALLER,
@@ -57,7 +57,7 @@ def workers(instance: Instance) -> Iterator[list[Services]]:
     with ExitStack() as stack:
         found = []
         for _ in range(WORKERS):
-            state = open_state(instance.url)
+            state = open_state(instance.url, wait_seconds=PATIENT_SECONDS)
             stack.callback(state.close)
             found.append(replace(instance.services, state=state))
         yield found

@@ -45,10 +45,10 @@ from daybreak.snapshots.verify import verify_snapshot
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 from tests.configured import DEFAULTS, configured
-from tests.integration.state.values import PATIENT_SECONDS
 from tests.parts.s3 import S3Bucket
 from tests.parts.stored_files import lose_stored, overwrite_stored, read_stored
 from tests.parts.variants import one_of
+from tests.parts.waiting import PATIENT_SECONDS
 from tests.small_platform import (
     QUICK,
     SmallSource,

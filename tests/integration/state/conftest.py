@@ -8,7 +8,7 @@ import pytest
 
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
-from tests.integration.state.values import PATIENT_SECONDS
+from tests.parts.waiting import PATIENT_SECONDS
 
 
 @pytest.fixture(scope="session")

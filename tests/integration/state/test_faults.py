@@ -19,10 +19,10 @@ from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import Unavailable
 from daybreak.state.database import Database, open_state
 from daybreak.state.stores import Stores
-from tests.integration.state.values import NOW, PATIENT_SECONDS, SEAT, two_accounts
+from tests.integration.state.values import NOW, SEAT, two_accounts
 from tests.parts.ports import free_port
 from tests.parts.postgresql import PostgreSQLServer
-from tests.parts.waiting import wait_until
+from tests.parts.waiting import PATIENT_SECONDS, wait_until
 
 BOUND_SECONDS = 120
 

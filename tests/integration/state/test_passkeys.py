@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from daybreak.domain.identity import Passkey
 from daybreak.state.database import Database
 from daybreak.state.stores import Stores
-from tests.integration.state.values import MINUTE, NOW, PATIENT_SECONDS, SEAT, seat, session, two_accounts, uuid
+from tests.integration.state.values import MINUTE, NOW, SEAT, seat, session, two_accounts, uuid
+from tests.parts.waiting import PATIENT_SECONDS
 
 OTHER = seat(0x52)
 SID = uuid(7)

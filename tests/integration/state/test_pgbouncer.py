@@ -10,8 +10,9 @@ from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate, require_current
 from daybreak.state.stores import Stores
 from tests.integration.state.test_postgresql_roles import use_every_store
-from tests.integration.state.values import PATIENT_SECONDS, SEAT, two_accounts
+from tests.integration.state.values import SEAT, two_accounts
 from tests.parts.pgbouncer import PgBouncer
+from tests.parts.waiting import PATIENT_SECONDS
 
 
 def email(stores: Stores) -> str:

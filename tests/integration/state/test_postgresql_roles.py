@@ -17,7 +17,6 @@ from daybreak.state.throttle import ThrottleRule
 from tests.integration.state.values import (
     ANN,
     NOW,
-    PATIENT_SECONDS,
     SEAT,
     complete_run,
     session,
@@ -26,6 +25,7 @@ from tests.integration.state.values import (
     uuid,
 )
 from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.waiting import PATIENT_SECONDS
 
 
 def statements(block: str) -> list[str]:

@@ -17,12 +17,12 @@ from tests.integration.state.values import (
     LEASE_SECONDS,
     MINUTE,
     NOW,
-    PATIENT_SECONDS,
     complete_run,
     entry,
     run,
     uuid,
 )
+from tests.parts.waiting import PATIENT_SECONDS
 
 
 def claim(state: Database, number: int, now_minutes: float = 0) -> Snapshot | None:

@@ -11,7 +11,6 @@ NOW = datetime(2026, 11, 20, 4, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 DAY = date(2026, 11, 20)
 LEASE_SECONDS = 60
-PATIENT_SECONDS = 100.0
 
 
 def uuid(number: int) -> str:

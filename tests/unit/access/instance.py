@@ -32,6 +32,7 @@ from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
 from daybreak.state.stores import Stores
 from tests.configured import configured
+from tests.parts.waiting import PATIENT_SECONDS
 
 T = TypeVar("T")
 
@@ -185,7 +186,7 @@ def open_instance(
         (folder / "state.db").write_bytes(_database_file())
     else:
         _fill_database(url)
-    state = open_state(url)
+    state = open_state(url, wait_seconds=PATIENT_SECONDS)
     ring = folder / "keyring.json"
     keyring.create(ring, START, secrets.token_bytes)
     now = [START]
