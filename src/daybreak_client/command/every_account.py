@@ -4,12 +4,11 @@ stop the others."""
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from daybreak_client.command.options import Accounts, Mode
-from daybreak_client.command.output import print_note
+from daybreak_client.command.output import print_json, print_note
 from daybreak_client.command.profile import connect, current_profile, selected_account
 from daybreak_client.errors import LEFT_OVER, ClientError, Expired, Late, NotPublished, Unreachable, WrongUse
 from daybreak_client.service import AccountFiles, Daybreak
@@ -61,87 +60,97 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Results as JSON values, in the order of the accounts, and the exit code of the first error."""
+class LeftOver:
+    """Data of accounts that the user can no longer access, in a `place`.
 
-    results: tuple[dict[str, object], ...]
-    exit_code: int
+    `find` returns the client_ids of the accounts of a service with data there; `remove` receives one.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Names of the selected accounts by client_id. `all_accounts`: all accounts of the user, even if it is one."""
-
-    names: dict[str, str]
-    all_accounts: bool
+    place: str
+    find: Callable[[Daybreak], frozenset[str]]
+    remove: Callable[[str], None]
 
 
-@contextmanager
-def signed_in(accounts: Accounts, wait: Wait | None = None) -> Iterator[tuple[Daybreak, Selection]]:
-    """Yield the service and the selected accounts. Raises WrongUse, Refused, Unreachable."""
+def run_for_accounts(
+    accounts: Accounts,
+    mode: Mode,
+    work: Callable[[AccountFiles], dict[str, object]],
+    left_over: LeftOver,
+    wait: Wait | None = None,
+) -> int:
+    """Do the work for the selected accounts, and print what it returns as JSON with `--json`.
+
+    With `--all-accounts`, accounts that are left over are named, or removed with `--prune`. Returns the exit code of
+    the first error. If one account was selected, its error is raised.
+    """
     if accounts.all_accounts and accounts.account is not None:
         raise WrongUse("Use --account or --all-accounts, not both.")
     if accounts.prune and not accounts.all_accounts:
         raise WrongUse("--prune needs --all-accounts, because it removes the accounts that are not among them.")
-    profile = current_profile(accounts)
+    wait, outcome, profile = wait or Wait(), _Outcome(), current_profile(accounts)
     with connect(profile) as service:
         if accounts.all_accounts:
-            found = (wait or Wait()).for_service(service.accounts)
-            if accounts.prune and not found:
-                raise WrongUse("The service lists no account. Nothing is removed. Contact its operator.")
-            yield service, Selection({each.client_id: each.name for each in found}, all_accounts=True)
+            names = _names_of_all(service, accounts, wait)
+            for client_id, name in names.items():
+                with outcome.recorded_errors(client_id, name):
+                    outcome.results.append(work(_account(service, client_id, wait)))
+            for client_id in sorted(left_over.find(service) - names.keys()):
+                outcome.add_left_over(left_over, client_id, accounts, mode)
         else:
-            client_id = selected_account(accounts, profile)
-            yield service, Selection({client_id: client_id}, all_accounts=False)
+            outcome.results.append(work(_account(service, selected_account(accounts, profile), wait)))
+    if mode.as_json:
+        print_json(outcome.results if accounts.all_accounts else outcome.results[0])
+    return outcome.exit_code
 
 
-def for_each_account(
-    service: Daybreak, selection: Selection, work: Callable[[AccountFiles], dict[str, object]], wait: Wait | None = None
-) -> Outcome:
-    """Do the work for each account. If one account was selected, its error is raised."""
-    wait = wait or Wait()
-    results: list[dict[str, object]] = []
-    exit_code = 0
-    for client_id, name in selection.names.items():
+def _names_of_all(service: Daybreak, accounts: Accounts, wait: Wait) -> dict[str, str]:
+    """Return the names of all accounts of the user by client_id. Raises WrongUse, Refused, Unreachable."""
+    found = wait.for_service(service.accounts)
+    if accounts.prune and not found:
+        raise WrongUse("The service lists no account. Nothing is removed. Contact its operator.")
+    return {each.client_id: each.name for each in found}
+
+
+def _account(service: Daybreak, client_id: str, wait: Wait) -> AccountFiles:
+    return wait.for_service(lambda: service.account(client_id))
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """Results as JSON values, in the order of the accounts, and the exit code of the first error."""
+
+    results: list[dict[str, object]] = field(default_factory=list)
+    exit_code: int = 0
+
+    @contextmanager
+    def recorded_errors(self, client_id: str, name: str) -> Iterator[None]:
+        """Print and record an error of an account. One of standard output, which all accounts share, is raised."""
         try:
-            results.append(work(wait.for_service(partial(service.account, client_id))))
+            yield
         except (ClientError, OSError) as error:
-            # An OSError without a file name is one of standard output, which all accounts share.
-            if not selection.all_accounts or (isinstance(error, OSError) and error.filename is None):
+            if isinstance(error, OSError) and error.filename is None:
                 raise
             message = error.message if isinstance(error, ClientError) else f"{error.filename}: {error.strerror}"
-            print_note(f"daybreak: {name} ({client_id}): {message}")
             code = getattr(error, "code", type(error).__name__)
-            results.append({"client_id": client_id, "error": {"code": code, "message": message}})
-            exit_code = exit_code or getattr(error, "exit_code", ClientError.exit_code)
-    return Outcome(tuple(results), exit_code)
+            exit_code = getattr(error, "exit_code", ClientError.exit_code)
+            self._fail(client_id, f"{name} ({client_id})", code, message, exit_code)
 
+    def add_left_over(self, left_over: LeftOver, client_id: str, accounts: Accounts, mode: Mode) -> None:
+        """Name an account that is left over, or remove it with `--prune`."""
+        if not accounts.prune:
+            message = (
+                f"You can no longer access this account, and {left_over.place} still contains its data. Remove it "
+                "with --prune."
+            )
+            self._fail(client_id, client_id, "account_left_over", message, LEFT_OVER)
+            return
+        if not mode.dry_run:
+            left_over.remove(client_id)
+        if not mode.quiet:
+            print_note(f"{client_id}: {'would be ' if mode.dry_run else ''}removed from {left_over.place}.")
+        self.results.append({"client_id": client_id, "removed": not mode.dry_run})
 
-@dataclass(frozen=True, slots=True)
-class LeftOver:
-    """Accounts that the user can no longer access, but whose data is in a `place`. `remove` receives a client_id."""
-
-    place: str
-    remove: Callable[[str], None]
-
-    def handle(
-        self, outcome: Outcome, found: frozenset[str], selection: Selection, accounts: Accounts, mode: Mode
-    ) -> Outcome:
-        """Name them, or remove them with `--prune`. Returns the outcome with them."""
-        results, exit_code = list(outcome.results), outcome.exit_code
-        for client_id in sorted(found - selection.names.keys()):
-            if not accounts.prune:
-                message = (
-                    f"You can no longer access this account, and {self.place} still contains its data. Remove it with "
-                    "--prune."
-                )
-                print_note(f"daybreak: {client_id}: {message}")
-                results.append({"client_id": client_id, "error": {"code": "account_left_over", "message": message}})
-                exit_code = exit_code or LEFT_OVER
-                continue
-            if not mode.dry_run:
-                self.remove(client_id)
-            if not mode.quiet:
-                print_note(f"{client_id}: {'would be ' if mode.dry_run else ''}removed from {self.place}.")
-            results.append({"client_id": client_id, "removed": not mode.dry_run})
-        return Outcome(tuple(results), exit_code)
+    def _fail(self, client_id: str, shown: str, code: str, message: str, exit_code: int) -> None:
+        print_note(f"daybreak: {shown}: {message}")
+        self.results.append({"client_id": client_id, "error": {"code": code, "message": message}})
+        self.exit_code = self.exit_code or exit_code

@@ -5,12 +5,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.every_account import LeftOver, Wait, for_each_account, signed_in
+from daybreak_client.command.every_account import LeftOver, Wait, run_for_accounts
 from daybreak_client.command.options import Accounts, Flag, Mode, Wanted, parse_duration
 from daybreak_client.command.output import (
     download_progress,
     freshness,
-    print_json,
     print_note,
     print_nothing,
     print_text,
@@ -61,15 +60,12 @@ def fetch(
         _print_result(target, fetched, mode, f"{account_files.client_id}: " if accounts.all_accounts else "")
         return _as_json(target, fetched)
 
-    with signed_in(accounts, waiting) as (service, selection):
-        outcome = for_each_account(service, selection, fetch_account, waiting)
-        if selection.all_accounts:
-            left_over = LeftOver(str(folder), lambda client_id: remove_account(folder / client_id, lock_wait))
-            found = recorded_accounts(folder, service.address)
-            outcome = left_over.handle(outcome, found, selection, accounts, mode)
-    if mode.as_json:
-        print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
-    return outcome.exit_code
+    left_over = LeftOver(
+        str(folder),
+        lambda service: recorded_accounts(folder, service.address),
+        lambda client_id: remove_account(folder / client_id, lock_wait),
+    )
+    return run_for_accounts(accounts, mode, fetch_account, left_over, waiting)
 
 
 def _print_result(folder: Path, fetched: FetchResult, mode: Mode, prefix: str) -> None:

@@ -6,14 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.every_account import LeftOver, for_each_account, signed_in
+from daybreak_client.command.every_account import LeftOver, run_for_accounts
 from daybreak_client.command.options import Accounts, Flag, Mode
 from daybreak_client.command.output import (
     download_progress,
     format_count,
     format_size,
     is_terminal,
-    print_json,
     print_note,
     print_nothing,
     print_table,
@@ -77,16 +76,14 @@ def sync(
         report.print(result)
         return _as_json(result)
 
-    with signed_in(accounts) as (service, selection):
-        outcome = for_each_account(service, selection, work)
-        if selection.all_accounts:
-            waits = Callbacks(lock_wait=lock_wait)
-            left_over = LeftOver(place_of(target), lambda each: remove_account(target, each, schema, callbacks=waits))
-            found = synced_accounts(target, schema, callbacks=waits)
-            outcome = left_over.handle(outcome, found, selection, accounts, mode)
-    if mode.as_json:
-        print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
-    return outcome.exit_code or (Damaged.exit_code if report.different else 0)
+    waits = Callbacks(lock_wait=lock_wait)
+    left_over = LeftOver(
+        place_of(target),
+        lambda _: synced_accounts(target, schema, callbacks=waits),
+        lambda client_id: remove_account(target, client_id, schema, callbacks=waits),
+    )
+    exit_code = run_for_accounts(accounts, mode, work, left_over)
+    return exit_code or (Damaged.exit_code if report.different else 0)
 
 
 def _warn_about_password(target: str) -> None:
