@@ -18,8 +18,8 @@ import dlt
 
 from daybreak_client.database_sync.plan import FULL, UNCHANGED, AccountState, ResourceState, Step, make_steps
 from daybreak_client.errors import Damaged, Unreachable
-from daybreak_client.published import Feed, PublishedFile
-from daybreak_client.service import AccountFiles, Daybreak, SnapshotChanged
+from daybreak_client.published import Feed, PublishedFile, SnapshotChanged
+from daybreak_client.service import AccountFiles, Daybreak
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, LEADER_COLUMN, TEXT, TIMESTAMP, UUID, Table
 
 _DELETED = "_deleted"

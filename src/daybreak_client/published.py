@@ -13,6 +13,10 @@ from daybreak_client import wire
 from daybreak_client.errors import WrongUse
 
 
+class SnapshotChanged(Exception):
+    """Another snapshot was published, or a delta was withdrawn, between two requests that must agree."""
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """An account that the user has access to. `current` is the account of the session."""

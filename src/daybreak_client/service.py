@@ -26,7 +26,6 @@ from daybreak_client.folder import (
 from daybreak_client.proof.files import save_statement
 from daybreak_client.proof.verifier import (
     TRUST_PATH,
-    AnotherVersion,
     SignedStatement,
     Verifier,
     check_manifest,
@@ -39,6 +38,7 @@ from daybreak_client.published import (
     Issued,
     PublishedFile,
     PublishedSnapshot,
+    SnapshotChanged,
     parse_accounts,
     parse_feed,
     parse_link,
@@ -206,7 +206,7 @@ class AccountFiles:
             self._signed = signed = self._current_statement()
             if signed is None:
                 return found
-            with contextlib.suppress(AnotherVersion):
+            with contextlib.suppress(SnapshotChanged):
                 check_manifest(found, signed.statement)
                 signed.check_fresh()
                 return found
@@ -294,10 +294,7 @@ class AccountFiles:
         if signed is None:
             return feed
         signed.check_fresh()
-        try:
-            return proved_feed(feed, signed.statement, self.content)
-        except AnotherVersion:
-            raise SnapshotChanged from None
+        return proved_feed(feed, signed.statement, self.content)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the columns and keys of the resources. Raises Unreachable, WrongUse."""
@@ -361,7 +358,3 @@ def _parse_s3_credentials(response: Any) -> dict[str, object]:
 
 def _ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:
     """Ignore progress."""
-
-
-class SnapshotChanged(Exception):
-    """Another snapshot was published, or a delta was withdrawn, so that the requested file no longer exists."""

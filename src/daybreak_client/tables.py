@@ -36,6 +36,11 @@ class Table:
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kinds of the columns by name."""
+        return {column.name: column.kind for column in self.columns}
+
     def with_columns(self, columns: Sequence[Column]) -> "Table":
         """Return the table of a version with these columns. Raises InvalidValue."""
         if tuple(columns) == self.columns:

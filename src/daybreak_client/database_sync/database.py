@@ -45,16 +45,11 @@ def recorded(state: ResourceState) -> str:
     return ",".join([*columns, *(f"{name} " for name in sorted(state.former))])
 
 
-def resource_state(name: str, rows: int, digest: str, replaced: int, columns: str | None) -> ResourceState:
-    """Return the state of a resource from the values of the database. That of an earlier version has no columns."""
-    found = [Column(*each.split(" ")) for each in (columns or "").split(",") if each]
+def resource_state(name: str, rows: int, digest: str, replaced: int, columns: str) -> ResourceState:
+    """Return the state of a resource from the values of the database."""
+    found = [Column(*each.split(" ")) for each in columns.split(",")]
     former = frozenset(column.name for column in found if not column.kind)
     return ResourceState(name, rows, digest, replaced, tuple(each for each in found if each.kind), former)
-
-
-def names_recorded(rows: Iterable[tuple[str | None]]) -> frozenset[str]:
-    """Return the names of all columns, also former ones, in these values of a state."""
-    return frozenset(each.split(" ")[0] for (text,) in rows for each in (text or "").split(",") if each)
 
 
 def types_by_table(rows: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
@@ -114,10 +109,9 @@ class Database(Protocol):
         tables = self._columns()
         if STATE_TABLE not in tables:
             return None
-        columns = "columns" if "columns" in tables[STATE_TABLE] else "NULL"
         rows = self._rows(
             f"SELECT resource, version, chain_id, snapshot_id, {self.as_of_microseconds}, feed_etag, rows, "
-            f"content_sha256, replaced_characters, {columns} FROM {self._name(STATE_TABLE)} "
+            f"content_sha256, replaced_characters, columns FROM {self._name(STATE_TABLE)} "
             f"WHERE client_id = {self.placeholder} ORDER BY resource",
             [client_id],
         )
@@ -170,11 +164,11 @@ class Database(Protocol):
         return {column: kinds.get(name.lower(), TEXT) for column, name in self._columns().get(table, {}).items()}
 
     def added_columns(self, table: str) -> frozenset[str]:
-        """Return the names of columns that syncs have added to a table, none if those of earlier versions have."""
-        if "columns" not in self._columns().get(STATE_TABLE, {}):
+        """Return the names of columns that syncs have added to a table, also former ones."""
+        if STATE_TABLE not in self._columns():
             return frozenset()
-        recorded_for = f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = {self.placeholder}"
-        return names_recorded(self._rows(recorded_for, [table]))
+        rows = self._rows(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = {self.placeholder}", [table])
+        return frozenset(each.split(" ")[0] for (columns,) in rows for each in columns.split(","))
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         """Return the names of tables that do not exist, or lack a column.
@@ -202,8 +196,10 @@ class Database(Protocol):
     def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
         """Set columns of all rows of an account."""
         if constants:
-            types = {column.name: self.types[column.kind] for column in table.columns}
-            values = ", ".join(f"{identifier(name)} = CAST({self.placeholder} AS {types[name]})" for name in constants)
+            values = ", ".join(
+                f"{identifier(name)} = CAST({self.placeholder} AS {self.types[table.kinds[name]]})"
+                for name in constants
+            )
             update = f'UPDATE {self._name(table.name)} SET {values} WHERE "LEADER_ID" = {self.placeholder}'
             self._execute(update, [*constants.values(), client_id])
 

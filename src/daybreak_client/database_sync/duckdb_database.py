@@ -1,8 +1,9 @@
 """Sync into a DuckDB file."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,6 @@ class DuckDBDatabase(Database):
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
         self._define(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._database)}.{identifier(self._schema)}")
         self._define(f"CREATE TABLE IF NOT EXISTS {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
-        self._define(f"ALTER TABLE {self._name(STATE_TABLE)} ADD COLUMN IF NOT EXISTS columns text")
         found = self._columns()
         for table in tables:
             name = self._name(table.name)
@@ -126,9 +126,8 @@ class DuckDBDatabase(Database):
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
         name, names = self._name(table.name), identifiers(table.column_names)
-        columns = {column.name: _TYPES[column.kind] for column in table.columns}
         with constraint_violations(table):
-            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(columns)}", [str(file)])
+            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(table)}", [str(file)])
         if loaded != self.count(table, client_id):
             raise WrongContent(table.name, "the file contains rows of another account")
         return 0
@@ -149,13 +148,13 @@ class DuckDBDatabase(Database):
     def stage(self, table: Table, client_id: str, files: Sequence[Path], *, full: bool) -> Applied:
         merge = self._merge(table, client_id, full=full)
         self._execute(f"CREATE OR REPLACE TEMP TABLE {merge.stage} ({merge.stage_columns})")
-        operation = {} if full else {OPERATION: "VARCHAR"}
-        columns = {**operation, **{column.name: _TYPES[column.kind] for column in table.columns}}
-        names = identifiers(columns)
+        operation = () if full else (Column(OPERATION, TEXT),)
+        content = replace(table, columns=(*operation, *table.columns))
+        names = identifiers(content.column_names)
         for place, file in enumerate(files):
             self._execute(
                 f"INSERT INTO {merge.stage} ({identifier(SEQUENCE)}, {names}) "
-                f"SELECT {place}, {names} FROM {_read_csv(columns)}",
+                f"SELECT {place}, {names} FROM {_read_csv(content)}",
                 [str(file)],
             )
         with constraint_violations(table, None):
@@ -181,8 +180,7 @@ class DuckDBDatabase(Database):
         return 0
 
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
-        columns = {column.name: _TYPES[column.kind] for column in table.columns}
-        self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(file)])
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {_read_csv(table)}", [str(file)])
         sources = (self._name(table.name), _TEMPORARY_STAGE)
         stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
         self._execute(f"DROP TABLE {_TEMPORARY_STAGE}")
@@ -272,9 +270,9 @@ def _csv_cell(column: Column) -> str:
     return f"coalesce({text}, '')"
 
 
-def _read_csv(columns: Mapping[str, str]) -> str:
-    """Return SQL that reads a gzip CSV file, whose path is a parameter."""
-    types = ", ".join(f"{_literal(name)}: {_literal(data_type)}" for name, data_type in columns.items())
+def _read_csv(table: Table) -> str:
+    """Return SQL that reads a gzip CSV file with the columns of a table. The path is a parameter."""
+    types = ", ".join(f"{_literal(name)}: {_literal(_TYPES[kind])}" for name, kind in table.kinds.items())
     return f"read_csv(?, {_CSV_OPTIONS}, columns = {{{types}}})"
 
 

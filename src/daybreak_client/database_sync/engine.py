@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from daybreak_client.database_sync.csv_files import check_row_sizes
+from daybreak_client.database_sync.csv_files import check_row_sizes, columns_of
 from daybreak_client.database_sync.database import Applied, Database, KeyViolation, WrongContent
 from daybreak_client.database_sync.plan import (
     DELTA,
@@ -26,11 +26,11 @@ from daybreak_client.database_sync.plan import (
     Step,
     make_steps,
 )
-from daybreak_client.database_sync.versions import stored_table, table_of_file, version_tables
+from daybreak_client.database_sync.versions import stored_table, version_tables
 from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
 from daybreak_client.folder import DEFAULT_WAIT, LockWait, ProgressCallback, locked
-from daybreak_client.published import PublishedFile
-from daybreak_client.service import AccountFiles, SnapshotChanged
+from daybreak_client.published import PublishedFile, SnapshotChanged
+from daybreak_client.service import AccountFiles
 from daybreak_client.tables import LEADER_COLUMN, Table
 
 # Changes of the published snapshot during one sync. After two, a delta may be missing that the feed lists.
@@ -172,14 +172,11 @@ class SyncRun:
         lacking = self.database.missing_tables(tables)
         for table in tables:
             stored = state.resources[table.name]
-            if table.name in lacking and stored.columns:
+            if table.name in lacking:
                 found.append(table.name)
                 continue
             self.callbacks.on_step(f"Verifying {table.name}: {stored.rows:,} rows")
-            if (
-                table.name in lacking
-                or self.database.content_sha256(table, self.account.client_id) != stored.content_sha256
-            ):
+            if self.database.content_sha256(table, self.account.client_id) != stored.content_sha256:
                 published = self.account.published()
                 (file,) = published.select([table.name], ["csv"])
                 if published.snapshot_id != state.snapshot_id:
@@ -192,8 +189,7 @@ class SyncRun:
         with locked(self.work_folder, self.callbacks.lock_wait):
             self._download(database, [file])
             path = self.work_folder / file.name
-            table = table_of_file(table, path, database)
-            found = not database.missing_tables([table]) and database.contains(table, self.account.client_id, path)
+            found = columns_of(path) == table.column_names and database.contains(table, self.account.client_id, path)
             shutil.rmtree(self.work_folder, ignore_errors=True)
         return found
 

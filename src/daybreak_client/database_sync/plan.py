@@ -16,8 +16,8 @@ class ResourceState:
     """What the database contains of one resource of one account.
 
     `replaced_characters` is 0 if the database stores every character, else the number of characters U+FFFD, which
-    replace NUL. `columns` are those of the stored version, empty if a sync of an earlier version has stored it;
-    `former` are the names of other columns that the sync has added to the table.
+    replace NUL. `columns` are those of the stored version; `former` are the names of other columns that the sync
+    has added to the table.
     """
 
     resource: str

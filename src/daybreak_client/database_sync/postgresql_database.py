@@ -125,8 +125,6 @@ class PostgreSQLDatabase(Database):
         self._triggers = dict(self._rows(_TRIGGERS, [self._schema]))
         if STATE_TABLE not in found:
             self._execute(f"CREATE TABLE {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
-        elif "columns" not in found[STATE_TABLE]:
-            self._execute(f"ALTER TABLE {self._name(STATE_TABLE)} ADD COLUMN columns text")
         for table in tables:
             name, keyless = self._name(table.name), table.name in without_key or not table.primary_key
             if table.name not in found:
@@ -224,9 +222,9 @@ class PostgreSQLDatabase(Database):
     def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
         digest = hashlib.sha256(csv_header(table.column_names))
         cells = ", ".join(_csv_cell(column) for column in table.columns)
-        kinds = {column.name: column.kind for column in table.columns}
         order = ", ".join(
-            identifier(name) + (' COLLATE "C"' if kinds[name] == TEXT else "") + " NULLS FIRST" for name in columns
+            identifier(name) + (' COLLATE "C"' if table.kinds[name] == TEXT else "") + " NULLS FIRST"
+            for name in columns
         )
         quoted = identifiers(column.name for column in table.columns if column.kind in QUOTED_KINDS)
         query = (

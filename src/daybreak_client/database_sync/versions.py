@@ -19,11 +19,11 @@ def stored_table(table: Table, state: AccountState | None, published: PublishedS
     Their kinds are those of the schema `table`, and those of the stored version if it is still `published`.
     """
     stored = state.resources.get(table.name) if state else None
-    if state is None or stored is None or not stored.columns:
+    if state is None or stored is None:
         return table
     if published is None or published.snapshot_id == state.snapshot_id:
         return table.with_columns(stored.columns)
-    kinds = {column.name: column.kind for column in table.columns}
+    kinds = table.kinds
     return table.with_columns([Column(each.name, kinds.get(each.name, each.kind)) for each in stored.columns])
 
 
@@ -38,8 +38,7 @@ def version_tables(plan: Plan, database: Database, folder: Path) -> Iterator[Tab
     for step in plan.steps:
         before = stored_table(tables[step.resource], plan.state, plan.published)
         if step.action == FULL:
-            known = {column.name: column.kind for column in before.columns}
-            table = table_of_file(tables[step.resource], folder / step.full.name, database, known)
+            table = _table_of_file(tables[step.resource], folder / step.full.name, database, before)
             _check_new_columns(table, database)
         else:
             table = before
@@ -50,12 +49,12 @@ def version_tables(plan: Plan, database: Database, folder: Path) -> Iterator[Tab
         yield table
 
 
-def table_of_file(table: Table, file: Path, database: Database, stored: dict[str, str] | None = None) -> Table:
+def _table_of_file(table: Table, file: Path, database: Database, stored: Table) -> Table:
     """Return a table with the columns of a full file. Raises Damaged.
 
     Kinds are those of the stored version, else of the schema, else of the database.
     """
-    kinds = {**database.columns(table.name), **{column.name: column.kind for column in table.columns}, **(stored or {})}
+    kinds = {**database.columns(table.name), **table.kinds, **stored.kinds}
     try:
         return table.with_columns([Column(wire.name(name), kinds.get(name, TEXT)) for name in columns_of(file)])
     except wire.InvalidValue as error:

@@ -10,7 +10,7 @@ from daybreak_client.proof.memory import Memory, Seen
 from daybreak_client.proof.signature import minute
 from daybreak_client.proof.statement import SignedDelta, Statement, parse_statement
 from daybreak_client.proof.trust import Trust, parse_revoked, parse_trust
-from daybreak_client.published import Feed, FeedEntry, PublishedSnapshot, ResourceDelta
+from daybreak_client.published import Feed, FeedEntry, PublishedSnapshot, ResourceDelta, SnapshotChanged
 
 Get = Callable[[str], bytes | None]
 """Returns the content of a path of the service, None if it does not exist."""
@@ -19,10 +19,6 @@ TRUST_PATH = "/download/v1/trust"
 _FILES = "/download/v1/files"
 _MAX_ATTEMPTS = 4
 _MAX_CLOCK_DIFFERENCE_SECONDS = 300
-
-
-class AnotherVersion(Exception):
-    """The statement describes another version than the manifest, because a publication came between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +222,9 @@ class Verifier:
 
 
 def check_manifest(published: PublishedSnapshot, statement: Statement) -> None:
-    """Check that a manifest lists the files of a statement. Raises NotProved, AnotherVersion."""
+    """Check that a manifest lists the files of a statement. Raises NotProved, SnapshotChanged."""
     if published.version != statement.edition.version:
-        raise AnotherVersion
+        raise SnapshotChanged
     for file in published.files:
         signed = statement.files.get(file.name)
         if signed is None:
@@ -244,12 +240,12 @@ def check_manifest(published: PublishedSnapshot, statement: Statement) -> None:
 
 
 def proved_feed(feed: Feed, current: Statement, get: Get) -> Feed:
-    """Return a feed with the latest entries whose deltas are in signed statements. Raises NotProved, AnotherVersion.
+    """Return a feed with the latest entries whose deltas are in signed statements. Raises NotProved, SnapshotChanged.
 
     Each statement contains the digest of the one before. A sync loads full files in place of the other entries.
     """
     if feed.version != current.edition.version:
-        raise AnotherVersion
+        raise SnapshotChanged
     statements = _chain(current, get)
     entries: list[FeedEntry] = []
     for entry in reversed(feed.entries):

@@ -45,16 +45,9 @@ def nicknames(target: Target) -> list[tuple[object, object]]:
         f'SELECT "FIRST_NAME", "{NEW}" FROM {target.schema}.members ORDER BY "MEMBER_ID", "LEADER_ID"')]  # fmt: skip
 
 
-def recorded_by_an_earlier_version(target: Target) -> None:
-    target.query(f"ALTER TABLE {target.schema}._daybreak_sync DROP COLUMN columns")
-
-
-@pytest.mark.parametrize("earlier", [False, True])
-def test_day_of_a_new_column(target: Target, north: Publisher, account: AccountFiles, *, earlier: bool) -> None:
+def test_day_of_a_new_column(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish(north, member(1, "Ana"), member(2, "Eva"))
     sync(account, target.url)
-    if earlier:
-        recorded_by_an_earlier_version(target)
     north.columns = upgraded
     for full in (False, True, False):
         assert sync(account, target.url, dry_run=True, full=full).version == 1
