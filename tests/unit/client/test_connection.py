@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_retry_after_of_a_rate_limit_is_waited_for(
     service: ScriptedService, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("daybreak_client.connection.time.sleep", waits.append)
+    monkeypatch.setattr("daybreak_client.connection.time", SimpleNamespace(sleep=waits.append, monotonic=lambda: 0.0))
     limited = Reply(429, {"code": "rate_limited", "detail": "Too many links."}, {"Retry-After": "62"})
     answers = iter([limited, Reply(200, {"data": 7}), limited, Reply(200, b"octets")])
     service.script = lambda _: next(answers)

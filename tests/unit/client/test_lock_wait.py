@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +17,11 @@ from daybreak_client.folder import locked
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the time, which passes in sleeps alone."""
     now = [100.0]
-    monkeypatch.setattr("daybreak_client.folder.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("daybreak_client.folder.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr("daybreak_client.folder.time", SimpleNamespace(sleep=sleep, monotonic=lambda: now[0]))
     return now
 
 
@@ -55,7 +59,7 @@ def test_folder_that_the_holder_deleted_is_locked_again(tmp_path: Path, monkeypa
         folder.rmdir()
         os.close(holder)
 
-    monkeypatch.setattr("daybreak_client.folder.time.sleep", end)
+    monkeypatch.setattr("daybreak_client.folder.time", SimpleNamespace(sleep=end, monotonic=lambda: 0.0))
     with locked(folder, LockWait(60)):
         other = os.open(folder, os.O_RDONLY)
         with pytest.raises(BlockingIOError):
