@@ -20,7 +20,7 @@ from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactor
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, read_form, salt_of
-from daybreak.web.dashboard.page_layout import Confirmation, confirmation_page
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import (
     PageRequest,
     Policy,
@@ -113,12 +113,25 @@ class PageRoutes:
     def confirmation(
         self,
         path: str,
-        describe: Callable[[PageRequest], Awaitable[Confirmation | Response]],
+        template: str,
+        load: Callable[[PageRequest], Awaitable[Mapping[str, object] | Response]],
         handle: FormHandler,
         policy: Policy,
     ) -> list[PageRoute]:
-        """Return the routes of a change, and of the page that asks for its confirmation."""
-        return self.form(path, confirmation_page(describe), handle, policy)
+        """Return the routes of a change, and of the page that asks to confirm it and names what it ends.
+
+        The template extends `layout/confirmation.html`. `load` returns its variables, or another page to show instead.
+        """
+
+        async def show(page: PageRequest, outcome: PageOutcome) -> Response:
+            found = await load(page)
+            if isinstance(found, Response):
+                return found
+            action_url = page.dashboard.root + page.form_path()
+            context = {"values": page.fields, "action_url": action_url, "page_url": page.url, **found}
+            return render_page(page, template, context, outcome)
+
+        return self.form(path, show, handle, policy)
 
 
 async def _displayed(response: Awaitable[Response]) -> Response:

@@ -89,8 +89,8 @@ def _operator_routes(page: PageRoutes) -> list[PageRoute]:
         page.post(f"{_OPERATOR}/run-requests", runs.request_new_run, change(return_to="runs"), runs.list_runs),
         page.get(run, runs.show_run, policy()),
         page.get(f"{run}/missing-rows", explain, policy(is_slow=True)),
-        *page.confirmation(f"{run}/publish", runs.confirm_publication, runs.publish_run, change()),
-        *page.confirmation(f"{run}/discard", runs.confirm_discard, runs.discard_run, change()),
+        *page.confirmation(f"{run}/publish", "operator/publish.html", runs.load_undecided, runs.publish_run, change()),
+        *page.confirmation(f"{run}/discard", "operator/discard.html", runs.load_undecided, runs.discard_run, change()),
         page.get(f"{_OPERATOR}/freshness", status.show_freshness, policy(section="freshness")),
         page.get(f"{_OPERATOR}/consumers", people.list_consumers, policy(section="consumers")),
         page.get(f"{_OPERATOR}/nodes", runs.list_nodes, policy(section="nodes")),
@@ -108,15 +108,23 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
     return [
         page.get(f"{_OPERATOR}/people", people.list_accounts, policy()),
         page.get(account, people.show_account, policy()),
-        *page.confirmation(f"{account}/api-tokens/off", people.confirm_api_tokens_off, turn_off, change()),
+        *page.confirmation(
+            f"{account}/api-tokens/off", "operator/api_tokens_off.html", people.load_tokens, turn_off, change()
+        ),
         page.post(f"{account}/api-tokens/on", turn_on, on_account),
         page.post(f"{account}/grants", people.put_grant, on_account, people.show_account),
-        *page.confirmation(f"{grant}/reduce", people.confirm_reduction, people.reduce_grant, change()),
-        *page.confirmation(f"{grant}/remove", people.confirm_grant_removal, people.remove_grant, change()),
+        *page.confirmation(
+            f"{grant}/reduce", "operator/reduce_grant.html", people.load_reduced_grant, people.reduce_grant, change()
+        ),
+        *page.confirmation(
+            f"{grant}/remove", "operator/remove_grant.html", people.load_grant, people.remove_grant, change()
+        ),
         page.get(f"{_OPERATOR}/seats", people.list_seats, policy()),
         *page.form(f"{_OPERATOR}/seats/new", seats.show_new_seat_form, seats.create_seat, new_seat),
         page.get(seat, seats.show_seat, policy()),
-        *page.confirmation(f"{seat}/reset-password", seats.confirm_password_reset, seats.reset_password, change()),
+        *page.confirmation(
+            f"{seat}/reset-password", "operator/reset_password.html", seats.load_seat, seats.reset_password, change()
+        ),
         page.post(f"{seat}/sessions/{{reference}}/end", seats.end_session, on_seat),
         *(
             page.post(f"{seat}/{action.name}", partial(seats.perform_action, action), on_seat, seats.show_seat)
@@ -125,7 +133,8 @@ def _people_routes(page: PageRoutes) -> list[PageRoute]:
         *chain.from_iterable(
             page.confirmation(
                 f"{seat}/{action.name}",
-                partial(seats.confirm_action, action),
+                action.template,
+                seats.load_seat,
                 partial(seats.perform_action, action),
                 change(),
             )
@@ -151,7 +160,9 @@ def _token_routes(page: PageRoutes) -> list[PageRoute]:
         *page.form(token, tokens.show_token, tokens.change_token, policy()),
         page.get(f"{token}/first-use", tokens.show_first_use, policy(is_activity=False)),
         page.get(f"{token}/trace", tokens.show_trace, policy(is_activity=False)),
-        *page.confirmation(f"{token}/revoke", tokens.confirm_revocation, tokens.revoke_token, policy()),
+        *page.confirmation(
+            f"{token}/revoke", "tokens/revoke.html", tokens.load_live_token, tokens.revoke_token, policy()
+        ),
     ]
 
 
@@ -175,11 +186,19 @@ def _security_routes(page: PageRoutes) -> list[PageRoute]:
         page.post(f"{factor}/confirm", confirm_factor, change(return_to=on_factor), show_factor),
         page.post(f"{_SECURITY}/recovery-codes", security.replace_recovery_codes, codes),
         page.post(f"{_SECURITY}/sessions/{{reference}}/end", security.end_session, change(return_to=on_security)),
-        *page.confirmation(sign_out, security.confirm_sign_out, security.sign_out_everywhere, change()),
+        *page.confirmation(
+            sign_out, "security/sign_out.html", security.load_sessions, security.sign_out_everywhere, change()
+        ),
         *page.form(f"{passkeys}/new", security.show_new_passkey_form, security.add_passkey, change()),
         page.post(f"{passkeys}/options", security.issue_passkey_options, options),
         *page.form(f"{passkey}/rename", security.show_passkey_form, security.rename_passkey, policy()),
-        *page.confirmation(f"{passkey}/remove", security.confirm_passkey_removal, security.remove_passkey, change()),
+        *page.confirmation(
+            f"{passkey}/remove",
+            "security/remove_passkey.html",
+            security.load_passkey,
+            security.remove_passkey,
+            change(),
+        ),
     ]
 
 
@@ -188,7 +207,7 @@ def _webhook_routes(page: PageRoutes) -> list[PageRoute]:
     secret = partial(policy, recent_password=True)
     webhook = f"{_WEBHOOKS}/{{endpoint_id}}"
     form = policy(return_to="settings/webhooks/{endpoint_id}")
-    new = secret(once="settings/webhooks?done=webhook-exists")
+    new, found = secret(once="settings/webhooks?done=webhook-exists"), webhooks.load_webhook
     rotate = secret(once="settings/webhooks/{endpoint_id}?done=secret-exists")
     return [
         page.get(_WEBHOOKS, webhooks.list_webhooks, policy(explains_refusal=True)),
@@ -200,9 +219,11 @@ def _webhook_routes(page: PageRoutes) -> list[PageRoute]:
         page.post(f"{webhook}/test", webhooks.send_test, form),
         page.post(f"{webhook}/disable", webhooks.disable_webhook, form),
         page.post(f"{webhook}/enable", webhooks.enable_webhook, form),
-        *page.confirmation(f"{webhook}/take-over", webhooks.confirm_take_over, webhooks.take_over_webhook, secret()),
-        *page.confirmation(f"{webhook}/rotate", webhooks.confirm_rotation, webhooks.rotate_secret, rotate),
-        *page.confirmation(f"{webhook}/remove", webhooks.confirm_removal, webhooks.remove_webhook, secret()),
+        *page.confirmation(
+            f"{webhook}/take-over", "webhooks/take_over.html", found, webhooks.take_over_webhook, secret()
+        ),
+        *page.confirmation(f"{webhook}/rotate", "webhooks/rotate.html", found, webhooks.rotate_secret, rotate),
+        *page.confirmation(f"{webhook}/remove", "webhooks/remove.html", found, webhooks.remove_webhook, secret()),
     ]
 
 

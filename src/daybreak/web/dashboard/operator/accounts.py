@@ -15,9 +15,8 @@ from daybreak.domain.identity import ROLES, Account, Grant, Seat
 from daybreak.state.consumers import Consumer, ConsumerCounts
 from daybreak.state.directory import Directory
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.formatting import format_name
-from daybreak.web.dashboard.operator.seats import ending_tokens, ending_webhooks, invite_seat, requested_seat
-from daybreak.web.dashboard.page_layout import Confirmation, render_page
+from daybreak.web.dashboard.operator.seats import invite_seat, load_ending, load_live_tokens, requested_seat
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import Slice, slice_at, slice_of
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
@@ -48,17 +47,10 @@ async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
     return render_page(page, "operator/account.html", context, outcome)
 
 
-async def confirm_api_tokens_off(page: PageRequest) -> Confirmation:
-    """Describe which tokens stop working."""
+async def load_tokens(page: PageRequest) -> dict[str, object]:
+    """Return the variables of the page that asks to confirm that the API tokens of an account are turned off."""
     account = await _requested_account(page)
-    return Confirmation(
-        title="Turn off API tokens",
-        about=format_name(account.name),
-        text="No seat can create or use API tokens on this account until you turn them on again.",
-        ends=(await ending_tokens(page, client_id=account.client_id),),
-        button="Turn off",
-        cancel=f"accounts/{account.client_id}",
-    )
+    return {"item": account, **await load_live_tokens(page, client_id=account.client_id)}
 
 
 async def set_api_tokens(page: PageRequest, *, enabled: bool) -> Response:
@@ -99,25 +91,16 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
     return response
 
 
-async def confirm_reduction(page: PageRequest) -> Confirmation:
-    """Describe what ends when the seat in the path has fewer permissions on the account."""
+async def load_grant(page: PageRequest) -> dict[str, object]:
+    """Return the variables of the page that asks to confirm the removal of a grant: what ends, and for whom."""
     account, seat = await _requested_account(page), await requested_seat(page)
-    grant, ends = _requested_grant(page, account, seat), []
-    if not grant.allows_tokens:
-        ends.append(await ending_tokens(page, seat=seat, client_id=account.client_id))
-    if not grant.manages_webhooks:
-        ends.append(await ending_webhooks(page, seat, account.client_id))
-    labels = [*grant.roles, "Data Export" * grant.data_export, "Async REST API" * grant.async_rest_api]
-    return Confirmation(
-        title="Reduce access",
-        about=f"{seat.email} on {format_name(account.name)}",
-        text="The person keeps the role and the permissions below. API tokens that stop working do not come back when "
-        "you grant access again.",
-        facts=(("Keeps", ", ".join(filter(None, labels))),),
-        ends=ends,
-        hidden=_PERMISSIONS,
-        cancel=f"accounts/{account.client_id}",
-    )
+    return {"item": account, "holder": seat, **await load_ending(page, seat, account.client_id)}
+
+
+async def load_reduced_grant(page: PageRequest) -> dict[str, object]:
+    """Return the variables of the page that asks to confirm fewer permissions: also the grant that is left."""
+    grant = _requested_grant(page, await _requested_account(page), await requested_seat(page))
+    return {**await load_grant(page), "grant": grant, "permissions": _PERMISSIONS}
 
 
 async def reduce_grant(page: PageRequest) -> Response:
@@ -126,22 +109,6 @@ async def reduce_grant(page: PageRequest) -> Response:
     grant, actor = _requested_grant(page, account, seat), page.seat.email
     return await _change(
         page, account, lambda stores: changes.put_grant(stores, seat, grant, page.now, actor=actor), "grant-saved"
-    )
-
-
-async def confirm_grant_removal(page: PageRequest) -> Confirmation:
-    """Describe what the seat in the path loses on the account."""
-    account, seat = await _requested_account(page), await requested_seat(page)
-    return Confirmation(
-        title="Remove access",
-        about=f"{seat.email} on {format_name(account.name)}",
-        text="The person no longer sees this account. Scripts with their API tokens on it stop working immediately. "
-        "The tokens do not come back when you grant access again.",
-        ends=(
-            await ending_tokens(page, seat=seat, client_id=account.client_id),
-            await ending_webhooks(page, seat, account.client_id),
-        ),
-        cancel=f"accounts/{account.client_id}",
     )
 
 

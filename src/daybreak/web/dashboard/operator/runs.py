@@ -1,7 +1,6 @@
 """Handlers of the run pages: list, progress, one run, decision on a held snapshot. Also the list of nodes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 
@@ -15,11 +14,10 @@ from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.state.nodes import ALIVE_FOR
 from daybreak.state.run_requests import RunRequest
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.formatting import format_datetime
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.operator.comparison import confirmation, findings, findings_of, is_confirmed
 from daybreak.web.dashboard.operator.run_view import failure_summary, progress_views, run_context, runs_version
-from daybreak.web.dashboard.page_layout import Confirmation, ConfirmationField, render_page
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field, reload_page, render_template
 
@@ -27,9 +25,6 @@ _RUNS_SHOWN = 40
 _RUNS_COMPARED = 200
 _MAXIMUM_REASON_LENGTH = 500
 _UNDECIDED = {SnapshotState.HELD, SnapshotState.COMPLETE}
-_REASON = ConfirmationField(
-    "reason", "Reason", "Recorded in the audit trail.", _MAXIMUM_REASON_LENGTH, is_multiline=True
-)
 
 Decision = Callable[..., object]
 _LISTED_FOR = timedelta(days=1)
@@ -81,26 +76,18 @@ async def _load_comparison(page: PageRequest, run: Snapshot) -> tuple[Snapshot |
     return await page.read_long(read)
 
 
-async def confirm_publication(page: PageRequest) -> Confirmation | Response:
-    """Describe what users receive when a held snapshot is published."""
+async def load_undecided(page: PageRequest) -> dict[str, object] | Response:
+    """Return the variables of the pages that ask to confirm a decision. Redirect if there is nothing to decide."""
     run = await requested_run(page)
     if run.state not in _UNDECIDED:
         return _redirect(page, run, "decided")
     _, names = await _load_comparison(page, run)
-    fields = [replace(_REASON, hint=f"{_REASON.hint} Users see it next to the drop.")]
-    if needed := confirmation(run):
-        hint = "The largest loss of rows in this snapshot."
-        fields.append(ConfirmationField("confirmation", f"Type {needed} to publish", hint, maximum_length=12))
-    return Confirmation(
-        title="Publish snapshot",
-        about=f"As of {format_datetime(run.as_of)}",
-        text="Users receive these files immediately, although checks of the guard failed. You can't undo this.",
-        ends=(("Failed checks", findings(run, names)),),
-        fields=fields,
-        button="Publish",
-        cancel=f"runs/{run.snapshot_id}",
-        is_dangerous=False,
-    )
+    return {
+        "run": run,
+        "findings": findings(run, names),
+        "confirmation": confirmation(run),
+        "maximum_reason": _MAXIMUM_REASON_LENGTH,
+    }
 
 
 async def publish_run(page: PageRequest) -> Response | PageOutcome:
@@ -111,21 +98,6 @@ async def publish_run(page: PageRequest) -> Response | PageOutcome:
     services = page.services
     return await _decide(
         page, run, "accepted", partial(accept, services.state, services.files, services.settings, run.snapshot_id)
-    )
-
-
-async def confirm_discard(page: PageRequest) -> Confirmation | Response:
-    """Describe what is deleted when a held snapshot is discarded."""
-    run = await requested_run(page)
-    if run.state not in _UNDECIDED:
-        return _redirect(page, run, "decided")
-    return Confirmation(
-        title="Discard snapshot",
-        about=f"As of {format_datetime(run.as_of)}",
-        text="Its files are deleted. The previous snapshot stays published until the next run. You can't undo this.",
-        fields=(_REASON,),
-        button="Discard",
-        cancel=f"runs/{run.snapshot_id}",
     )
 
 

@@ -1,13 +1,9 @@
-"""Handlers of the operator's pages of seats: create, show, end a session, reset the password, and other actions.
-
-Confirmations list what a change to a seat or an account ends.
-"""
+"""Handlers of the operator's pages of seats: create, show, end a session, reset the password, and other actions."""
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from starlette.responses import Response
 
@@ -18,15 +14,10 @@ from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import ApiToken, Seat
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.formatting import format_ago, format_name, format_number
-from daybreak.web.dashboard.page_layout import Confirmation, render_page
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field
 from daybreak.web.dashboard.security.handlers import session_reference, session_views
-
-Ending = tuple[str, Sequence[str]]
-
-_MAXIMUM_LINES = 20
 
 
 async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
@@ -58,18 +49,6 @@ async def end_session(page: PageRequest) -> Response:
 
     ended = await page.services.state.awrite(write)
     return page.redirect(f"seats/{seat.seat_id}", done="session-ended" if ended else "session-gone")
-
-
-async def confirm_password_reset(page: PageRequest) -> Confirmation:
-    """Describe what ends when the password of a seat is reset."""
-    seat = await requested_seat(page)
-    return Confirmation(
-        title="Reset password",
-        about=seat.email,
-        text="The present password stops working. You see a link that sets a new one. API tokens stay valid.",
-        ends=(await ending_sessions(page, seat),),
-        cancel=f"seats/{seat.seat_id}",
-    )
 
 
 async def reset_password(page: PageRequest) -> Response | PageOutcome:
@@ -148,34 +127,13 @@ class SeatAction:
         name: Last part of its path.
         run: Performs it. Raises OperatorError.
         done: Message afterwards.
-        title: The action as a heading, and as the label of its button.
-        text: What it does.
-        ends: What the confirmation lists.
+        template: Page that asks to confirm it, and names what it ends; "" for an action that ends nothing.
     """
 
     name: str
     run: Callable[[Stores, Seat, PageRequest], object]
     done: str
-    title: str = ""
-    text: str = ""
-    ends: tuple[Literal["sessions", "tokens", "webhooks"], ...] = ()
-
-
-async def confirm_action(action: SeatAction, page: PageRequest) -> Confirmation:
-    """Describe what an action on the seat in the path ends."""
-    seat = await requested_seat(page)
-    ends = [await ending_sessions(page, seat)] if "sessions" in action.ends else []
-    if "tokens" in action.ends:
-        ends.append(await ending_tokens(page, seat=seat))
-    if "webhooks" in action.ends:
-        ends.append(await ending_webhooks(page, seat))
-    return Confirmation(
-        title=action.title,
-        about=seat.email,
-        text=action.text,
-        ends=ends,
-        cancel=f"seats/{seat.seat_id}",
-    )
+    template: str = ""
 
 
 async def perform_action(action: SeatAction, page: PageRequest) -> Response | PageOutcome:
@@ -201,80 +159,44 @@ HARMLESS_ACTIONS = (
     SeatAction("invite", invite_seat, "seat-invited"),
     SeatAction("enable", partial(_by_operator, partial(operators.set_disabled, disabled=False)), "seat-enabled"),
 )
-
-
-"""Actions that end nothing, and need no confirmation."""
-
-
 CONFIRMED_ACTIONS = (
-    SeatAction(
-        "disable",
-        _disable,
-        "seat-disabled",
-        "Disable seat",
-        "The person can't sign in, and scripts with their API tokens stop working immediately, until the seat is "
-        "enabled again.",
-        ("sessions", "tokens", "webhooks"),
-    ),
+    SeatAction("disable", _disable, "seat-disabled", "operator/disable.html"),
     SeatAction(
         "reset-second-factor",
         partial(_by_operator, operators.reset_second_factor),
         "factor-reset",
-        "Reset second factor",
-        "Removes authenticator app, recovery codes and passkeys, and the operator role. API tokens stay valid.",
-        ("sessions",),
+        "operator/reset_second_factor.html",
     ),
-    SeatAction(
-        "sign-out",
-        partial(_by_operator, operators.sign_out),
-        "seat-signed-out",
-        "End all sessions",
-        "Download links issued in these sessions stop working. API tokens stay valid.",
-        ("sessions",),
-    ),
+    SeatAction("sign-out", partial(_by_operator, operators.sign_out), "seat-signed-out", "operator/sign_out.html"),
 )
 
 
-"""Actions that end something, which their confirmation lists."""
-
-
-async def ending_sessions(page: PageRequest, seat: Seat) -> Ending:
+async def load_seat(page: PageRequest) -> dict[str, object]:
+    """Return the variables of pages that ask to confirm an action on the seat in the path: what it can end."""
+    seat = await requested_seat(page)
     sessions = await page.read(lambda stores: stores.sessions.list_open(seat.seat_id, page.now))
-    return _listed("Sessions that end", [view.text for view in await session_views(page, sessions)])
+    return {"item": seat, "sessions": await session_views(page, sessions), **await load_ending(page, seat)}
 
 
-async def ending_tokens(page: PageRequest, *, seat: Seat | None = None, client_id: str | None = None) -> Ending:
-    """Return the active API tokens of a seat, of an account, or of a seat on an account."""
-    seat_id = seat.seat_id if seat is not None else None
+async def load_ending(page: PageRequest, seat: Seat, client_id: str | None = None) -> dict[str, object]:
+    """Return the live API tokens and the webhooks of a seat, on all accounts or on one.
+
+    With those on all accounts, `names` has the names of the accounts by id.
+    """
+    owned = await page.read(lambda stores: stores.webhooks.list_owned(seat.seat_id))
+    webhooks = [webhook for webhook in owned if client_id in (None, webhook.client_id)]
+    return {"webhooks": webhooks, **await load_live_tokens(page, seat_id=seat.seat_id, client_id=client_id)}
+
+
+async def load_live_tokens(
+    page: PageRequest, *, seat_id: str | None = None, client_id: str | None = None
+) -> dict[str, object]:
+    """Return the live API tokens of a seat, of an account, or of a seat on an account."""
 
     def read(stores: Stores) -> tuple[list[ApiToken], dict[str, str]]:
         tokens = stores.api_tokens.list_for(client_id=client_id, seat_id=seat_id)
         accounts = stores.seats.granted_accounts(seat_id) if seat_id is not None and client_id is None else []
-        return tokens, {each.account.client_id: format_name(each.account.name) for each in accounts}
+        return tokens, {each.account.client_id: each.account.name for each in accounts}
 
     tokens, names = await page.read_long(read)
-    lines = [
-        "\N{NO-BREAK SPACE}· ".join(filter(None, (*_token_texts(token, page), names.get(token.client_id))))
-        for token in tokens
-        if token.state_at(page.now) == "live"
-    ]
-    return _listed("API tokens that stop working", lines)
-
-
-async def ending_webhooks(page: PageRequest, seat: Seat, client_id: str | None = None) -> Ending:
-    """Return the enabled webhooks that a seat owns, on all accounts or on one."""
-    owned = await page.read(lambda stores: stores.webhooks.list_owned(seat.seat_id))
-    urls = [webhook.url for webhook in owned if client_id in (None, webhook.client_id)]
-    return _listed("Webhooks that stop until another owner or admin takes them over", urls)
-
-
-def _token_texts(token: ApiToken, page: PageRequest) -> tuple[str, str, str]:
-    used = f"last used {format_ago(token.last_used_at, page.now)}" if token.last_used_at else "never used"
-    return f"{token.name} (\N{HORIZONTAL ELLIPSIS}{token.last_four})", token.created_by_email, used
-
-
-def _listed(heading: str, lines: Sequence[str]) -> Ending:
-    """Return up to 20 lines. A heading without lines says that there are none."""
-    more = len(lines) - _MAXIMUM_LINES
-    shown = [*lines[:_MAXIMUM_LINES], f"and {format_number(more)} more"] if more > 0 else lines
-    return heading, shown or ["none"]
+    return {"tokens": [token for token in tokens if token.state_at(page.now) == "live"], "names": names}

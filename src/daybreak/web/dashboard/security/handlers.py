@@ -13,8 +13,8 @@ from daybreak.credentials.passwords import FORM_LENGTH, MINIMUM_LENGTH
 from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import Device, Passkey, Session
 from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
-from daybreak.web.dashboard.formatting import format_ago, format_datetime, format_user_agent
-from daybreak.web.dashboard.page_layout import Confirmation, render_page
+from daybreak.web.dashboard.formatting import format_datetime, format_user_agent
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, redirect, rejected
 from daybreak.web.dashboard.second_factor.handlers import (
@@ -119,15 +119,9 @@ async def end_session(page: PageRequest) -> Response:
     return page.redirect(_PATH, done="session-ended" if ended else "session-gone")
 
 
-async def confirm_sign_out(page: PageRequest) -> Confirmation:
-    """Describe which sessions end."""
-    views = await session_views(page, await sessions.list_open(page.services, page.active_session))
-    return Confirmation(
-        title="Sign out everywhere",
-        text="Download links issued in these sessions stop working. API tokens stay valid.",
-        ends=(("Sessions that end", [view.text for view in views]),),
-        cancel=_PATH,
-    )
+async def load_sessions(page: PageRequest) -> dict[str, object]:
+    """Return the variables of the page that asks to confirm the end of all sessions."""
+    return {"sessions": await session_views(page, await sessions.list_open(page.services, page.active_session))}
 
 
 async def sign_out_everywhere(page: PageRequest) -> Response:
@@ -226,21 +220,9 @@ async def rename_passkey(page: PageRequest) -> Response | PageOutcome:
     return page.redirect(_PATH, done="passkey-renamed")
 
 
-async def confirm_passkey_removal(page: PageRequest) -> Confirmation:
-    """Describe what ends when a passkey is removed."""
-    passkey = await _requested_passkey(page)
-    return Confirmation(
-        title="Remove",
-        name=passkey.name,
-        text="You won't be able to sign in with this passkey. Codes of your authenticator app keep working. Delete the "
-        "passkey on your device too.",
-        facts=(
-            ("Added", format_datetime(passkey.created_at)),
-            ("Last used", format_ago(passkey.last_used_at, page.now)),
-        ),
-        button="Remove passkey",
-        cancel=_PATH,
-    )
+async def load_passkey(page: PageRequest) -> dict[str, object]:
+    """Return the variables of the page that asks to confirm the removal of a passkey."""
+    return {"passkey": await _requested_passkey(page)}
 
 
 async def remove_passkey(page: PageRequest) -> Response:

@@ -21,9 +21,9 @@ from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.sharing import PROFILE_NAME, share_profile
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
-from daybreak.web.dashboard.formatting import format_ago, format_date, format_datetime, format_number, format_user_agent
+from daybreak.web.dashboard.formatting import format_date, format_number, format_user_agent
 from daybreak.web.dashboard.freshness.view import load_status
-from daybreak.web.dashboard.page_layout import Confirmation, render_page
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, rejected, render_template
 from daybreak.web.dashboard.tokens.examples import first_request
@@ -151,24 +151,12 @@ async def change_token(page: PageRequest) -> Response | PageOutcome:
     return page.redirect(f"{_PATH}/{token.token_id}", done="token-changed")
 
 
-async def confirm_revocation(page: PageRequest) -> Confirmation | Response:
-    """Describe what ends when a token is revoked."""
+async def load_live_token(page: PageRequest) -> dict[str, object] | Response:
+    """Return the variables of the page that asks to confirm a revocation. Redirect if the token was revoked."""
     token = await _requested_token(page)
     if token.revoked_at is not None:
         return page.redirect(_PATH, done="token-gone")
-    return Confirmation(
-        title="Revoke",
-        name=token.name,
-        text="Scripts using this token stop working immediately, including download links already issued. "
-        f"You can't undo this. {(await load_trace(page, token)).text}",
-        facts=(
-            ("Token", f"\N{HORIZONTAL ELLIPSIS}{token.last_four}"),
-            ("Created", f"{format_datetime(token.created_at)} by {token.created_by_email}"),
-            ("Last used", format_ago(token.last_used_at, page.now)),
-        ),
-        button="Revoke token",
-        cancel=_PATH,
-    )
+    return {"token": token, "trace": await load_trace(page, token)}
 
 
 async def revoke_token(page: PageRequest) -> Response:

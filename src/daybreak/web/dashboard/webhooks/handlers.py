@@ -9,7 +9,7 @@ from daybreak.domain.events import ACCOUNT_EVENTS, DeliveryState, EventType, Web
 from daybreak.events import webhooks
 from daybreak.events.webhooks import LoggedDelivery
 from daybreak.web.dashboard.error_pages import error_state
-from daybreak.web.dashboard.page_layout import Confirmation, render_page
+from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.preferences.handlers import EVENT_LABELS
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, rejected, reload_page, render_template
@@ -97,40 +97,10 @@ async def enable_webhook(page: PageRequest) -> Response:
     return _redirect(page, "webhook-enabled")
 
 
-async def confirm_take_over(page: PageRequest) -> Confirmation:
-    """Describe what the new owner of a webhook should check."""
-    webhook = await _requested(page)
-    again = " again" if webhook.state == "disabled" else ""
-    return Confirmation(
-        title="Take over webhook",
-        about=webhook.url,
-        text=f"Events of this account are sent to this URL{again}, and you own the webhook. Check that the URL is "
-        f"yours: {webhook.created_by_email} chose it and knows the secret, which you can rotate afterwards.",
-        button="Take over",
-        cancel=_webhook_path(page),
-        is_dangerous=False,
-    )
-
-
 async def take_over_webhook(page: PageRequest) -> Response:
     """Make the user the owner of a webhook, and send to it again."""
     await webhooks.take_over(page.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-taken")
-
-
-async def confirm_rotation(page: PageRequest) -> Confirmation:
-    """Describe which secrets sign messages after a rotation."""
-    webhook = await _requested(page)
-    text = "You get a new secret. For 24 hours, messages are signed with the old and the new secret."
-    if webhook.previous_until is not None and webhook.previous_until > page.now:
-        text += " The secret before the last rotation stops signing now."
-    return Confirmation(
-        title="Rotate secret",
-        about=webhook.url,
-        text=text,
-        cancel=_webhook_path(page),
-        is_dangerous=False,
-    )
 
 
 async def rotate_secret(page: PageRequest) -> Response:
@@ -138,17 +108,6 @@ async def rotate_secret(page: PageRequest) -> Response:
     services = page.services
     rotated = await webhooks.rotate(services, page.principal, _endpoint_id(page), page.caller)
     return _secret_page(page, rotated, rotated=True)
-
-
-async def confirm_removal(page: PageRequest) -> Confirmation:
-    """Describe what ends when a webhook is removed."""
-    return Confirmation(
-        title="Remove webhook",
-        about=(await _requested(page)).url,
-        text="Events are no longer sent to this URL. Its deliveries are deleted, including those that are pending. "
-        "You can't undo this.",
-        cancel=_webhook_path(page),
-    )
 
 
 async def remove_webhook(page: PageRequest) -> Response:
@@ -185,6 +144,11 @@ def _endpoint_id(page: PageRequest) -> str:
 
 async def _requested(page: PageRequest) -> Webhook:
     return await webhooks.find(page.services, page.principal, _endpoint_id(page))
+
+
+async def load_webhook(page: PageRequest) -> dict[str, object]:
+    """Return the variables of pages that ask to confirm a change of a webhook."""
+    return {"webhook": await _requested(page)}
 
 
 async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
