@@ -26,8 +26,7 @@ from daybreak.web.dashboard.freshness.view import load_status
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, rejected, render_template
-from daybreak.web.dashboard.tokens.examples import first_request
-from daybreak.web.dashboard.tokens.recipes import recipes_of
+from daybreak.web.dashboard.tokens.recipes import examples_of, recipes_of
 
 _PATH = "settings/tokens"
 _MAXIMUM_NAME_LENGTH = 100
@@ -110,7 +109,7 @@ async def show_token(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respo
         "name": fields.get("name", token.name)[:_MAXIMUM_NAME_LENGTH],
         "networks": fields.get("networks", "\n".join(token.allowed_networks)),
         "address": page.caller.address,
-        "examples": first_request(page.services.settings, page.client_id).examples(),
+        "examples": examples_of(page.services.settings, page.client_id).values(),
         "trace": await load_trace(page, token),
         "trace_query": {"token": token.token_id, "action": ACTION},
     }
@@ -239,7 +238,7 @@ def created_context(page: PageRequest, created: NewToken, tool: str) -> dict[str
         "history_url": page.url(f"settings/tokens/{created.token.token_id}"),
         "token": created.token,
         "secret": created.secret,
-        "examples": first_request(settings, page.client_id).examples(),
+        "examples": examples_of(settings, page.client_id).values(),
         "profile_url": _profile_url(page, created),
         "profile_name": PROFILE_NAME,
         "s3_key": static_key(created.token.token_id, keyring=keyring) if settings.attach.s3 else None,

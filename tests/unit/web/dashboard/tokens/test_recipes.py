@@ -6,17 +6,17 @@ import subprocess
 
 import pytest
 
-from daybreak.catalogue.formats import format_named
-from daybreak.catalogue.resources import resource_named
 from daybreak.web.api.examples import sample_format
-from daybreak.web.dashboard.tokens.examples import FirstRequest
+from daybreak.web.dashboard.tokens.recipes import examples_of
+from tests.configured import configured
 
 ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 
 
 def texts(base_url: str = "https://export.example.org/data", format_name: str = "csv") -> dict[str, str]:
-    request = FirstRequest(base_url, ACCOUNT, resource_named("campaigns"), format_named(format_name))
-    return {example.key: "\n".join(step.text for step in example.steps) for example in request.examples()}
+    settings = configured(base_url=base_url, snapshot={"formats": (format_name,)})
+    examples = examples_of(settings, ACCOUNT)
+    return {key: "\n".join(step.text for step in example.steps) for key, example in examples.items()}
 
 
 def test_every_example_uses_the_public_url() -> None:
