@@ -49,13 +49,11 @@ def sync(
     if dry_run and verify:
         raise WrongUse("A dry run cannot verify. Use --dry-run or --verify, not both.")
     callbacks = callbacks or Callbacks()
-    database = open_database(target, schema, read_only=dry_run, lock_wait=callbacks.lock_wait)
-    try:
+    with closing(open_database(target, schema, read_only=dry_run, lock_wait=callbacks.lock_wait)) as database:
         run = SyncRun(account, database, work_folder(account, place_of(target)), callbacks)
         if dry_run:
             plan = run.preview(full=full)
             return replace(_result(account, plan, None, dry_run=True), notes=_file_notes(run, plan))
-        assert database is not None
         delete_old_downloads()
         plan, state = run.run(full=full)
         result = replace(_result(account, plan, state), notes=(*_file_notes(run, plan), *_notes(run, state)))
@@ -66,16 +64,11 @@ def sync(
             replace(each, verified=DIFFERENT if each.resource in different else EQUAL) for each in result.resources
         )
         return replace(result, resources=tuple(verified))
-    finally:
-        if database is not None:
-            database.close()
 
 
 def synced_accounts(target: str, schema: str | None = None, *, callbacks: Callbacks | None = None) -> frozenset[str]:
     """Return the client_ids of the accounts that a database contains. Raises WrongUse, Busy, DatabaseFailed."""
     database = open_database(target, schema, read_only=True, lock_wait=(callbacks or Callbacks()).lock_wait)
-    if database is None:
-        return frozenset()
     with closing(database):
         return frozenset(database.accounts())
 
@@ -85,7 +78,6 @@ def remove_account(
 ) -> None:
     """Remove the rows of an account from a database. Raises WrongUse, Busy, DatabaseFailed."""
     database = open_database(target, schema, read_only=False, lock_wait=(callbacks or Callbacks()).lock_wait)
-    assert database is not None
     with closing(database), database.transaction():
         database.delete_account(client_id)
 

@@ -58,7 +58,10 @@ class DuckDBDatabase(Database):
     max_row_bytes: int | None = _MAX_ROW_BYTES
 
     def __init__(self, path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
-        """Open the file. Raises Busy while another process uses it, and WrongUse for another kind of file."""
+        """Open the file. With `read_only`, a missing one is an empty database in memory.
+
+        Raises Busy while another process uses it, and WrongUse for another kind of file.
+        """
         is_new = not path.exists()
         if path.is_file() and not _is_duckdb_file(path):
             raise WrongUse(f"{path} is not a DuckDB file. Use the path of a new file, or of a DuckDB file.")
@@ -68,7 +71,7 @@ class DuckDBDatabase(Database):
             self._connection = lock_wait.acquire(
                 lambda: _connect(path, read_only=read_only, is_new=is_new), f"{path} is open in another process."
             )
-        if is_new:
+        if is_new and not read_only:
             path.chmod(0o600)
         self._execute("SET TimeZone = 'UTC'")
         self._database = str(self._execute("SELECT current_database()").fetchone()[0])
@@ -243,6 +246,8 @@ class DuckDBDatabase(Database):
 
 def _connect(path: Path, *, read_only: bool, is_new: bool) -> duckdb.DuckDBPyConnection | None:
     """Open a file, None while another process has locked it."""
+    if is_new and read_only:
+        return duckdb.connect()
     config: dict[str, Any] = {"storage_compatibility_version": _STORAGE_VERSION} if is_new else {}
     try:
         return duckdb.connect(str(path), read_only=read_only, config=config)

@@ -62,7 +62,7 @@ class SyncRun:
     """
 
     account: AccountFiles
-    database: Database | None
+    database: Database
     work_folder: Path
     callbacks: Callbacks
     reload: dict[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class SyncRun:
                 plan = self.plan(full=full)
                 if plan.published is None:
                     assert plan.state is not None
-                    if self.database is not None and plan.feed.etag:
+                    if plan.feed.etag:
                         self.database.save_etag(self.account.client_id, plan.feed.etag)
                     return plan, plan.state
                 if changes >= _CHANGES_WITH_DELTAS and self._reload_deltas(plan, "a delta is not available"):
@@ -108,7 +108,7 @@ class SyncRun:
     def plan(self, *, full: bool) -> Plan:
         """Compare the state of the database with the service. Changes nothing. Raises SnapshotChanged."""
         client_id = self.account.client_id
-        state = None if self.database is None else self.database.state(client_id)
+        state = self.database.state(client_id)
         again = full or bool(self.reload) or (state is not None and not state.complete)
         since = None if state is None else state.version
         feed = self.account.feed(since, state.etag if state and not again else None)
@@ -123,7 +123,7 @@ class SyncRun:
         if (published.version, published.snapshot_id) != (feed.version, feed.snapshot_id):
             raise SnapshotChanged
         expected = [stored_table(table, state, published) for table in tables]
-        lacking = () if self.database is None else self.database.missing_tables(expected)
+        lacking = self.database.missing_tables(expected)
         reload = dict.fromkeys(lacking, "the table lacks a column") | self.reload
         if full:
             reload |= {table.name: "requested" for table in tables}
@@ -132,22 +132,22 @@ class SyncRun:
 
     def _perform(self, plan: Plan) -> AccountState:
         """Download the files of a plan and apply them in one transaction. Returns the new state."""
-        assert self.database is not None
         files = [file for step in plan.steps for file in step.files]
         with locked(self.work_folder, self.callbacks.lock_wait):
-            self._download(self.database, files)
+            self._download(files)
             plan = replace(plan, tables=tuple(version_tables(plan, self.database, self.work_folder)))
             with self.database.transaction():
-                state = self._apply(self.database, plan)
+                state = self._apply(plan)
             shutil.rmtree(self.work_folder, ignore_errors=True)
         return state
 
-    def _download(self, database: Database, files: Sequence[PublishedFile]) -> None:
+    def _download(self, files: Sequence[PublishedFile]) -> None:
         self.account.download(self.work_folder, files, self.callbacks.on_progress)
-        database.renew_connection()
-        if database.max_row_bytes is not None:
+        self.database.renew_connection()
+        max_row_bytes = self.database.max_row_bytes
+        if max_row_bytes is not None:
             for file in files:
-                check_row_sizes(file, self.work_folder / file.name, database.max_row_bytes)
+                check_row_sizes(file, self.work_folder / file.name, max_row_bytes)
 
     def late_reason(self, plan: Plan) -> str | None:
         """Return why the next files are late, None if they are not. Without news, only the age of the data is known."""
@@ -166,7 +166,6 @@ class SyncRun:
         differ; then the full file decides. A table that lacks a column differs. Raises WrongUse for a column of another
         type, Unreachable when another version was published.
         """
-        assert self.database is not None
         found = []
         tables = [stored_table(table, state) for table in tables]
         lacking = self.database.missing_tables(tables)
@@ -181,76 +180,76 @@ class SyncRun:
                 (file,) = published.select([table.name], ["csv"])
                 if published.snapshot_id != state.snapshot_id:
                     raise Unreachable("A new version was published during the verification. Run the sync again.")
-                if file.content_sha256 != stored.content_sha256 or not self._contains(self.database, table, file):
+                if file.content_sha256 != stored.content_sha256 or not self._contains(table, file):
                     found.append(table.name)
         return found
 
-    def _contains(self, database: Database, table: Table, file: PublishedFile) -> bool:
+    def _contains(self, table: Table, file: PublishedFile) -> bool:
         with locked(self.work_folder, self.callbacks.lock_wait):
-            self._download(database, [file])
-            path = self.work_folder / file.name
-            found = columns_of(path) == table.column_names and database.contains(table, self.account.client_id, path)
+            self._download([file])
+            path, client_id = self.work_folder / file.name, self.account.client_id
+            found = columns_of(path) == table.column_names and self.database.contains(table, client_id, path)
             shutil.rmtree(self.work_folder, ignore_errors=True)
         return found
 
-    def _apply(self, database: Database, plan: Plan) -> AccountState:
+    def _apply(self, plan: Plan) -> AccountState:
         assert plan.published is not None
         client_id = self.account.client_id
-        if database.state(client_id) != plan.state:
+        if self.database.state(client_id) != plan.state:
             raise _AnotherSync
         tables = {table.name: table for table in plan.tables}
-        database.create_tables(plan.tables, without_key=self.without_key)
+        self.database.create_tables(plan.tables, without_key=self.without_key)
         staged, resources = {}, {}
         # Rows that refer to rows of another table, as rows of member_communities do, are deleted before these and
         # inserted after them.
         for step in reversed(plan.steps):
             with self._named_failures(plan, step.resource):
-                staged[step.resource] = self._stage(database, tables[step.resource], step)
+                staged[step.resource] = self._stage(tables[step.resource], step)
         for step in plan.steps:
             table, stored = tables[step.resource], plan.state.resources.get(step.resource) if plan.state else None
             with self._named_failures(plan, step.resource):
-                applied = self._apply_step(database, table, step, staged[step.resource])
-                resources[step.resource] = self._state_after(database, table, step, stored, applied)
+                applied = self._apply_step(table, step, staged[step.resource])
+                resources[step.resource] = self._state_after(table, step, stored, applied)
         state = AccountState(
             plan.feed.version, plan.feed.chain_id, plan.feed.snapshot_id, plan.published.as_of, "", resources
         )
-        database.save_state(client_id, state, datetime.now(UTC))
+        self.database.save_state(client_id, state, datetime.now(UTC))
         return state
 
-    def _stage(self, database: Database, table: Table, step: Step) -> Applied | None:
+    def _stage(self, table: Table, step: Step) -> Applied | None:
         """Stage the files of a step and delete rows that are gone. Returns None for an account without rows."""
-        if step.action == FULL and not database.count(table, self.account.client_id):
+        if step.action == FULL and not self.database.count(table, self.account.client_id):
             return None
         if not step.files:
             return Applied()
         self.callbacks.on_step(f"Reading {step.resource}")
         files = [self.work_folder / file.name for file in step.files]
-        return database.stage(table, self.account.client_id, files, full=step.action == FULL)
+        return self.database.stage(table, self.account.client_id, files, full=step.action == FULL)
 
-    def _apply_step(self, database: Database, table: Table, step: Step, staged: Applied | None) -> Applied:
+    def _apply_step(self, table: Table, step: Step, staged: Applied | None) -> Applied:
         """Apply one step and check the number of rows. Raises WrongContent, KeyViolation."""
         client_id, applied = self.account.client_id, Applied()
         if step.action == FULL:
             self.callbacks.on_step(f"Loading {step.resource}: {step.full.rows:,} rows")
             if staged is None:
-                applied = Applied(0, 0, database.load(table, client_id, self.work_folder / step.full.name))
+                applied = Applied(0, 0, self.database.load(table, client_id, self.work_folder / step.full.name))
             else:
-                applied = database.apply(table, client_id, staged, full=True)
+                applied = self.database.apply(table, client_id, staged, full=True)
             if table.name not in self.without_key:
-                database.add_key(table)
+                self.database.add_key(table)
         elif step.action == DELTA:
             self.callbacks.on_step(f"Applying changes to {step.resource}")
             if step.files:
                 assert staged is not None
-                applied = database.apply(table, client_id, staged, full=False)
+                applied = self.database.apply(table, client_id, staged, full=False)
             expected = [sum(getattr(delta, kind) for delta in step.deltas) for kind in ("deleted", "inserted")]
             if [applied.deleted, applied.inserted] != expected:
                 raise WrongContent(table.name, "rows were changed in the database")
             constants = step.deltas[-1].constants or {}
             if not constants.keys() <= {*table.column_names} - {LEADER_COLUMN}:
                 raise WrongContent(table.name, "a delta sets a column that it must not")
-            database.set_constants(table, client_id, constants)
-        if database.count(table, client_id) != step.full.rows:
+            self.database.set_constants(table, client_id, constants)
+        if self.database.count(table, client_id) != step.full.rows:
             raise WrongContent(table.name, "the number of rows differs")
         return applied
 
@@ -264,22 +263,19 @@ class SyncRun:
 
     def _additions(self, plan: Plan, resource: str) -> str:
         """Return a sentence about additions of the user to a table, after a space."""
-        assert self.database is not None
         (table,) = (each for each in plan.tables if each.name == resource)
         added = self.database.additions(table)
         return f" {added}" if added else ""
 
-    def _state_after(
-        self, database: Database, table: Table, step: Step, stored: ResourceState | None, applied: Applied
-    ) -> ResourceState:
+    def _state_after(self, table: Table, step: Step, stored: ResourceState | None, applied: Applied) -> ResourceState:
         replaced = applied.replaced_characters
         if stored is not None and step.action != FULL:
             replaced += stored.replaced_characters
         if replaced and step.action != UNCHANGED:
             # Rows that a delta deleted may have contained some of them.
-            replaced = database.count_replaced(table, self.account.client_id)
+            replaced = self.database.count_replaced(table, self.account.client_id)
         columns = stored.columns if stored is not None and step.action == UNCHANGED else table.columns
-        former = database.added_columns(step.resource) - {column.name for column in columns}
+        former = self.database.added_columns(step.resource) - {column.name for column in columns}
         return ResourceState(step.resource, step.full.rows, step.full.content_sha256, replaced, columns, former)
 
     def _reload_deltas(self, plan: Plan, reason: str) -> bool:

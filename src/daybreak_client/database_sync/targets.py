@@ -16,10 +16,8 @@ _USER_PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/]*@")
 _QUERY_PASSWORD = re.compile(r"([?&])password=[^&]*&?")
 
 
-def open_database(
-    target: str, schema: str | None, *, read_only: bool, lock_wait: LockWait = NO_WAIT
-) -> Database | None:
-    """Open a database by its URL. The caller closes it. With `read_only`, a missing DuckDB file is None.
+def open_database(target: str, schema: str | None, *, read_only: bool, lock_wait: LockWait = NO_WAIT) -> Database:
+    """Open a database by its URL. The caller closes it. With `read_only`, a missing DuckDB file is an empty database.
 
     Raises WrongUse for an invalid URL and for a missing driver, DatabaseFailed when the database is unavailable.
     """
@@ -54,13 +52,11 @@ def _duckdb_path(target: str) -> Path:
     return expanded(path)
 
 
-def _open_duckdb(path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database | None:
+def _open_duckdb(path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database:
     try:
         from daybreak_client.database_sync.duckdb_database import DuckDBDatabase
     except ModuleNotFoundError:
         raise WrongUse("DuckDB is not installed. Run `pip install duckdb`.") from None
-    if read_only and not path.exists():
-        return None
     return DuckDBDatabase(path, schema, read_only=read_only, lock_wait=lock_wait)
 
 
