@@ -94,12 +94,8 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     others_building = any(run.is_running(now) and run.snapshot_id != own for run in stored.unpublished)
     expired = [] if others_building else expired_snapshots(stored.with_files, settings, now)
     expired_ids = {snapshot.snapshot_id for snapshot in expired}
-    kept = {snapshot.snapshot_id for snapshot in stored.with_files}
-    kept |= {run.snapshot_id for run in stored.unpublished}
-    if own is not None:
-        kept.add(own)
-    kept -= expired_ids
-    leftovers = [found for found in in_store if found not in {*kept, *expired_ids, *stored.unknown}]
+    kept_ids = {own, *(each.snapshot_id for each in (*stored.with_files, *stored.unpublished))}
+    leftovers = [found for found in in_store if found not in kept_ids.union(stored.unknown)]
     for snapshot in [*expired, *stored.abandoned]:
         _delete_manifest(state, snapshot.snapshot_id)
     # After the manifests: the deltas after the oldest snapshot with files are kept.
@@ -107,7 +103,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     if not expired and not leftovers:
         return Cleaned(files=delta_files, unknown=stored.unknown)
     deleted = sorted({*expired_ids, *leftovers})
-    reused_keys = state.read(lambda stores: _reused_keys(stores, kept, deleted))
+    reused_keys = state.read(lambda stores: _reused_keys(stores, deleted))
     files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
     if expired or stored.abandoned:
         trim_packs_of(state, store, (key for keys in reused_keys.values() for key in keys))
@@ -151,11 +147,7 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
         stores.file_faults.delete_of_deleted_snapshots()
 
     state.write(record)
-    kept = [
-        each.snapshot_id
-        for each in state.read(lambda stores: [*stores.snapshots.served(), *stores.snapshots.unpublished()])
-    ]
-    reused_keys = state.read(lambda stores: _reused_keys(stores, kept, [snapshot_id])).get(snapshot_id, frozenset())
+    reused_keys = state.read(lambda stores: _reused_keys(stores, [snapshot_id])).get(snapshot_id, frozenset())
     removed = store.remove(snapshot_id, reused_keys)
     trim_packs_of(state, store, reused_keys)
     return removed
@@ -184,11 +176,24 @@ def _delete_manifest(state: State, snapshot_id: str) -> None:
         pass
 
 
-def _reused_keys(stores: Stores, kept: Collection[str], deleted: Sequence[str]) -> dict[str, frozenset[str]]:
+def _reused_keys(stores: Stores, deleted: Sequence[str]) -> dict[str, frozenset[str]]:
     """Return the keys of files in the folders of deleted snapshots that kept snapshots reuse, by folder."""
     found: dict[str, set[str]] = {}
     folders = tuple(f"snapshots/{snapshot_id}/" for snapshot_id in deleted)
-    # Kept snapshots share most of their files.
-    for key in set(stores.snapshots.keys_in_use(sorted(kept), folders)):
+    # Another clean-up may have deleted manifests since the kept snapshots were read.
+    kept = [*stores.snapshots.served(), *stores.snapshots.unpublished()]
+    erased_ids = {files.snapshot_id for erasure in stores.erasures.list_all() for files in erasure.replaced}
+    for key in stores.snapshots.keys_in_use(_with_all_reused_keys(kept, erased_ids), folders):
         found.setdefault(key.split("/", 2)[1], set()).add(key)
     return {snapshot_id: frozenset(keys) for snapshot_id, keys in found.items()}
+
+
+def _with_all_reused_keys(kept: Collection[Snapshot], erased_ids: set[str]) -> list[str]:
+    """Return kept snapshots whose manifests together have every key that a kept one has from a deleted one: usually the
+    oldest alone.
+
+    A run reuses files of one snapshot, which was published when the run began. A kept one of these has the same keys,
+    unless it is one of `erased_ids`, in which erasures replaced files.
+    """
+    complete_ids = {snapshot.snapshot_id for snapshot in kept} - erased_ids
+    return sorted(snapshot.snapshot_id for snapshot in kept if snapshot.report.carried_from not in complete_ids)

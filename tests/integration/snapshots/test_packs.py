@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from daybreak.domain.erasure import Erasure, ReplacedFiles
 from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileSlice, FileStore
@@ -21,10 +23,11 @@ from daybreak.snapshots.retention import clean, forget
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import manifest_files, verify_snapshot
+from daybreak.state.stores import Stores
 from tests.configured import configured
 from tests.parts.s3 import S3Bucket
 from tests.parts.variants import one_of
-from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
+from tests.small_platform import SmallSource, context_in, leader_ids, now, platform_of, write_platform
 
 LEADERS = 24
 PACKING = Packing(file_bytes=400, pack_bytes=4_000)
@@ -100,6 +103,58 @@ def test_retention_removes_unused_bytes(context: RunContext, folder: Path, clock
     assert is_intact(context, third)
     is_stored = context.store.presence()
     assert not any(is_stored(key, slice_of(key).length or 0) for key in (*old.values(), *new.values()))
+
+
+def test_files_reused_after_another_publication_are_kept(
+    context: RunContext, folder: Path, clock: list[datetime]
+) -> None:
+    """The snapshot between the deleted one and the one that reuses its files has none of them."""
+    first = publish(context, folder)
+    source = context.source
+    assert isinstance(source, SmallSource)
+
+    def publish_another(_resource: str) -> None:
+        source.on_resource.clear()
+        run_manually(context, full=True)
+
+    clock[0] += timedelta(days=1)
+    source.on_resource.append(publish_another)
+    last = publish(context, folder, 3)
+    assert last.report.carried_from == first.snapshot_id
+    clock[0] += timedelta(hours=1)
+    settings = configured(SETTINGS, snapshot={"keep": 2})
+    assert clean(context.state, context.store, settings, clock[0]).retired == (first.snapshot_id,)
+    served = context.state.read(lambda stores: stores.snapshots.served())
+    assert len(served) == 2
+    assert all(is_intact(context, snapshot) for snapshot in served)
+
+
+def test_files_that_an_erasure_replaced_stay_in_later_snapshots(
+    context: RunContext, folder: Path, clock: list[datetime]
+) -> None:
+    context, snapshots = replace(context, settings=configured(SETTINGS, snapshot={"keep": 2})), []
+    for _ in range(3):
+        snapshots.append(publish(context, folder))
+        clock[0] += timedelta(days=1)
+    first, second, third = (each.snapshot_id for each in snapshots)
+    leader = leader_ids(LEADERS)[3]
+    (old,) = context.state.read(
+        lambda stores: list(stores.snapshots.entries(second, "members", wanted=lambda one: one == leader))
+    )
+    with context.store.revise(second, "a1") as revision:
+        written = revision.write(leader, "members", "csv", [b"others"])
+        revision.commit()
+    new = structs.replace(old, formats={"csv": structs.replace(old.formats["csv"], **structs.asdict(written))})
+
+    def replace_entry(stores: Stores) -> None:
+        stores.snapshots.replace_entries(second, [old], [new], clock[0])
+        erasure = stores.erasures.begin(Erasure(context.new_id(), "0" * 64, "test", clock[0]))
+        stores.erasures.replace(erasure.erasure_id, [ReplacedFiles(second, leader, "members", 1)], [], [])
+
+    context.state.write(replace_entry)
+    assert clean(context.state, context.store, context.settings, clock[0]).retired == (first,)
+    assert keys_of(context, snapshots[2])[leader] == old.formats["csv"].key
+    assert verify_snapshot(context.state, context.store, third).damaged == ()
 
 
 @pytest.mark.release
