@@ -71,6 +71,20 @@ def by_pack(keys: Iterable[str]) -> dict[str, list[FileSlice]]:
     return found
 
 
+def last_in_packs(keys: Iterable[str]) -> list[str]:
+    """Return the keys of files without a pack, and the key of the last slice of each pack. A pack that contains it
+    contains the others.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    for key in keys:
+        object_key, place = split_place(key)
+        offset = int(place.partition("+")[0]) if place else 0
+        last = found.get(object_key)
+        if last is None or last[0] < offset:
+            found[object_key] = offset, key
+    return [key for _, key in found.values()]
+
+
 def sparse_packs(keys: Iterable[str]) -> list[str]:
     """Return the packs of which less than half is in use, as far as these keys show."""
     found = []

@@ -1,6 +1,6 @@
 """The steps of one run, in order, and the search for lost files, which the run writes again."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 
@@ -14,6 +14,7 @@ from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, Ru
 from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
 from daybreak.export.referential import check_queries
 from daybreak.filestore.file_store import FileSink, FileStore
+from daybreak.filestore.packs import last_in_packs
 from daybreak.proof.account_rows import account_sections
 from daybreak.proof.accounting import SourceFigures, WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.newest import MAX_RUNS, newest_rows
@@ -276,11 +277,15 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     lost_leaders: dict[str, set[str]] = {}
     for position, snapshot in enumerate(state.read(lambda stores: stores.snapshots.served())):
         lost = 0
-        for resource, client_id, files in _stored_files(state, snapshot, check):
-            missing = [file for file in files if not is_stored(file.key, file.bytes)]
-            lost += len(missing)
-            if missing and position == 0:
-                lost_leaders.setdefault(resource, set()).add(client_id)
+        for page in _stored_files(state, snapshot, check):
+            sizes = {file.key: file.bytes for _, _, files in page for file in files}
+            if all(is_stored(key, sizes[key]) for key in last_in_packs(sizes)):
+                continue
+            for resource, client_id, files in page:
+                missing = [file for file in files if not is_stored(file.key, file.bytes)]
+                lost += len(missing)
+                if missing and position == 0:
+                    lost_leaders.setdefault(resource, set()).add(client_id)
         if lost:
             _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
         faults = (snapshot.snapshot_id, lost, now)
@@ -291,8 +296,8 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
 
 def _stored_files(
     state: State, snapshot: Snapshot, check: Callable[[], None]
-) -> Iterator[tuple[str, str, Collection[Place | StoredFormat]]]:
-    """Yield resource, client_id and files of a snapshot. `check` is called often."""
+) -> Iterator[Sequence[tuple[str, str, Collection[Place | StoredFormat]]]]:
+    """Yield pages of resource, client_id and files of a snapshot. `check` is called before each."""
     snapshot_id = snapshot.snapshot_id
 
     def page(after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
@@ -301,12 +306,12 @@ def _stored_files(
 
     found = page(("", ""))
     while found:
-        yield from found
+        yield found
         found = page(found[-1][:2])
     deltas = (delta_files(state, snapshot_id, resource) for resource in _resources_with_deltas(snapshot.report))
     for files in chain(deltas, (statement_files(state, snapshot_id),)):
         check()
-        yield from ((file.resource, file.client_id, (file.stored,)) for file in files)
+        yield [(file.resource, file.client_id, (file.stored,)) for file in files]
 
 
 def _resources_with_deltas(report: RunReport) -> list[str]:

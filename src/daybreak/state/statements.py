@@ -66,8 +66,11 @@ class PreparedRead:
         columns: Sequence[sa.ColumnElement[Any]],
         *where: sa.ColumnElement[bool],
         order_by: Sequence[sa.ColumnElement[Any]] = (),
+        limit: sa.BindParameter[int] | None = None,
     ) -> None:
-        self._select = sa.select(*columns).select_from(source).where(*where).order_by(*order_by)
+        select = sa.select(*columns).select_from(source).where(*where).order_by(*order_by)
+        # SQLite has an OFFSET with each LIMIT, which would be a parameter.
+        self._select = select if limit is None else select.limit(limit).offset(sa.literal_column("0"))
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def first(self, connection: sa.Connection, **values: str) -> Sequence[Any] | None:
