@@ -206,10 +206,10 @@ def test_compression_and_decompression_do_not_slow_down_the_merge() -> None:
         engine = open_engine()
         merge = DeltaMerge(engine, csv_header(resource), iter([rows]), lambda _csv, _json: None)
         merge.feed(rows)
-        start = time.perf_counter()
+        start = time.thread_time()
         merge.finish()
         engine.close()
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     before = min(seconds() for _ in range(30))
     codec.part(rows, last=True)
