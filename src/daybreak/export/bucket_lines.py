@@ -6,30 +6,27 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
-from daybreak.export.buckets import Segment, SpilledSegment, read_segments
+from daybreak.export.buckets import Segment, move_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder.encoder import BucketEncoder, Lines
-from daybreak.export.line_encoder.partitioner import Divider, Slices
+from daybreak.export.line_encoder.partitioner import Divided, Divider
 from daybreak.export.line_encoder.records import HEADER
 from daybreak.export.row_partition import RowPartition, bounded_map
 
 _MAX_BUCKET_BYTES = 16 << 20
 _MIN_BUCKET_BYTES = 1 << 20
 _MAX_POOLED_BYTES = 64 << 20
-_CONTENT_BYTES = 1 << 20
+_GROUP_BYTES = 1 << 20
 _SAMPLES, _SAMPLE_BYTES, _SAMPLED_BYTES = 32, 256, 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Records of neighboring Leaders, whose ordinals are in `ordinals`. `segments` are removed when they are read."""
+    """Records of neighboring Leaders, whose ordinals are in `ordinals`. Segments are moved once, which frees memory."""
 
     ordinals: range
-    segments: deque[Segment]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(map(len, self.segments))
+    segments: Sequence[Segment]
+    size_bytes: int
 
 
 class BucketLines:
@@ -44,25 +41,27 @@ class BucketLines:
         """Yield the lines of all Leaders in order. Small buckets are combined."""
         buckets = self._partition.buckets
         pending: list[Bucket] = []
+        pending_bytes = 0
         for number, size_bytes in enumerate(buckets.sizes):
-            bucket = Bucket(self._partition.ordinals(number), buckets.take(number))
-            if pending and sum(one.size_bytes for one in pending) + size_bytes > self._max_bytes:
-                yield self._bundle(pending)
-                pending = []
+            bucket = Bucket(self._partition.ordinals(number), buckets.take(number), size_bytes)
+            if pending and pending_bytes + size_bytes > self._max_bytes:
+                yield self._bundle(pending, pending_bytes)
+                pending, pending_bytes = [], 0
             pending.append(bucket)
+            pending_bytes += size_bytes
         if pending:
-            yield self._bundle(pending)
+            yield self._bundle(pending, pending_bytes)
 
-    def _bundle(self, buckets: Sequence[Bucket]) -> LineBundle:
+    def _bundle(self, buckets: Sequence[Bucket], size_bytes: int) -> LineBundle:
         ordinals = range(buckets[0].ordinals.start, buckets[-1].ordinals.stop)
-        bucket = Bucket(ordinals, deque(segment for one in buckets for segment in one.segments))
-        is_large = bucket.size_bytes > self._max_bytes
+        bucket = Bucket(ordinals, [segment for one in buckets for segment in one.segments], size_bytes)
+        is_large = size_bytes > self._max_bytes
         return LineBundle(self._lines_in_parts(bucket) if is_large else self._lines(bucket), is_large)
 
     def _lines(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. Each list overwrites the lines of the previous list."""
         encoder = self._take_encoder()
-        for lines in encoder.encode(bucket.ordinals, bucket.size_bytes, partial(read_segments, bucket.segments)):
+        for lines in encoder.encode(bucket.ordinals, bucket.size_bytes, partial(move_segments, bucket.segments)):
             yield self._chunks(lines)
         self._give_back(encoder)
 
@@ -71,7 +70,7 @@ class BucketLines:
 
         def encode(part: Bucket) -> list[LeaderChunk]:
             encoder = self._take_encoder()
-            read = partial(read_segments, part.segments)
+            read = partial(move_segments, part.segments)
             give_back = partial(self._give_back, encoder)
             return self._chunks(encoder.encode_whole(part.ordinals, part.size_bytes, read, give_back))
 
@@ -96,22 +95,22 @@ class BucketLines:
         samples = sorted({sample for segment in bucket.segments for sample in _samples(segment)})
         count = min(-(-4 * size_bytes // self._max_bytes), len(samples))
         splitters = [samples[place * len(samples) // count] for place in range(1, count)]
-        divider_of = deque([Divider(splitters, self._partition.layout)])
+        dividers = deque([Divider(splitters, self._partition.layout)])
 
-        def divide(records: bytes) -> Slices:
+        def divide(segments: Sequence[Segment]) -> tuple[Divider, Divided]:
             try:
-                divider = divider_of.pop()
+                divider = dividers.pop()
             except IndexError:
                 divider = Divider(splitters, self._partition.layout)
-            slices = divider.divide(records)
-            divider_of.append(divider)
-            return slices
+            size = sum(segment.size for segment in segments)
+            return divider, divider.divide(size, partial(move_segments, segments))
 
         parts = self._partition.buckets.like(count)
-        for slices in bounded_map(self._executor, divide, _contents(bucket.segments), self._threads + 1):
-            parts.add(slices)
+        for divider, divided in bounded_map(self._executor, divide, _grouped(bucket.segments), self._threads + 1):
+            parts.add(*divided)
+            dividers.append(divider)
         for number, part_bytes in enumerate(parts.sizes):
-            part = Bucket(bucket.ordinals, parts.take(number))
+            part = Bucket(bucket.ordinals, parts.take(number), part_bytes)
             # A part as large as the whole has equal rows only.
             if part_bytes > self._max_bytes and part_bytes < size_bytes:
                 yield from self._parts(part)
@@ -121,25 +120,24 @@ class BucketLines:
 
 def _samples(segment: Segment) -> Iterator[tuple[int, bytes]]:
     """Yield the ordinals and the first bytes of a few records."""
-    if isinstance(segment, SpilledSegment):
-        segment = segment.spill.read(segment.position, min(len(segment), _SAMPLED_BYTES))
-    at = 0
-    for _ in range(_SAMPLES):
-        if at + HEADER.size > len(segment):
-            break
-        size, ordinal = HEADER.unpack_from(segment, at)
-        at += HEADER.size
-        yield ordinal, segment[at : min(at + size, at + _SAMPLE_BYTES)]
-        at += size
+    for content in segment.beginnings(_SAMPLED_BYTES):
+        at = 0
+        for _ in range(_SAMPLES):
+            if at + HEADER.size > len(content):
+                break
+            size, ordinal = HEADER.unpack_from(content, at)
+            at += HEADER.size
+            yield ordinal, bytes(content[at : min(at + size, at + _SAMPLE_BYTES)])
+            at += size
 
 
-def _contents(segments: deque[Segment]) -> Iterator[bytes]:
-    """Yield the records of segments, short ones together, and remove them."""
-    pending: list[bytes] = []
-    while segments:
-        segment = segments.popleft()
-        pending.append(segment if isinstance(segment, bytes) else segment.spill.read(segment.position, segment.size))
-        if sum(map(len, pending)) >= _CONTENT_BYTES:
-            yield b"".join(pending)
-            pending = []
-    yield b"".join(pending)
+def _grouped(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
+    """Yield short segments together."""
+    group: list[Segment] = []
+    for segment in segments:
+        group.append(segment)
+        if sum(one.size for one in group) >= _GROUP_BYTES:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,46 +1,112 @@
 """Records by bucket, in memory, or in a temporary file when they exceed the limit."""
 
 import errno
+import mmap
 import os
+import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
 from daybreak.domain.errors import RunError
+from daybreak.export.memory import copy
 
 _MAX_BUFFERS = 512
+_BLOCK_BYTES = 4 << 20
+"""Memory that is requested from the system at a time."""
+_MAX_CHUNK_BYTES = 1 << 20
 _SEGMENT_BYTES = 1 << 20
 """Minimum size of a spilled segment, unless it is the last one of its bucket."""
 
 
+class _ChunkPool:
+    """Memory in chunks. Those that are given back are used again, because the system clears each new page."""
+
+    def __init__(self, chunk_bytes: int) -> None:
+        self._chunk_bytes = chunk_bytes
+        self._free: deque[memoryview] = deque()
+
+    def take(self, size: int) -> memoryview:
+        """Return a chunk, or more memory if that is too small."""
+        if size > self._chunk_bytes:
+            return memoryview(mmap.mmap(-1, size))
+        if not self._free:
+            count = -(-_BLOCK_BYTES // self._chunk_bytes)
+            pages = mmap.mmap(-1, count * self._chunk_bytes)
+            if sys.platform == "linux":
+                pages.madvise(mmap.MADV_HUGEPAGE)
+            block = memoryview(pages)
+            self._free += (block[place * self._chunk_bytes :][: self._chunk_bytes] for place in range(count))
+        return self._free.pop()
+
+    def give_back(self, chunk: memoryview) -> None:
+        if len(chunk) == self._chunk_bytes:
+            self._free.append(chunk)
+
+
+@dataclass(slots=True)
+class MemorySegment:
+    """Neighboring records of a bucket in the first `size` bytes of a chunk. `ends` are those of all additions."""
+
+    pool: _ChunkPool
+    chunk: memoryview
+    ends: list[int] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    @property
+    def content(self) -> memoryview:
+        return self.chunk[: self.size]
+
+    def beginnings(self, size: int) -> Iterator[memoryview]:
+        """Yield up to `size` bytes of each addition."""
+        for start, end in pairwise((0, *self.ends)):
+            yield self.chunk[start : min(end, start + size)]
+
+    def move_to(self, buffer: memoryview) -> None:
+        """Fill a buffer, and free the memory."""
+        copy(buffer, self.content)
+        self.free()
+
+    def free(self) -> None:
+        """Free the memory."""
+        chunk, self.chunk = self.chunk, memoryview(b"")
+        self.pool.give_back(chunk)
+
+
 @dataclass(frozen=True, slots=True)
 class SpilledSegment:
-    """Neighboring records in a spill."""
+    """Neighboring records of a bucket in a spill."""
 
     spill: "Spill"
     position: int
     size: int
 
-    def __len__(self) -> int:
-        return self.size
+    def beginnings(self, size: int) -> Iterator[memoryview]:
+        """Yield up to `size` bytes."""
+        content = memoryview(bytearray(min(size, self.size)))
+        self.spill.read_into(self.position, content)
+        yield content
+
+    def move_to(self, buffer: memoryview) -> None:
+        """Fill a buffer."""
+        self.spill.read_into(self.position, buffer)
 
 
-Segment = bytes | SpilledSegment
-"""Neighboring records of a bucket."""
+Segment = MemorySegment | SpilledSegment
 
 
-def read_segments(segments: deque[Segment], buffer: memoryview) -> None:
+def move_segments(segments: Iterable[Segment], buffer: memoryview) -> None:
     """Move records to a buffer."""
-    while segments:
-        segment = segments.popleft()
-        part, buffer = buffer[: len(segment)], buffer[len(segment) :]
-        if isinstance(segment, SpilledSegment):
-            segment.spill.read_into(segment.position, part)
-        else:
-            part[:] = segment
+    for segment in segments:
+        segment.move_to(buffer[: segment.size])
+        buffer = buffer[segment.size :]
 
 
 class Spill:
@@ -56,7 +122,7 @@ class Spill:
         if self._file is not None:
             self._file.close()
 
-    def write(self, contents: list[bytes]) -> int:
+    def write(self, contents: list[memoryview]) -> int:
         """Append contents. Return their position. Raises RunError (`disk_short`)."""
         position = self.bytes
         try:
@@ -74,12 +140,6 @@ class Spill:
             ) from error
         return position
 
-    def read(self, position: int, size: int) -> bytes:
-        """Return the bytes at a position."""
-        content = bytearray(size)
-        self.read_into(position, memoryview(content))
-        return bytes(content)
-
     def read_into(self, position: int, buffer: memoryview) -> None:
         """Fill a buffer with the bytes from a position on."""
         assert self._file is not None
@@ -90,7 +150,7 @@ class Spill:
             position += read
             buffer = buffer[read:]
 
-    def _write(self, contents: list[bytes]) -> None:
+    def _write(self, contents: list[memoryview]) -> None:
         assert self._file is not None
         expected = sum(map(len, contents))
         written = os.pwritev(self._file.fileno(), contents, self.bytes)
@@ -105,41 +165,68 @@ class Spill:
 class Buckets:
     """Records of `count` buckets. When those in memory exceed `max_bytes`, the largest buckets are spilled."""
 
-    def __init__(self, count: int, max_bytes: int, spill: Spill) -> None:
+    def __init__(self, count: int, max_bytes: int, spill: Spill, pool: _ChunkPool | None = None) -> None:
         self.max_bytes, self._spill = max_bytes, spill
-        self._contents: list[list[bytes]] = [[] for _ in range(count)]
+        # The last chunk of each bucket is half empty on average.
+        self._pool = pool or _ChunkPool(max(1, min(max_bytes // (4 * count), _MAX_CHUNK_BYTES)))
+        self._in_memory: list[list[MemorySegment]] = [[] for _ in range(count)]
         self._spilled: list[list[SpilledSegment]] = [[] for _ in range(count)]
-        self._in_memory = [0] * count
+        self._memory_bytes = 0
         self.sizes = [0] * count
 
-    def add(self, slices: Iterable[tuple[int, bytes]]) -> None:
-        """Append records to buckets. Raises RunError (`disk_short`)."""
-        for bucket, content in slices:
-            self._contents[bucket].append(content)
-            self._in_memory[bucket] += len(content)
-            self.sizes[bucket] += len(content)
-        if sum(self._in_memory) > self.max_bytes:
-            by_size = sorted(range(len(self.sizes)), key=self._in_memory.__getitem__)
-            while sum(self._in_memory) > self.max_bytes // 2:
-                self._spill_bucket(by_size.pop())
+    def add(self, records: memoryview, ends: Iterable[int]) -> None:
+        """Copy records, which are in the order of the buckets. `ends` are the ends of those of each bucket. Raises
+        RunError (`disk_short`).
+        """
+        start = 0
+        for bucket, end in enumerate(ends):
+            if end > start:
+                copy(self._reserve(bucket, end - start), records[start:end])
+                start = end
 
     def like(self, count: int) -> "Buckets":
-        """Return other buckets with the same limit and spill."""
-        return Buckets(count, self.max_bytes, self._spill)
+        """Return other buckets with the same limit, spill and unused memory."""
+        return Buckets(count, self.max_bytes, self._spill, self._pool)
 
-    def take(self, bucket: int) -> deque[Segment]:
+    def take(self, bucket: int) -> list[Segment]:
         """Remove the records of a bucket, and return them."""
-        segments: deque[Segment] = deque([*self._spilled[bucket], *self._contents[bucket]])
-        self._spilled[bucket], self._contents[bucket] = [], []
-        self._in_memory[bucket] = self.sizes[bucket] = 0
-        return segments
+        in_memory, spilled = self._in_memory[bucket], self._spilled[bucket]
+        self._in_memory[bucket], self._spilled[bucket], self.sizes[bucket] = [], [], 0
+        self._memory_bytes -= _memory_bytes(in_memory)
+        return [*spilled, *in_memory]
+
+    def _reserve(self, bucket: int, size: int) -> memoryview:
+        """Return memory for the next records of a bucket, which are not divided among chunks."""
+        last = self._in_memory[bucket][-1] if self._in_memory[bucket] else None
+        if last is None or last.size + size > len(last.chunk):
+            if self._memory_bytes >= self.max_bytes:
+                self._spill_largest()
+            last = MemorySegment(self._pool, self._pool.take(size))
+            self._in_memory[bucket].append(last)
+            self._memory_bytes += len(last.chunk)
+        start, end = last.size, last.size + size
+        last.ends.append(end)
+        self.sizes[bucket] += size
+        return last.chunk[start:end]
+
+    def _spill_largest(self) -> None:
+        by_size = sorted(range(len(self.sizes)), key=lambda bucket: _memory_bytes(self._in_memory[bucket]))
+        while self._memory_bytes > self.max_bytes // 2:
+            self._spill_bucket(by_size.pop())
 
     def _spill_bucket(self, bucket: int) -> None:
-        pending: list[bytes] = []
-        contents, self._contents[bucket], self._in_memory[bucket] = self._contents[bucket], [], 0
-        for content in contents:
-            pending.append(content)
-            if sum(map(len, pending)) >= _SEGMENT_BYTES or content is contents[-1]:
-                size = sum(map(len, pending))
+        pending: list[memoryview] = []
+        segments, self._in_memory[bucket] = self._in_memory[bucket], []
+        for segment in segments:
+            pending.append(segment.content)
+            size = sum(map(len, pending))
+            if size >= _SEGMENT_BYTES or segment is segments[-1]:
                 self._spilled[bucket].append(SpilledSegment(self._spill, self._spill.write(pending), size))
                 pending = []
+        self._memory_bytes -= _memory_bytes(segments)
+        for segment in segments:
+            segment.free()
+
+
+def _memory_bytes(segments: Iterable[MemorySegment]) -> int:
+    return sum(len(segment.chunk) for segment in segments)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from mmap import mmap
 from queue import Queue
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,7 @@ from daybreak.export.delta.merge import MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, PART_PIECES, Codec, ContentTotals, codec_named
 from daybreak.export.job import ExportJob
 from daybreak.export.leader_chunks import LeaderChunk
+from daybreak.export.memory import copy
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.text_formats import Piece, TextFormat, text_format
@@ -37,9 +39,15 @@ _SMALL_FILE_PIECES = PART_PIECES + 2
 _Write = Callable[[Iterable[bytes]], WrittenFile]
 
 
+def _new_part() -> memoryview:
+    """Return memory for a part of a file. Pages that are not used take no memory."""
+    return memoryview(mmap(-1, PART_BYTES))
+
+
 class _File:
     """A file of a Leader whose lines are being added. `write` stores its pieces, and `delta_writer` makes the delta of
-    its content, which is in `delta` at the end.
+    its content, which is in `delta` at the end. `new_part` returns memory for the next part, which may be that of the
+    last one.
     """
 
     def __init__(
@@ -48,39 +56,27 @@ class _File:
         format: TextFormat,
         codec: Codec,
         write: _Write,
-        delta_writer: LeaderDeltaWriter | None = None,
+        delta_writer: LeaderDeltaWriter | None,
+        new_part: Callable[[], memoryview],
     ) -> None:
         self._leader, self._format, self._codec, self._write = leader, format, codec, write
-        self._delta_writer = delta_writer
+        self._delta_writer, self._new_part = delta_writer, new_part
         self.delta: LeaderDelta | None = None
-        self._pieces: list[Piece] = [format.head]
-        self._size = len(format.head)
+        self._part, self._size = new_part(), 0
         self._has_lines = False
         self._totals = ContentTotals()
         self._compressed = [HEADER]
+        self._append(format.head)
 
     def add(self, lines: Mapping[str, memoryview]) -> None:
-        """Add lines. They must stay valid until `keep` or `close`."""
-        piece = self._format.body(lines[self._format.line_kind], first=not self._has_lines)
+        """Add lines. Those of a streamed file must stay valid until it is stored."""
+        self._append(self._format.body(lines[self._format.line_kind], first=not self._has_lines))
         self._has_lines = True
-        position, length = 0, len(piece)
-        # `>` instead of `>=`, so that the last part is never empty.
-        while self._size + length - position > PART_BYTES:
-            end = position + PART_BYTES - self._size
-            self._pieces.append(piece[position:end])
-            self._cut(last=False)
-            position = end
-        self._pieces.append(piece[position:])
-        self._size += length - position
-
-    def keep(self) -> None:
-        """Copy the lines of the unfinished part, so that they stay valid."""
-        self._pieces = [b"".join(self._pieces)]
 
     def close(self) -> Callable[[], StoredFormat]:
         """End the file. Return a function that returns the stored file, after waiting for it."""
-        self._pieces.append(self._format.tail)
-        self._cut(last=True)
+        self._append(self._format.tail)
+        self._add_part(self._part[: self._size], last=True)
         return self._store()
 
     def abort(self) -> None:
@@ -88,11 +84,20 @@ class _File:
         if self._delta_writer is not None:
             self._delta_writer.__exit__(None, None, None)
 
-    def _cut(self, *, last: bool) -> None:
-        pieces = [piece for piece in self._pieces if piece]
-        content = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._pieces, self._size = [], 0
-        self._add_part(content, last=last)
+    def _append(self, piece: Piece) -> None:
+        while piece:
+            # Not before more follows, so that the last part is never empty.
+            if self._size == PART_BYTES:
+                self._add_part(self._part, last=False)
+                self._part, self._size = self._new_part(), 0
+            if not self._size and len(piece) > PART_BYTES:
+                self._add_part(piece[:PART_BYTES], last=False)
+                piece = piece[PART_BYTES:]
+                continue
+            size = min(len(piece), PART_BYTES - self._size)
+            copy(self._part[self._size : self._size + size], piece[:size])
+            self._size += size
+            piece = piece[size:]
 
     def _add_part(self, content: Piece, *, last: bool) -> None:
         compressed, crc = self._codec.part(content, last=last)
@@ -140,7 +145,7 @@ class _StreamedFile(_File):
         compressors: Executor,
         writers: Executor,
     ) -> None:
-        super().__init__(leader, format, codec, write, delta_writer)
+        super().__init__(leader, format, codec, write, delta_writer, _new_part)
         self._compressors = compressors
         self._parts: Queue[_Compressed | None] = Queue(_WAITING_PARTS)
         self._is_complete = False
@@ -204,6 +209,7 @@ class LeaderFileWriter:
         self._parquet_files = parquet_files or {}
         self._codec = codec_named(job.compression)
         self._writers = ThreadPoolExecutor(len(self._texts), thread_name_prefix="write")
+        self._parts = [_new_part() for _ in self._texts]
         self._leader: SurveyedLeader | None = None
         self._open: list[_File] = []
         self._rows = 0
@@ -228,18 +234,13 @@ class LeaderFileWriter:
         """Open a Leader's files, after finishing those of the previous Leader."""
         self.finish()
         self._leader, self._rows = leader, 0
-        self._open = [self._open_file(leader, text) for text in self._texts]
+        self._open = [self._open_file(leader, *each) for each in zip(self._texts, self._parts, strict=True)]
 
     def add(self, chunk: LeaderChunk) -> None:
-        """Append a chunk to the open Leader. Its lines must stay valid until `keep` or `finish`."""
+        """Append a chunk to the open Leader. Lines of streamed files must stay valid."""
         self._rows += chunk.rows
         for file in self._open:
             file.add(chunk.lines)
-
-    def keep(self) -> None:
-        """Copy the open Leader's lines that are not compressed yet, so that they stay valid. Not for streamed files."""
-        for file in self._open:
-            file.keep()
 
     def finish(self) -> None:
         """Close the open Leader's files. Raises RunError when the number of rows differs from the survey's."""
@@ -265,13 +266,13 @@ class LeaderFileWriter:
         deltas, self._deltas = self._deltas, []
         return deltas
 
-    def _open_file(self, leader: SurveyedLeader, format: TextFormat) -> _File:
+    def _open_file(self, leader: SurveyedLeader, format: TextFormat, part: memoryview) -> _File:
         def write(pieces: Iterable[bytes]) -> WrittenFile:
             return self._sink.write(leader.client_id, self._job.resource, format.name, pieces)
 
         delta = self._delta_writer(leader.client_id) if format.name == "csv" else None
         if self._compressors is None:
-            return _File(leader, format, self._codec, write, delta)
+            return _File(leader, format, self._codec, write, delta, lambda: part)
         return _StreamedFile(
             leader, format, self._codec, write, delta, compressors=self._compressors, writers=self._writers
         )

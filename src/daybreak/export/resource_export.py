@@ -159,9 +159,7 @@ class _ResourceExport:
                             files.begin(leaders[chunk.client_id])
                             last = chunk.client_id
                         files.add(chunk)
-                    if compressors is None:
-                        files.keep()
-                    else:
+                    if compressors is not None:
                         self.add_rows(sum(chunk.rows for chunk in chunks))
                         self._report(files)
                 files.finish()

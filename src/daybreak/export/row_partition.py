@@ -16,7 +16,7 @@ from nanoarrow.c_array import CArray
 from daybreak.catalogue.columns import ColumnType
 from daybreak.export.buckets import Buckets
 from daybreak.export.duckdb_internals import packed_row, record_batches
-from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
+from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
 from daybreak.export.line_encoder.records import RecordLayout, packed_text
 from daybreak.export.sql import identifier
 from daybreak.export.work_tables import WorkTables
@@ -57,18 +57,17 @@ class RowPartition:
 
         partitioners = deque([new()])
 
-        def partition(rows: Sequence[PackedRows]) -> Slices:
+        def partition(rows: Sequence[PackedRows]) -> tuple[Partitioner, Divided]:
             try:
                 partitioner = partitioners.pop()
             except IndexError:
                 partitioner = new()
-            slices = partitioner.partition(rows)
-            partitioners.append(partitioner)
-            return slices
+            return partitioner, partitioner.partition(rows)
 
-        for slices in bounded_map(executor, partition, _grouped(self._packed_rows()), threads + 1):
+        for partitioner, divided in bounded_map(executor, partition, _grouped(self._packed_rows()), threads + 1):
             watch()
-            self.buckets.add(slices)
+            self.buckets.add(*divided)
+            partitioners.append(partitioner)
 
     def _packed_rows(self) -> Iterator[PackedRows]:
         """Yield all rows, those with large texts last.

@@ -176,7 +176,7 @@ def test_blocked_sink_bounds_the_waiting_parts(monkeypatch: pytest.MonkeyPatch) 
     assert len(gzip.decompress(sink.files["one", CUSTOM, "csv"])) == len(HEADER) + 500_000
 
 
-def test_kept_lines_may_be_overwritten() -> None:
+def test_added_lines_may_be_overwritten() -> None:
     sink = MemorySink()
     buffer = bytearray(b"first\n")
     with LeaderFileWriter(export_job(CUSTOM, ("csv",)), sink) as files:
@@ -184,6 +184,5 @@ def test_kept_lines_may_be_overwritten() -> None:
         for line in (b"first\n", b"other\n"):
             buffer[:] = line
             files.add(LeaderChunk("one", 1, {"csv": memoryview(buffer)}))
-            files.keep()
         files.finish()
     assert gzip.decompress(sink.files["one", CUSTOM, "csv"]) == HEADER + b"first\nother\n"

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
-from daybreak.export import bucket_lines, duckdb_internals, leader_rows, row_partition
-from daybreak.export.buckets import Buckets, Spill
+from daybreak.export import bucket_lines, buckets, duckdb_internals, leader_rows, row_partition
+from daybreak.export.buckets import Buckets, Spill, move_segments
 from daybreak.export.engine import open_engine
 from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.line_encoder import encoder, runtime
@@ -83,7 +83,8 @@ def export(rows: SampleRows, *formats: str) -> tuple[Files, ResourceReport]:
 def limit_buckets(monkeypatch: pytest.MonkeyPatch, max_bytes: int) -> None:
     monkeypatch.setattr(bucket_lines, "_MIN_BUCKET_BYTES", max_bytes)
     monkeypatch.setattr(bucket_lines, "_MAX_BUCKET_BYTES", max_bytes)
-    monkeypatch.setattr(bucket_lines, "_CONTENT_BYTES", max_bytes)
+    monkeypatch.setattr(bucket_lines, "_GROUP_BYTES", max_bytes)
+    monkeypatch.setattr(buckets, "_MAX_CHUNK_BYTES", max_bytes)
     monkeypatch.setattr(encoder, "_WHOLE_OUTPUT_RATIO", 1)
 
 
@@ -165,15 +166,18 @@ def test_totals_are_those_of_known_leaders(tmp_path: Path) -> None:
 def test_spill_is_private_and_has_no_name(tmp_path: Path) -> None:
     spill = Spill(tmp_path)
     buckets = Buckets(2, 10, spill)
-    buckets.add([(0, b"first"), (1, b"0123456789")])
+    buckets.add(memoryview(b"first0123456789"), [5, 15])
+    buckets.add(memoryview(b"last"), [4])
     assert spill.bytes == 10
     assert spill._file is not None
     found = os.fstat(spill._file.fileno())
     assert (stat.S_IMODE(found.st_mode), found.st_nlink) == (0o600, 0)
     assert list(tmp_path.iterdir()) == []
-    [segment] = buckets.take(1)
-    assert not isinstance(segment, bytes)
-    assert spill.read(segment.position, len(segment)) == b"0123456789"
+    assert buckets.sizes == [9, 10]
+    for bucket, expected in enumerate((b"firstlast", b"0123456789")):
+        records = bytearray(len(expected))
+        move_segments(buckets.take(bucket), memoryview(records))
+        assert records == expected
     spill.close()
 
 
@@ -182,8 +186,11 @@ def test_full_disk_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "pwritev", full)
-    with closing(Spill(tmp_path)) as spill, pytest.raises(RunError, match=r"snapshot\.temp_dir") as raised:
-        Buckets(1, 10, spill).add([(0, b"0123456789a")])
+    with closing(Spill(tmp_path)) as spill:
+        buckets = Buckets(1, 10, spill)
+        buckets.add(memoryview(b"0123456789a"), [11])
+        with pytest.raises(RunError, match=r"snapshot\.temp_dir") as raised:
+            buckets.add(memoryview(b"b"), [1])
     assert raised.value.code == "disk_short"
 
 

@@ -22,7 +22,7 @@ from daybreak.export import gzip_member, leader_files, leader_rows, row_partitio
 from daybreak.export.duckdb_internals import record_batches
 from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.line_encoder import runtime
-from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
+from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
 from daybreak.export.resource_export import export_resource
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
@@ -308,7 +308,7 @@ def test_rows_of_unchanged_leaders_are_not_packed(tmp_path: Path, monkeypatch: p
     packed: list[int] = []
     partition = Partitioner.partition
 
-    def recording(self: Partitioner, batches: Sequence[PackedRows]) -> Slices:
+    def recording(self: Partitioner, batches: Sequence[PackedRows]) -> Divided:
         packed.extend(len(batch.offsets) - 1 for batch in batches)
         return partition(self, batches)
 

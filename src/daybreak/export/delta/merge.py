@@ -94,15 +94,15 @@ class DeltaMerge:
     def feed(self, piece: bytes | memoryview) -> None:
         """Add a piece of the new file. Raises DeltaFault, and the errors of reading the old file.
 
-        The piece is merged with the next one or at the end, so that most files take one step. The first piece must stay
-        valid until then.
+        The piece is copied. It is merged with the next one or at the end, so that most files take one step.
         """
-        if self._new_head or self._has_rows:
-            self._advance(ended=False)
         if self._has_rows:
+            self._advance(ended=False)
             self._engine.add("new", piece)
-        else:
-            self._new_head = _joined(self._new_head, piece)
+            return
+        self._new_head = _joined(self._new_head, piece)
+        if not self._skip_headers(ended=False):
+            self._new_head = bytes(self._new_head)
 
     def finish(self) -> None:
         """End the new file, and check the totals. Raises as `feed` does."""

@@ -1,14 +1,14 @@
 """Divides rows among buckets with the compiled code."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, write_words
 from daybreak.export.line_encoder.runtime import Instance
 
-Slices = list[tuple[int, bytes]]
-"""Records by bucket, in the order of the buckets."""
+Divided = tuple[memoryview, list[int]]
+"""Records in the order of their buckets, and the ends of those of each bucket. The next call overwrites them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,15 @@ class _Scatter:
         instance.memory[self._sizes_at : self._sizes_at + 4 * self._buckets] = bytes(4 * self._buckets)
         write_words(instance, self.address, self._rows_at, places_at, 0, self._buckets, self._sizes_at)
 
-    def finish(self) -> Slices:
+    def finish(self) -> Divided:
         """Return the records by bucket."""
         instance = self._instance
-        sizes = instance.memory[self._sizes_at : self._sizes_at + 4 * self._buckets].cast("I")
-        output = instance.reserve(sum(sizes))
+        sizes = slice(self._sizes_at, self._sizes_at + 4 * self._buckets)
+        size = sum(instance.memory[sizes].cast("I"))
+        output = instance.reserve(size)
         write_words(instance, self.address + 20, output)
         instance.call("scatter", self.address)
-        memory, slices, start = instance.memory, [], 0
-        ends = memory[self._sizes_at : self._sizes_at + 4 * self._buckets].cast("I").tolist()
-        for bucket, end in enumerate(ends):
-            if end > start:
-                slices.append((bucket, bytes(memory[output + start : output + end])))
-                start = end
-        return slices
+        return instance.memory[output : output + size], instance.memory[sizes].cast("I").tolist()
 
 
 class Partitioner:
@@ -76,7 +71,7 @@ class Partitioner:
         instance.call("number_leaders", self._task_at)
         self._fixed = instance.free
 
-    def partition(self, batches: Sequence[PackedRows]) -> Slices:
+    def partition(self, batches: Sequence[PackedRows]) -> Divided:
         """Return the records of known Leaders by bucket. Raises RunError for a malformed row."""
         instance = self._instance
         instance.free = self._fixed
@@ -102,12 +97,13 @@ class Divider:
         write_words(instance, self._task_at, 0, 0, table_at, self._scatter.address)
         self._fixed = instance.free
 
-    def divide(self, records: bytes) -> Slices:
-        """Return records by bucket."""
+    def divide(self, size_bytes: int, read: Callable[[memoryview], None]) -> Divided:
+        """Return records by bucket. `read` copies them to a buffer of `size_bytes`."""
         instance = self._instance
         instance.free = self._fixed
-        self._scatter.begin(len(records) // self._least_record_bytes)
-        start = instance.write(records)
-        write_words(instance, self._task_at, start, start + len(records))
+        self._scatter.begin(size_bytes // self._least_record_bytes)
+        start = instance.reserve(size_bytes)
+        read(instance.memory[start : start + size_bytes])
+        write_words(instance, self._task_at, start, start + size_bytes)
         instance.call("divide", self._task_at)
         return self._scatter.finish()

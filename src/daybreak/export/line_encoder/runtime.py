@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from daybreak.domain.errors import RunError
 from daybreak.export.line_encoder.wasmtime_internals import FunctionCaller
+from daybreak.export.memory import copy
 
 if TYPE_CHECKING:
     import wasmtime
@@ -89,7 +90,7 @@ class Instance:
     def write(self, content: bytes | memoryview) -> int:
         """Assign memory, and copy the content to it. Return its address."""
         address = self.reserve(len(content))
-        self.memory[address : address + len(content)] = content
+        copy(self.memory[address : address + len(content)], content)
         return address
 
     def lend(self, give_back: Callable[[], object]) -> memoryview:
