@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.fair_share import FairShare
+from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.state.stores import State
 from daybreak.web.fair_queue import FairQueue, in_thread
 from daybreak.web.http.files import FileAnswer
 from daybreak.web.transfers import FileTransfer, with_first_piece
@@ -69,6 +72,25 @@ class Streams:
             if piece is None:
                 return
             yield piece
+
+
+def audit_batches(state: State, query: AuditQuery) -> Iterator[list[AuditEvent]]:
+    """Yield the events of a query in batches as long as its limit. Each is a short transaction, and continues after the
+    last event.
+
+    Blocks: a filter that few events match reads all of them.
+    """
+    while True:
+        events = _read(state, query)
+        if events:
+            yield events
+        if len(events) < query.limit:
+            return
+        query = replace(query, after_id=events[-1].event_id)
+
+
+def _read(state: State, query: AuditQuery) -> list[AuditEvent]:
+    return state.read(lambda stores: stores.audit.read(query))
 
 
 async def thread_pieces(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

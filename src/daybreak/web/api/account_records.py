@@ -1,16 +1,15 @@
 """Records of an account as JSON lines: the audit trail, and signed receipts of erasures."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access.authorization import readable_audit_seat, require_in_context
+from daybreak.access.authorization import Action, readable_audit_seat, require_in_context
 from daybreak.access.services import Services
 from daybreak.domain.audit import AuditEvent, AuditQuery, EventOrigin
 from daybreak.domain.erasure import SignedReceipt
@@ -31,13 +30,14 @@ from daybreak.web.api.operation import (
     principal_of,
     view_of,
 )
-from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import caller_of
-from daybreak.web.streams import Streams
+from daybreak.web.streams import Streams, audit_batches, thread_pieces
 
 _EVENTS_PER_READ = 500
 _RECEIPTS_PER_READ = 20
 _ENCODER = msgspec.json.Encoder()
+_LINES = ("application/x-ndjson",)
+_HEADERS = {"Content-Type": _LINES[0]}
 _STATEMENT = '{"_type":"https://in-toto.io/Statement/v1","predicateType":"https://daybreak.example/erasure/v1",...}'
 
 
@@ -75,7 +75,7 @@ READ_AUDIT = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID, SINCE, UNTIL, ACTION),
-    response=ResponseType("One event per line.", AuditLine, ("application/x-ndjson",)),
+    response=ResponseType("One event per line.", AuditLine, _LINES),
     problems=("rate_limited",),
 )
 
@@ -84,9 +84,7 @@ def audit_routes(services: Services, streams: Streams) -> list[ApiRoute]:
     """Return the route /download/v1/audit/{client_id}."""
 
     async def trail(request: Request) -> Response:
-        principal = await principal_of(request, services)
-        client_id = request.path_params["client_id"].lower()
-        await require_in_context(services.state, principal, "read_audit", client_id)
+        principal, client_id = await _authorized(request, services, "read_audit")
         query = AuditQuery(
             client_id=client_id,
             seat_id=readable_audit_seat(principal),
@@ -95,33 +93,32 @@ def audit_routes(services: Services, streams: Streams) -> list[ApiRoute]:
             until=_instant(request, UNTIL),
             limit=_EVENTS_PER_READ,
         )
-        headers = {"Content-Type": READ_AUDIT.response.media_types[0]}
-        record = partial(_record_export, request, services, principal)
-        return await streams.respond(request, client_id, _events(services, query), headers, record=record)
+        parameters = {parameter.name: parameter.read(request) for parameter in (SINCE, UNTIL, ACTION)}
+        details = {"format": "ndjson", "filter": {name: value for name, value in parameters.items() if value}}
+        record = _recorder(request, services, principal, "audit.exported", details)
+        pieces = thread_pieces(map(_event_lines, audit_batches(services.state, query)))
+        return await streams.respond(request, client_id, pieces, _HEADERS, record=record)
 
     return [ApiRoute("/download/v1/audit/{client_id}", trail, READ_AUDIT)]
 
 
-async def _record_export(request: Request, services: Services, principal: Principal) -> None:
-    parameters = ((parameter.name, parameter.read(request)) for parameter in (SINCE, UNTIL, ACTION))
-    details = {"format": "ndjson", "filter": {name: value for name, value in parameters if value}}
+async def _authorized(request: Request, services: Services, action: Action) -> tuple[Principal, str]:
+    """Return who may perform an action on the account in the path, and the account's id."""
+    principal, client_id = await principal_of(request, services), request.path_params["client_id"].lower()
+    await require_in_context(services.state, principal, action, client_id)
+    return principal, client_id
+
+
+def _recorder(
+    request: Request, services: Services, principal: Principal, action: str, details: Mapping[str, object]
+) -> Callable[[], Awaitable[None]]:
+    """Return a function that counts a download, and records it in the audit trail."""
     origin = EventOrigin.of(principal, services.clock(), caller_of(request))
-    await record_download(services, origin, "audit.exported", "ok", details)
+    return partial(record_download, services, origin, action, "ok", details)
 
 
-async def _events(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
-    while True:
-
-        def read(stores: Stores, query: AuditQuery = query) -> list[AuditEvent]:
-            return stores.audit.read(query)
-
-        # In a thread: a filter that few events match reads all of them.
-        events = await in_thread(partial(services.state.read, read))
-        if events:
-            yield _ENCODER.encode_lines([view_of(AuditLine, event, id=event.event_id or 0) for event in events])
-        if len(events) < _EVENTS_PER_READ:
-            return
-        query = replace(query, after_id=events[-1].event_id)
+def _event_lines(events: Sequence[AuditEvent]) -> bytes:
+    return _ENCODER.encode_lines([view_of(AuditLine, event, id=event.event_id or 0) for event in events])
 
 
 def _instant(request: Request, parameter: Parameter) -> datetime | None:
@@ -155,7 +152,7 @@ LIST_RECEIPTS = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID,),
-    response=ResponseType("One receipt per line.", ReceiptLine, ("application/x-ndjson",)),
+    response=ResponseType("One receipt per line.", ReceiptLine, _LINES),
     problems=("rate_limited",),
 )
 
@@ -164,14 +161,9 @@ def erasure_routes(services: Services, streams: Streams) -> list[ApiRoute]:
     """Return the route of receipts. It precedes those of files."""
 
     async def receipts(request: Request) -> Response:
-        principal = await principal_of(request, services)
-        client_id = request.path_params["client_id"].lower()
-        await require_in_context(services.state, principal, "download", client_id)
-        origin = EventOrigin.of(principal, services.clock(), caller_of(request))
-        details = {"file": "receipts"}
-        record = partial(record_download, services, origin, "statement.fetched", "ok", details)
-        headers = {"Content-Type": LIST_RECEIPTS.response.media_types[0]}
-        return await streams.respond(request, client_id, _receipts(services, client_id), headers, record=record)
+        principal, client_id = await _authorized(request, services, "download")
+        record = _recorder(request, services, principal, "statement.fetched", {"file": "receipts"})
+        return await streams.respond(request, client_id, _receipts(services, client_id), _HEADERS, record=record)
 
     return [ApiRoute("/download/v1/files/{client_id}/receipts", receipts, LIST_RECEIPTS)]
 

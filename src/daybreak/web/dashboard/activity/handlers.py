@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from urllib.parse import urlencode
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import slice_at
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE, spreadsheet_csv
-from daybreak.web.streams import thread_pieces
+from daybreak.web.streams import audit_batches, thread_pieces
 
 _PAGE_LENGTH = 50
 _AROUND = 20
@@ -175,7 +175,7 @@ async def download_csv(page: PageRequest) -> Response:
 
     def rows() -> Iterator[Sequence[str]]:
         yield _FIELDS
-        for event in chain.from_iterable(_batches(page, activity.events)):
+        for event in chain.from_iterable(_batches(page, activity)):
             details = json.dumps(dict(event.details), ensure_ascii=False)
             record = {**_record(event), "at": event.at.astimezone(zone).isoformat(), "details": details}
             yield [str(record[name]) for name in _FIELDS]
@@ -188,7 +188,7 @@ async def download_json_lines(page: PageRequest) -> Response:
     activity = parse_filter(page)
 
     def lines() -> Iterator[bytes]:
-        for batch in _batches(page, activity.events):
+        for batch in _batches(page, activity):
             yield "".join(json.dumps(_record(event), ensure_ascii=False) + "\n" for event in batch).encode()
 
     return await _stream(page, activity, lines(), "jsonl", "application/x-ndjson")
@@ -208,20 +208,9 @@ async def _stream(
     )
 
 
-def _batches(page: PageRequest, query: AuditQuery) -> Iterator[list[AuditEvent]]:
-    """Yield the events, newest first. Each batch is a short transaction that continues after the last event."""
-    before_id: int | None = None
-    for _ in range(MAXIMUM_BATCHES):
-        batch = replace(query, after_id=before_id, limit=BATCH_EVENTS)
-        events = _read(page, batch)
-        yield events
-        if len(events) < BATCH_EVENTS:
-            return
-        before_id = events[-1].event_id
-
-
-def _read(page: PageRequest, query: AuditQuery) -> list[AuditEvent]:
-    return page.services.state.read(lambda stores: stores.audit.read(query))
+def _batches(page: PageRequest, activity: ActivityFilter) -> Iterator[list[AuditEvent]]:
+    query = replace(activity.events, limit=BATCH_EVENTS)
+    return islice(audit_batches(page.services.state, query), MAXIMUM_BATCHES)
 
 
 def _record(event: AuditEvent) -> dict[str, object]:

@@ -1,8 +1,11 @@
-"""Template variables of the Activity page, and names of actions, settings and values as people read them."""
+"""Template variables of the Activity page, and names of actions, settings and values, some from `labels.toml`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.web.dashboard.formatting import (
@@ -21,79 +24,17 @@ _CHANGE_KEYS = ("before", "after")
 Change = tuple[str, str, str]
 """Name of a setting that an event changed, with its values before and after."""
 
-ACTION_GROUPS: Mapping[str, Mapping[str, str]] = {
-    "Files": {
-        "link.issued": "Download link issued",
-        "file.fetched": "File downloaded",
-        "file.previewed": "File previewed",
-        "files.erased": "Member erased from files",
-        "statement.fetched": "Signed statement fetched",
-        "table.queried": "Table queried",
-    },
-    "Sign-in and security": {
-        "context.switched": "Account switched",
-        "session.ended_others": "Other sessions ended",
-        "passkey.added": "Passkey added",
-        "passkey.removed": "Passkey removed",
-        "passkey.renamed": "Passkey renamed",
-        "password.changed": "Password changed",
-        "reauthenticated": "Password confirmed",
-        "password.reset": "Password reset",
-        "password.reset_requested": "Password reset requested",
-        "second_factor.recovery_codes_replaced": "Recovery codes replaced",
-        "second_factor": "Second factor",
-        "second_factor.enrolled": "Second factor turned on",
-        "session.ended": "Session ended",
-        "login": "Sign-in",
-        "logout": "Sign-out",
-    },
-    "API tokens": {
-        "token.created": "API token created",
-        "token.refused": "API token refused",
-        "token.renamed": "API token renamed",
-        "token.revoked": "API token revoked",
-        "token.networks_changed": "Allowed addresses of an API token changed",
-        "token.s3_key_issued": "S3 credentials issued",
-    },
-    "Account and permissions": {
-        "grant.removed": "Access removed",
-        "account.added": "Account added",
-        "account.changed": "Account changed",
-        "account.deactivated": "Account deactivated",
-        "audit.exported": "Audit trail exported",
-        "grant.changed": "Permissions changed",
-    },
-    "Notifications and webhooks": {
-        "notifications.changed": "Notifications changed",
-        "webhook.created": "Webhook created",
-        "webhook.retried": "Webhook delivery retried",
-        "webhook.disabled": "Webhook disabled",
-        "webhook.enabled": "Webhook enabled",
-        "webhook.events_changed": "Webhook events changed",
-        "webhook.removed": "Webhook removed",
-        "webhook.secret_rotated": "Webhook secret rotated",
-        "webhook.taken_over": "Webhook taken over",
-        "webhook.tested": "Webhook tested",
-    },
-}
-"""Label of each audit action that concerns an account, in the groups of the filter and in alphabetical order."""
 
+class _Labels(msgspec.Struct, frozen=True):
+    """Labels of audit actions by group, and of details."""
+
+    actions: Mapping[str, Mapping[str, str]]
+    details: Mapping[str, str]
+
+
+_LABELS = msgspec.toml.decode((Path(__file__).parent / "labels.toml").read_bytes(), type=_Labels)
+ACTION_GROUPS = _LABELS.actions
 ACTION_LABELS = {action: label for group in ACTION_GROUPS.values() for action, label in group.items()}
-
-_DETAIL_LABELS = {
-    "data_export": "Data Export",
-    "async_rest_api": "Async REST API",
-    "phone_number_type": "Type of phone number",
-    "campaign_messages_monthly_threshold": "Campaign messages per month",
-    "api_tokens_enabled": "API tokens",
-    "networks": "Allowed addresses",
-    "snapshot_id": "Snapshot",
-    "bytes": "Size",
-    "last_four": "Ends in",
-    "url": "URL",
-    "archive": "In an archive",
-}
-"""Labels of settings and details whose names are not words for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,4 +209,4 @@ def _fact(name: str, value: object) -> str:
 
 
 def _label_of(name: str) -> str:
-    return _DETAIL_LABELS.get(name) or format_words(name.replace(".", " "))
+    return _LABELS.details.get(name) or format_words(name.replace(".", " "))

@@ -131,18 +131,6 @@ def compared_figures(details: CampaignDetails, average: CampaignDay) -> list[Fig
     ]
 
 
-def campaign_facts(details: CampaignDetails) -> list[tuple[str, str]]:
-    """Return the settings of a campaign by label."""
-    audience = "Part of the Members" if details.is_filtered else "All Members"
-    return [
-        ("Channel", value_label(details.campaign.channel)),
-        ("Billed as", value_label(details.usage_channel)),
-        ("Audience", audience),
-        ("Sending", "Scheduled" if details.is_scheduled else "Immediate"),
-        *([("Media", details.media_url)] if details.media_url else []),
-    ]
-
-
 def campaign_usage_block(details: CampaignDetails) -> Block:
     """Return messages and replies of a campaign, in total and per recipient."""
     campaign = details.campaign

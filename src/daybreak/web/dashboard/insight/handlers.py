@@ -31,9 +31,9 @@ from daybreak.web.dashboard.insight.blocks import (
     TableSort,
     block_csv,
     campaign_label,
+    value_label,
 )
 from daybreak.web.dashboard.insight.campaign_blocks import (
-    campaign_facts,
     campaign_links_block,
     campaign_total,
     campaign_usage_block,
@@ -215,7 +215,7 @@ async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
         "details": details,
         "title": campaign_label(details.campaign.name),
         "figures": compared_figures(details, campaign_total(found.sums, found.selection.period)),
-        "facts": campaign_facts(details),
+        "value_label": value_label,
         "usage": campaign_usage_block(details),
         "links": campaign_links_block(details),
         "average_text": f"Average: campaigns from {period_text(found.selection)}",

@@ -225,18 +225,12 @@ async def list_consumers(page: PageRequest) -> Response:
     # Run in a thread: there may be 100,000 tokens.
     counts, consumers, versions = await page.read_long(read)
     newest = max(versions.values(), default=0)
-    figures = {
-        "Accounts that fetched yesterday or today": counts.yesterday,
-        "Accounts that stopped": counts.stopped,
-        "API tokens in use": counts.tokens,
-        "API tokens unused for 90 days": counts.unused,
-    }
     slice_ = slice_at(
         consumers, start, len(consumers), total=counts.tokens, length=_PAGE_LENGTH,
         url=lambda shown: page.url("consumers", page=shown),
     )  # fmt: skip
     context: dict[str, object] = {
-        "figures": figures,
+        "counts": counts,
         "slice": slice_,
         "consumers": [{"consumer": each, "version": _version(each, versions, newest)} for each in consumers],
     }
