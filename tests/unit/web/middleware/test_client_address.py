@@ -1,4 +1,4 @@
-"""The client address behind proxies."""
+"""Client address, and the path part of `base_url`."""
 
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from daybreak.web.middleware.client_address import ClientAddressMiddleware, Networks
+from daybreak.web.middleware.client_address import BasePathMiddleware, ClientAddressMiddleware, Networks
 from daybreak.web.request_state import Client, client_of
 from tests.unit.web.asgi import call, echo, http_scope
 
@@ -114,3 +114,12 @@ def test_any_header_yields_an_address_that_was_sent(sent: list[tuple[str, str]],
     assert found.address == str(mapped(ip_address(found.address)))
     if not proxied:
         assert (found.address, found.secure, found.loopback, found.proxied) == (peer, False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "seen"), [("/data/x", "/x"), ("/x", "/x"), ("/database/x", "/database/x"), ("/data", "/")]
+)
+def test_base_path_is_optional_in_requests(path: str, seen: str) -> None:
+    scope = http_scope(path)
+    assert call(BasePathMiddleware(echo, "/data"), scope).body.decode() == seen
+    assert scope["raw_path"].decode() == seen

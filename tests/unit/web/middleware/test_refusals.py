@@ -1,4 +1,4 @@
-"""Request heads that are refused."""
+"""Refusal of requests by their head, and of plain HTTP."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.web.middleware.refusals import RefusalMiddleware, head_error
-from tests.unit.web.asgi import call, echo, http_scope
+from daybreak.web.middleware.refusals import RefusalMiddleware, head_error, plain_http_error
+from daybreak.web.request_state import Client
+from tests.unit.web.asgi import LOOPBACK, REMOTE, call, echo, http_scope
 
 HOST = ("host", "a.example")
 
@@ -92,3 +93,25 @@ def test_any_head_is_accepted_or_refused(headers: list[tuple[str, str]], path: s
         assert "\0" not in path
     else:
         assert found[:3] in {"400", "404"}
+
+
+SECURE = Client("192.0.2.1", secure=True, loopback=False, proxied=True)
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "status"),
+    [
+        (SECURE, "/x", 200),
+        (REMOTE, "/x", 403),
+        (LOOPBACK, "/x", 403),
+        (REMOTE, "/healthz", 403),
+        (LOOPBACK, "/healthz", 200),
+        (LOOPBACK, "/readyz", 200),
+    ],
+)
+def test_plain_http_is_allowed_for_local_health_checks_only(client: Client, path: str, status: int) -> None:
+    scope = http_scope(path, state={"client": client, "request_id": "0123456789abcdef"})
+    answer = call(RefusalMiddleware(echo, find_error=plain_http_error, base_url="https://a.example"), scope)
+    assert answer.status == status
+    if status == 403:
+        assert answer.json()["code"] == "https_required"

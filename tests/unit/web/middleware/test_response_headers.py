@@ -1,8 +1,8 @@
-"""Request ids."""
+"""The id of a request, and security headers."""
 
 import pytest
 
-from daybreak.web.middleware.response_headers import RequestIdMiddleware
+from daybreak.web.middleware.response_headers import RequestIdMiddleware, SecurityHeadersMiddleware
 from daybreak.web.request_state import Client
 from tests.unit.web.asgi import REMOTE, call, echo, http_scope
 
@@ -33,3 +33,15 @@ def test_other_ids_are_replaced(client: Client, sent: str) -> None:
     found = request_id(client, sent)
     assert found != sent
     assert len(bytes.fromhex(found)) == 12
+
+
+def test_headers_of_the_endpoint_are_kept() -> None:
+    headers = call(SecurityHeadersMiddleware(echo, hsts=False), http_scope()).headers
+    assert headers["cache-control"] == "public"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "strict-transport-security" not in headers
+
+
+def test_https_service_sends_hsts() -> None:
+    headers = call(SecurityHeadersMiddleware(echo, hsts=True), http_scope()).headers
+    assert headers["strict-transport-security"].startswith("max-age=")
