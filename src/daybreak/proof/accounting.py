@@ -16,7 +16,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.written_sums import ROWS, figure_names
 from daybreak.domain.run_report import Accounting, Status, TableAccount, Unexplained
 from daybreak.proof.own_models import OwnModel
-from daybreak.proof.queries import ANOMALY, FIGURES, NEWEST, SUM_MODULUS, SourceRow, figures_of, queries
+from daybreak.proof.queries import ANOMALY, FIGURES, NEWEST, SUM_MODULUS, SourceRow, queries, read_rows
 from daybreak.proof.rules import IDENTITIES, RULES, Identity
 from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import Reading
@@ -110,7 +110,7 @@ def source_rows(
     """Yield the rows of all queries. `watch` is called between queries, and may raise."""
     for table, sql in queries(engine, as_of, frozenset(accounted)):
         watch()
-        yield from figures_of(reading.source_rows(f"Row accounting of {table}", sql))
+        yield from read_rows(reading, engine, f"Row accounting of {table}", sql)
 
 
 def identities_of(accounted: Collection[str], own: Iterable[OwnModel]) -> tuple[Identity, ...]:

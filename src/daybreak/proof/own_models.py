@@ -13,16 +13,12 @@ from daybreak.catalogue.written_sums import KEY_PARTS, KEYS, ROWS
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.run_report import OwnRules, Status
 from daybreak.proof.model_rules import CountableSelect, ModelRules, rules_of
-from daybreak.proof.queries import SourceRow, by_account, figures_of
+from daybreak.proof.queries import TEXT_TYPES, SourceRow, by_account, read_rows
 from daybreak.proof.rules import IDENTITIES, Identity
 from daybreak.sources.reading import Reading
 
-_TYPES: Mapping[str, tuple[str, str]] = {
-    "duckdb": ("UUID", "VARCHAR"),
-    "postgresql": ("uuid", "text"),
-    "spark": ("STRING", "STRING"),
-}
-"""The types of identifiers and of text."""
+_IDENTIFIER_TYPES: Mapping[str, str] = {"duckdb": "UUID", "postgresql": "uuid", "spark": "STRING"}
+"""The type of identifiers by the value of `source.engine`."""
 _ROW_NUMBER: Mapping[str, str] = {"spark": "monotonically_increasing_id()"}
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MAX_DECLARED_RULES = 100
@@ -73,8 +69,7 @@ def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules
     main = next(each.table for each in IDENTITIES if each.resource == resource)
     reads_main = re.search(rf"\b{main}\b", account.sql, re.IGNORECASE)
     identity = sql.identity(resource, main if reads_main else resource, "declared")
-    found = reading.source_rows(account.origin, sql.declared(identity, account))
-    rows = tuple(figures_of(found))
+    rows = tuple(read_rows(reading, sql.engine, account.origin, sql.declared(identity, account)))
     rules_found = {row[3] for row in rows}
     if len(rules_found) > _MAX_DECLARED_RULES:
         raise SourceError(f"{account.origin} has more than {_MAX_DECLARED_RULES} rules.")
@@ -98,15 +93,13 @@ def _derived(
     if keys:
         identity = replace(identity, compared=((ROWS, ROWS), (KEYS, KEYS)))
     try:
-        found = reading.source_rows(f"Row accounting of {resource}", sql.derived(identity, select, keys))
+        query = sql.derived(identity, select, keys)
+        found = tuple(read_rows(reading, sql.engine, f"Row accounting of {resource}", query))
     except SourceUnavailable:
         raise
     except SourceError as error:
         return OwnModel(resource, rules.rules, fault=error.message)
-    rows = tuple(
-        (*row[:3], select.steps[int(row[3])].rule if row[3].isdigit() else row[3], *row[4:])
-        for row in figures_of(found)
-    )
+    rows = tuple((*row[:3], select.steps[int(row[3])].rule if row[3].isdigit() else row[3], *row[4:]) for row in found)
     return OwnModel(resource, rules.rules, identity, rows)
 
 
@@ -129,7 +122,7 @@ class _OwnQueries:
         self.engine = engine
         self._as_of = as_of
         self._keys = KEY_SQL[engine]
-        self._id, self._text = _TYPES[engine]
+        self._id, self._text = _IDENTIFIER_TYPES[engine], TEXT_TYPES[engine]
 
     def identity(self, resource: str, table: str, status: Status) -> Identity:
         """Return the identity of a model. A figure that counts the rows of the table in shipped models does so here."""

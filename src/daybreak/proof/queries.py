@@ -5,7 +5,7 @@ leader_id, rule and FIGURES. `leader_id` is NULL for rows of no account, `rule` 
 grouped before they are joined.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from daybreak.catalogue.key_sql import KEY_SQL, KeySql, in_range
 from daybreak.catalogue.models import as_of_literal
 from daybreak.catalogue.resources import resource_named
 from daybreak.catalogue.written_sums import KEY_PARTS
+from daybreak.sources.reading import Reading
 
 FIGURES = ("rows", "keys", "segments", "units")
 """The sums of every result, in order, after resource, table, leader_id and rule."""
@@ -29,6 +30,10 @@ NEWEST = "newest"
 """The value of `resource` of a table's newest instant up to that of the snapshot. `rows` is then its microseconds since
 1970.
 """
+
+
+TEXT_TYPES: Mapping[str, str] = {"duckdb": "VARCHAR", "postgresql": "text", "spark": "STRING"}
+"""The type of text by the value of `source.engine`."""
 
 
 def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -51,11 +56,15 @@ def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator
         yield "community_memberships", sql.community_memberships()
 
 
-def figures_of(rows: Iterable[Sequence[object]]) -> Iterator[SourceRow]:
-    """Yield the rows of a query in the types of SourceRow."""
-    for resource, name, leader, rule, n, k, s, u in cast("Iterable[tuple[Any, ...]]", rows):
-        account = None if leader is None else str(leader)
-        yield resource, name, account, rule, int(n or 0), int(k or 0), int(s or 0), int(u or 0)
+def read_rows(reading: Reading, engine: str, subject: str, sql: str) -> Iterator[SourceRow]:
+    """Yield the rows of a query. `subject` begins the message of a SourceError."""
+    # A UUID object takes as long as the rest of a row.
+    leader_id = f"CAST(leader_id AS {TEXT_TYPES[engine]}) AS leader_id"
+    found = reading.source_rows(
+        subject, f"SELECT resource, source_table, {leader_id}, rule, n, k, s, u FROM ({sql}) AS counted"
+    )
+    for resource, name, leader, rule, n, k, s, u in cast("list[tuple[Any, ...]]", found):
+        yield resource, name, leader, rule, int(n or 0), int(k or 0), int(s or 0), int(u or 0)
 
 
 _PLAIN = (

@@ -108,9 +108,9 @@ def check_terms(required: Collection[SourceTable], first_row: Callable[[str], Se
         )
 
 
-def check_leader_chain(parents: Iterable[tuple[str | None, str | None]]) -> None:
-    """Check (leader_id, parent_leader_id) of all Leaders. Raises SourceError for a Leader with two rows and for a cycle
-    of parents. Rows without a leader_id are only counted, by row accounting.
+def checked_leaders(parents: Iterable[Sequence[str | None]]) -> list[str]:
+    """Return all Leaders, sorted, from their leader_id and parent_leader_id. Raises SourceError for a Leader with two
+    rows and for a cycle of parents. Rows without a leader_id are only counted, by row accounting.
     """
     parent_of: dict[str, str | None] = {}
     for leader_id, parent_id in parents:
@@ -125,6 +125,7 @@ def check_leader_chain(parents: Iterable[tuple[str | None, str | None]]) -> None
         # Its list goes from each parent to the child.
         cycle = " -> ".join(reversed(error.args[1]))
         raise SourceError(f"Table leaders: parent_leader_id forms a cycle: {cycle}. Correct one of them.") from None
+    return sorted(parent_of)
 
 
 def _table_faults(table: SourceTable, columns: Columns | None, accepted: AcceptedTypes) -> Iterator[str]:

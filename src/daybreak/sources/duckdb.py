@@ -26,10 +26,10 @@ from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
     Columns,
     ModelRejected,
-    check_leader_chain,
     check_models,
     check_tables,
     check_terms,
+    checked_leaders,
     require_distinct,
     usable_tables,
 )
@@ -157,22 +157,18 @@ class DuckdbReading:
                 return list(zip(described.columns, map(str, described.types), strict=True))
 
             check_models(self.models, columns_of, ACCEPTED_TYPES)
-            with engine_faults("Table leaders"):
+            with engine_faults("Table terms"):
+                check_terms(self._required, lambda sql: cursor.execute(sql).fetchone())
+        self.leaders()
+
+    def leaders(self) -> list[str]:
+        """Return every Leader of table leaders, sorted. Raises SourceError, as `check` does."""
+        if self._leaders is None:
+            with self.cursor() as cursor, engine_faults("Table leaders"):
                 parents = cursor.execute(
                     "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"
                 ).fetchall()
-            with engine_faults("Table terms"):
-                check_terms(self._required, lambda sql: cursor.execute(sql).fetchone())
-        check_leader_chain(parents)
-
-    def leaders(self) -> list[str]:
-        """Return every Leader of table leaders, sorted."""
-        if self._leaders is None:
-            with self.cursor() as cursor, engine_faults("Table leaders"):
-                rows = cursor.execute(
-                    "SELECT CAST(leader_id AS VARCHAR) FROM leaders WHERE leader_id IS NOT NULL ORDER BY leader_id"
-                ).fetchall()
-            self._leaders = [row[0] for row in rows]
+            self._leaders = checked_leaders(parents)
         return self._leaders
 
     def input_bytes(self) -> int:
@@ -187,11 +183,7 @@ class DuckdbReading:
         """Return the rows of a query over the source tables."""
         with self.cursor() as cursor, engine_faults(subject):
             self._querying = cursor
-            rows = cursor.sql(sql)
-            identifiers = [name for name, kind in zip(rows.columns, rows.types, strict=True) if str(kind) == "UUID"]
-            # A UUID object takes as long as the rest of a row.
-            texts = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in identifiers)
-            return list((rows.select(f"* REPLACE ({texts})") if texts else rows).fetchall())
+            return list(cursor.execute(sql).fetchall())
 
     def cancel(self) -> None:
         """End the query of `source_rows`."""

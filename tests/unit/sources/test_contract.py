@@ -13,10 +13,10 @@ from daybreak.domain.errors import SourceError
 from daybreak.sources.contract import (
     Columns,
     ModelRejected,
-    check_leader_chain,
     check_models,
     check_tables,
     check_terms,
+    checked_leaders,
     usable_tables,
 )
 
@@ -149,17 +149,18 @@ def test_rejected_models_are_all_named() -> None:
 )
 def test_cycle_of_parents_is_rejected(parents: list[tuple[str, str | None]]) -> None:
     with pytest.raises(SourceError, match=r"cycle: .* -> ") as caught:
-        check_leader_chain(parents)
+        checked_leaders(parents)
     assert "x" not in caught.value.message.split("cycle: ")[1].split(".")[0]
 
 
 def test_chains_that_end_are_accepted() -> None:
-    check_leader_chain([("a", None), ("b", "a"), ("c", "b"), ("d", "b"), ("e", "unknown")])
+    parents = [("e", "unknown"), ("b", "a"), ("c", "b"), (None, "a"), ("d", "b"), ("a", None)]
+    assert checked_leaders(parents) == ["a", "b", "c", "d", "e"]
 
 
 def test_repeated_leader_is_rejected() -> None:
     with pytest.raises(SourceError, match="two rows for leader_id a"):
-        check_leader_chain([("a", None), ("a", "b")])
+        checked_leaders([("a", None), ("a", "b")])
 
 
 def test_repeated_terms_are_rejected() -> None:

@@ -31,10 +31,10 @@ from daybreak.settings.text_forms import duration_in_words
 from daybreak.sources.contract import (
     Columns,
     ModelRejected,
-    check_leader_chain,
     check_models,
     check_tables,
     check_terms,
+    checked_leaders,
     require_distinct,
     usable_tables,
 )
@@ -174,23 +174,20 @@ class PostgresqlReading:
             self.malformed = self._tables.refuse_malformed(usable_tables(self._tables.columns(), ACCEPTED_TYPES))
             apply_policy(self._policy, self.malformed)
             check_models(self.models, self._columns_of_model, ACCEPTED_TYPES)
-            parents = self._keeper.execute(
-                f"{self._typed_tables()}SELECT leader_id::text, parent_leader_id::text FROM leaders".encode()
-            ).fetchall()
             check_terms(
                 self._required, lambda sql: self._keeper.execute(f"{self._typed_tables()}{sql}".encode()).fetchone()
             )
-        check_leader_chain((row[0], row[1]) for row in parents)
+        self.leaders()
         self._snapshot.open_driver()
 
     def leaders(self) -> list[str]:
-        """Return every Leader of table leaders, sorted."""
+        """Return every Leader of table leaders, sorted. Raises SourceError, as `check` does."""
         if self._leaders is None:
             with server_faults("Table leaders"):
-                rows = self._keeper.execute(
-                    f"{self._typed_tables()}SELECT leader_id::text FROM leaders WHERE leader_id IS NOT NULL".encode()
+                parents = self._keeper.execute(
+                    f"{self._typed_tables()}SELECT leader_id::text, parent_leader_id::text FROM leaders".encode()
                 ).fetchall()
-            self._leaders = sorted(str(row[0]) for row in rows)
+            self._leaders = checked_leaders(parents)
         return self._leaders
 
     def input_bytes(self) -> int:

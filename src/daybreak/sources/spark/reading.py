@@ -1,5 +1,6 @@
 """One reading of a Spark source: checks on the driver, exports in tasks."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -28,10 +29,10 @@ from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
     Columns,
     ModelRejected,
-    check_leader_chain,
     check_models,
     check_tables,
     check_terms,
+    checked_leaders,
     require_distinct,
     usable_tables,
 )
@@ -115,11 +116,9 @@ class SparkReading:
         self.malformed = [rows for table in self._usable for rows in self._refuse_malformed(table)]
         apply_policy(self._policy, self.malformed)
         check_models(self.models, self._columns_of_model, ACCEPTED_TYPES)
-        with spark_faults("Table leaders"):
-            parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
         with spark_faults("Table terms"):
             check_terms(self._required, lambda sql: self._session.sql(sql).first())
-        check_leader_chain((row[0], row[1]) for row in parents)
+        self.leaders()
 
     def _create_view(self, table: SourceTable, refused: str = "FALSE") -> None:
         """Create a source table in the types of the catalogue, without the rows that match the condition `refused`."""
@@ -147,11 +146,11 @@ class SparkReading:
         return found
 
     def leaders(self) -> list[str]:
-        """Return every Leader of table leaders, sorted."""
+        """Return every Leader of table leaders, sorted. Raises SourceError, as `check` does."""
         if self._leaders is None:
             with spark_faults("Table leaders"):
-                rows = self._session.sql("SELECT leader_id FROM leaders WHERE leader_id IS NOT NULL").collect()
-            self._leaders = sorted(row[0] for row in rows)
+                parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
+            self._leaders = checked_leaders(parents)
         return self._leaders
 
     def input_bytes(self) -> int:
@@ -292,13 +291,11 @@ def _for_tasks(deltas: DeltaJob | None) -> DeltaJob | None:
 
 
 def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
-    unexpected: dict[str, int] = {}
-    nulls = {column.name: 0 for column in resource_named(resource).columns}
+    unexpected: Counter[str] = Counter()
+    nulls = Counter(dict.fromkeys(resource_named(resource).column_names, 0))
     for report in reports:
-        for name, count in report.unexpected_values.items():
-            unexpected[name] = unexpected.get(name, 0) + count
-        for name, count in report.null_counts.items():
-            nulls[name] += count
+        unexpected.update(report.unexpected_values)
+        nulls.update(report.null_counts)
     return ResourceReport(
         resource=resource,
         rows=sum(report.rows for report in reports),
