@@ -44,7 +44,7 @@ def clean_deltas(state: State, store: FileStore, settings: SnapshotSettings, now
     ended, needed = state.read(read)
     for snapshot_id in ended:
         _forget(state, snapshot_id)
-    known = state.read(lambda stores: {each for each in in_store if stores.snapshots.get(each) is not None})
+    known = state.read(lambda stores: stores.snapshots.known(in_store))
     removed = [each for each in in_store if each in known and (each in ended or each not in needed)]
     return sum(store.remove_deltas(snapshot_id) for snapshot_id in removed)
 

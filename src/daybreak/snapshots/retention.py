@@ -77,7 +77,8 @@ def expired_snapshots(snapshots: Sequence[Snapshot], settings: Settings, now: da
 
 def unknown_snapshots(stores: Stores, in_store: Sequence[str]) -> tuple[str, ...]:
     """Return the snapshots of the store that the database does not know. List the store before the transaction."""
-    return tuple(found for found in in_store if stores.snapshots.get(found) is None)
+    known = stores.snapshots.known(in_store)
+    return tuple(found for found in in_store if found not in known)
 
 
 def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, own: str | None = None) -> Cleaned:

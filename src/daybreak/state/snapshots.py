@@ -1,5 +1,6 @@
 """Repository of runs: lease, progress, result, and the pointer to the served snapshot."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -236,6 +237,11 @@ class SnapshotStore(ManifestStore):
     def get(self, snapshot_id: str) -> Snapshot | None:
         """Return a run, None when it is unknown."""
         return self._first(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id), snapshot_of)
+
+    def known(self, snapshot_ids: Collection[str]) -> set[str]:
+        """Return those of the ids that are recorded."""
+        found = sa.select(snapshots.c.snapshot_id).where(snapshots.c.snapshot_id.in_(snapshot_ids))
+        return set(self._execute(found).scalars())
 
     def columns(self, snapshot_id: str) -> RecordedColumns | None:
         """Return the columns that the files of a run have, None if it recorded none."""
