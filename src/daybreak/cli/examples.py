@@ -1,13 +1,13 @@
 """Examples at the end of each command's help: a purpose and the command line. They are in `examples.txt`."""
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 
 
 def _read_examples() -> Mapping[str, tuple[tuple[str, str], ...]]:
     """Return purposes and command lines by verb. Those of the key "" are for a first start."""
     found = {}
-    for section in files(__package__).joinpath("examples.txt").read_text("utf-8").split("== ")[1:]:
+    for section in Path(__file__).with_name("examples.txt").read_text("utf-8").split("== ")[1:]:
         verb, *examples = section.strip().split("\n# ")
         parts = (each.partition("\n") for each in examples)
         found["" if verb == "first start" else verb] = tuple((purpose, line) for purpose, _, line in parts)

@@ -35,7 +35,10 @@ from daybreak.settings.types import (
 class Section(BaseModel):
     """One section of the configuration."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
+    # Only the validator of the whole tree is used, so those of single sections are not built.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True, defer_build=True
+    )
 
 
 class StateSettings(Section):
