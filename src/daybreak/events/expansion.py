@@ -84,9 +84,8 @@ def _page(stores: Stores, settings: Settings, event: Event, cursor: str, now: da
         return list(_single(stores, settings, event, now)), ""
     after_id = cursor.removeprefix(_SEATS)
     seat_ids = stores.notifications.recipients(event.type, after_id, _PAGE) if settings.mail.enabled else []
-    return [_to_seat(event, each, now) for each in seat_ids], f"{_SEATS}{seat_ids[-1]}" if len(
-        seat_ids
-    ) == _PAGE else ""
+    following = f"{_SEATS}{seat_ids[-1]}" if len(seat_ids) == _PAGE else ""
+    return [_to_seat(event, each, now) for each in seat_ids], following
 
 
 def _to_webhooks(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
 
 import structlog
 
@@ -18,14 +17,6 @@ from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.events")
 _GONE = 410
-_Refusal = Literal[
-    "The webhook was removed.",
-    "The webhook is disabled.",
-    "The webhook has no owner.",
-    "The account is inactive.",
-    "The host is not allowed.",
-    "Webhooks are off.",
-]
 
 
 class WebhookDelivery:
@@ -42,11 +33,10 @@ class WebhookDelivery:
     async def attempt(self, delivery: Delivery) -> None:
         """Send a message and record the result, or end a delivery that is no longer wanted. Raises Unavailable."""
         context = self._context
-        webhook, refusal = await context.state.aread(lambda stores: self._check(stores, delivery))
+        webhook = await context.state.aread(lambda stores: self._check(stores, delivery))
         now = context.clock()
-        if webhook is None or refusal is not None:
-            reason = refusal or "The webhook was removed."
-            await context.state.awrite(lambda stores: self._skip(stores, delivery, now, reason))
+        if isinstance(webhook, str):
+            await context.state.awrite(lambda stores: self._skip(stores, delivery, now, webhook))
             return
         began = context.ticks()
         outcome = await self._send(delivery, webhook, now)
@@ -64,24 +54,24 @@ class WebhookDelivery:
             milliseconds=milliseconds,
         )
 
-    def _check(self, stores: Stores, delivery: Delivery) -> tuple[Webhook | None, _Refusal | None]:
-        """Return the endpoint, and why the delivery must not be attempted, if so."""
+    def _check(self, stores: Stores, delivery: Delivery) -> Webhook | str:
+        """Return the endpoint, or why the delivery must not be attempted."""
         apply_revocations(self._context.keyring, stores)
         webhook = stores.webhooks.get(delivery.endpoint_id or "")
         if webhook is None:
-            return None, "The webhook was removed."
+            return "The webhook was removed."
         if webhook.disabled_at is not None:
-            return webhook, "The webhook is disabled."
+            return "The webhook is disabled."
         if stores.webhooks.list_ownerless(endpoint_id=webhook.endpoint_id):
-            return webhook, "The webhook has no owner."
+            return "The webhook has no owner."
         if not stores.webhooks.is_account_active(webhook.client_id):
-            return webhook, "The account is inactive."
+            return "The account is inactive."
         settings = self._context.settings.events
         try:
             require_allowed_host(webhook.url, settings.allowed_hosts)
         except InvalidRequest:
-            return webhook, "The host is not allowed."
-        return webhook, None if settings.webhooks else "Webhooks are off."
+            return "The host is not allowed."
+        return webhook if settings.webhooks else "Webhooks are off."
 
     def _skip(self, stores: Stores, delivery: Delivery, now: datetime, reason: str) -> None:
         stores.deliveries.skip(delivery, now, reason)

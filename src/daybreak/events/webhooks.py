@@ -103,8 +103,8 @@ async def choose_events(
     _require(services, principal)
     chosen = _chosen(event_types)
 
-    def change(stores: Stores, webhook: Webhook) -> bool:
-        return stores.webhooks.choose_events(webhook.endpoint_id, chosen)
+    def change(stores: Stores) -> bool:
+        return stores.webhooks.choose_events(endpoint_id, chosen)
 
     await _change(services, principal, endpoint_id, "webhook.events_changed", caller, change)
 
@@ -115,8 +115,8 @@ async def rotate(services: Services, principal: Principal, endpoint_id: str, cal
     now, secret = services.clock(), webhook_secret.generate(services.random)
     sealed = _encrypt(services, secret, endpoint_id)
 
-    def change(stores: Stores, webhook: Webhook) -> bool:
-        return stores.webhooks.rotate(webhook.endpoint_id, sealed, now + PREVIOUS_SECRET_LIFETIME)
+    def change(stores: Stores) -> bool:
+        return stores.webhooks.rotate(endpoint_id, sealed, now + PREVIOUS_SECRET_LIFETIME)
 
     webhook = await _change(services, principal, endpoint_id, "webhook.secret_rotated", caller, change)
     return WebhookSecret(webhook, secret)
@@ -127,9 +127,9 @@ async def disable(services: Services, principal: Principal, endpoint_id: str, ca
     _require(services, principal)
     now = services.clock()
 
-    def change(stores: Stores, webhook: Webhook) -> bool:
-        stores.deliveries.end_pending(webhook.endpoint_id, now, "The webhook was disabled.")
-        return stores.webhooks.disable(webhook.endpoint_id, now, f"Disabled by {principal.seat.email}.")
+    def change(stores: Stores) -> bool:
+        stores.deliveries.end_pending(endpoint_id, now, "The webhook was disabled.")
+        return stores.webhooks.disable(endpoint_id, now, f"Disabled by {principal.seat.email}.")
 
     await _change(services, principal, endpoint_id, "webhook.disabled", caller, change)
 
@@ -137,40 +137,31 @@ async def disable(services: Services, principal: Principal, endpoint_id: str, ca
 async def enable(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Send to a disabled webhook of the principal's seat again. Raises NotFound, Forbidden."""
     _require(services, principal)
-    await _change(
-        services,
-        principal,
-        endpoint_id,
-        "webhook.enabled",
-        caller,
-        lambda stores, webhook: stores.webhooks.enable(webhook.endpoint_id, owner_id=principal.seat.seat_id),
-    )
+
+    def change(stores: Stores) -> bool:
+        return stores.webhooks.enable(endpoint_id, owner_id=principal.seat.seat_id)
+
+    await _change(services, principal, endpoint_id, "webhook.enabled", caller, change)
 
 
 async def take_over(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Become the owner of a webhook, and send to it again. Raises NotFound, Forbidden(reauthentication_required)."""
     _require_secrets(services, principal)
-    await _change(
-        services,
-        principal,
-        endpoint_id,
-        "webhook.taken_over",
-        caller,
-        lambda stores, webhook: stores.webhooks.take_over(webhook.endpoint_id, principal.seat),
-    )
+
+    def change(stores: Stores) -> bool:
+        return stores.webhooks.take_over(endpoint_id, principal.seat)
+
+    await _change(services, principal, endpoint_id, "webhook.taken_over", caller, change)
 
 
 async def remove(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
     """Delete a webhook and its deliveries. Raises NotFound, Forbidden(reauthentication_required)."""
     _require_secrets(services, principal)
-    await _change(
-        services,
-        principal,
-        endpoint_id,
-        "webhook.removed",
-        caller,
-        lambda stores, webhook: stores.webhooks.remove(webhook.endpoint_id),
-    )
+
+    def change(stores: Stores) -> bool:
+        return stores.webhooks.remove(endpoint_id)
+
+    await _change(services, principal, endpoint_id, "webhook.removed", caller, change)
 
 
 async def send_test(services: Services, principal: Principal, endpoint_id: str, caller: Caller) -> None:
@@ -256,14 +247,14 @@ async def _change(
     endpoint_id: str,
     action: str,
     caller: Caller,
-    change: Callable[[Stores, Webhook], bool],
+    change: Callable[[Stores], bool],
 ) -> Webhook:
     """Change a webhook and record it, unless `change` returns False. Returns the webhook before. Raises NotFound."""
     now = services.clock()
 
     def write(stores: Stores) -> Webhook | None:
         webhook = _own(stores, principal, endpoint_id)
-        if webhook is not None and change(stores, webhook):
+        if webhook is not None and change(stores):
             _record(stores, principal, webhook, action, now, caller)
         return webhook
 
