@@ -27,6 +27,14 @@ class Column:
     allowed: tuple[str, ...] = ()
 
 
+def columns(*rows: tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]]) -> tuple[Column, ...]:
+    """Return columns from (name, type, description[, allowed values]). A type with `?` is nullable."""
+    return tuple(
+        Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description, *allowed)
+        for name, kind, description, *allowed in rows
+    )
+
+
 def field_id(name: str) -> int:
     """Return the field id of a column in Parquet files and Iceberg tables: a positive number below 2^30.
 

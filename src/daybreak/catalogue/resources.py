@@ -7,7 +7,7 @@ UTF-8 bytes, times by instant.
 from dataclasses import dataclass
 from functools import cached_property
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import Column, columns
 from daybreak.catalogue.formats import Format
 from daybreak.domain.errors import NotFound
 
@@ -77,10 +77,7 @@ class Resource:
 
     def column(self, name: str) -> Column:
         """Return the column of that name. Raises KeyError."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
+        return {column.name: column for column in self.columns}[name]
 
     def file_name(self, format: Format) -> str:
         """Return the name in links and on a consumer's disk, such as `members.csv.gz`."""
@@ -91,16 +88,6 @@ class Resource:
         return self.download_path.replace(".csv.gz", format.ending)
 
 
-def _columns(*rows: tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]]) -> tuple[Column, ...]:
-    """Return columns from (name, type, description[, allowed values]). A type with `?` is nullable."""
-    columns = []
-    for row in rows:
-        name, kind, description = row[0], row[1], row[2]
-        allowed = row[3] if len(row) == 4 else ()
-        columns.append(Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description, allowed))
-    return tuple(columns)
-
-
 _OF_MEMBER = Reference("MEMBER_ID", "members")
 
 RESOURCES: tuple[Resource, ...] = (
@@ -109,7 +96,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Campaign Performance",
         "One row per campaign sent by the Leader, with its totals.",
         "campaigns.csv.gz",
-        _columns(
+        columns(
             ("CAMPAIGN_ID", "uuid", "The campaign."),
             ("LEADER_ID", "uuid", "The Leader that sent it."),
             ("BILLING_ENTITY_LEADER_ID", "uuid", "The Leader that is billed for it."),
@@ -137,7 +124,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Message Segment Usage",
         "Messages, segments and units per UTC day, channel and type of message.",
         "outbound_message_type_usage.csv.gz/segment-based-subscription",
-        _columns(
+        columns(
             ("LEADER_ID", "uuid", "The Leader that sent the messages."),
             ("BILLING_ENTITY_LEADER_ID", "uuid", "The Leader that is billed for them."),
             ("DATE_DAY", "date", "UTC day of sending."),
@@ -155,7 +142,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Campaign Link Performance",
         "One row per link of a campaign, only for campaigns that contain links.",
         "campaign_links.csv.gz",
-        _columns(
+        columns(
             ("CAMPAIGN_ID", "uuid", "The campaign that contains the link."),
             ("LEADER_ID", "uuid", "The Leader that sent it."),
             ("LINK_TYPE", "text", "Type of the link's target.", LINK_TYPES),
@@ -172,7 +159,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Member Details",
         "One row per Member. A deleted Member's personal columns are NULL.",
         "members.csv.gz",
-        _columns(
+        columns(
             ("MEMBER_ID", "uuid", "The Member."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("PHONE_NUMBER", "text?", "E.164, with the plus sign. NULL when deleted."),
@@ -198,7 +185,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Member Subscription Status",
         "One row per change of a Member's subscription state.",
         "member_state_changes.csv.gz",
-        _columns(
+        columns(
             ("MEMBER_ID", "uuid", "The Member."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("SUBSCRIPTION_STATE", "text", "The state it changed to.", SUBSCRIPTION_STATES),
@@ -212,7 +199,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Member Term Accepts",
         "One row per acceptance of terms in the 90 days that end with the snapshot.",
         "member_term_accepts.csv.gz",
-        _columns(
+        columns(
             ("MEMBER_ID", "uuid", "The Member."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("TERM_ID", "uuid", "The terms."),
@@ -239,7 +226,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Custom Member Data",
         "One row per Member and custom field. A deleted Member's values are NULL.",
         "custom_member_data.csv.gz",
-        _columns(
+        columns(
             ("MEMBER_ID", "uuid", "The Member."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("CUSTOM_FIELD_NAME", "text", "The field."),
@@ -255,7 +242,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Communities",
         "One row per community, with its current number of members.",
         "communities.csv.gz",
-        _columns(
+        columns(
             ("COMMUNITY_ID", "uuid", "The community."),
             ("COMMUNITY_NAME", "text", "Its name."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
@@ -270,7 +257,7 @@ RESOURCES: tuple[Resource, ...] = (
         "Member Communities",
         "One row per current membership.",
         "member_communities.csv.gz",
-        _columns(
+        columns(
             ("COMMUNITY_ID", "uuid", "The community."),
             ("COMMUNITY_NAME", "text", "Its name."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),

@@ -5,7 +5,7 @@ Identifiers are UUID (native or text), times are UTC instants, counts are BIGINT
 
 from dataclasses import dataclass
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import Column, columns
 
 MAX_COUNT = 1_000_000_000
 """Maximum of every integer column. The sum over nine billion rows is still a BIGINT."""
@@ -24,26 +24,12 @@ class SourceTable:
     primary_key: tuple[str, ...] = ()
     instant: str | None = None
 
-    def column(self, name: str) -> Column:
-        """Return the column of that name. Raises KeyError."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
-
-
-def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
-    """Return columns from (name, type, description). A type with `?` is nullable."""
-    return tuple(
-        Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description) for name, kind, description in rows
-    )
-
 
 SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "leaders",
         "Accounts. Every Leader in this table gets files.",
-        _columns(
+        columns(
             ("leader_id", "uuid", "The Leader. Its client_id in the service."),
             ("leader_name", "text", "Its name."),
             ("parent_leader_id", "uuid?", "Its parent Leader. NULL at the top."),
@@ -54,7 +40,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "members",
         "People in a Leader's audience, in their current state.",
-        _columns(
+        columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "The Leader it belongs to."),
             ("phone_number", "text", "E.164, with the plus sign."),
@@ -77,7 +63,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "member_state_changes",
         "Changes of Members' subscription states.",
-        _columns(
+        columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "Its Leader."),
             ("subscription_state", "text", "The state it changed to."),
@@ -88,7 +74,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "campaigns",
         "Messages sent to many Members.",
-        _columns(
+        columns(
             ("campaign_id", "uuid", "The campaign."),
             ("leader_id", "uuid", "The Leader that sent it."),
             ("campaign_name", "text?", "Its name."),
@@ -107,7 +93,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "outbound_messages",
         "Messages from Leaders to Members.",
-        _columns(
+        columns(
             ("message_id", "uuid", "The message."),
             ("leader_id", "uuid", "The Leader that sent it."),
             ("member_id", "uuid", "The Member who received it."),
@@ -124,7 +110,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "inbound_messages",
         "Messages from Members to Leaders.",
-        _columns(
+        columns(
             ("message_id", "uuid", "The message."),
             ("leader_id", "uuid", "The Leader that received it."),
             ("member_id", "uuid", "The Member who sent it."),
@@ -138,7 +124,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "campaign_links",
         "Links in campaigns.",
-        _columns(
+        columns(
             ("link_id", "uuid", "The link."),
             ("campaign_id", "uuid", "The campaign that contains it."),
             ("link_type", "text", "link or media."),
@@ -149,7 +135,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "link_hits",
         "Link opens.",
-        _columns(
+        columns(
             ("link_id", "uuid", "The link."),
             ("member_id", "uuid?", "The Member who opened it. NULL if unknown."),
             ("hit_at", "timestamp", "When it was opened."),
@@ -159,7 +145,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "terms",
         "Terms that Members accept.",
-        _columns(
+        columns(
             ("term_id", "uuid", "The terms."),
             ("term_language", "text?", "Text of the terms."),
             ("custom_signup_language", "text?", "The Leader's own text on the sign-up page."),
@@ -170,7 +156,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "member_term_accepts",
         "Acceptances of terms by Members.",
-        _columns(
+        columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "Its Leader."),
             ("term_id", "uuid", "The terms."),
@@ -185,7 +171,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "custom_field_values",
         "Values of custom fields that Leaders define.",
-        _columns(
+        columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "Its Leader."),
             ("custom_field_name", "text", "The field."),
@@ -196,7 +182,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "communities",
         "Groups of a Leader's Members.",
-        _columns(
+        columns(
             ("community_id", "uuid", "The community."),
             ("leader_id", "uuid", "Its Leader."),
             ("community_name", "text", "Its name."),
@@ -206,7 +192,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "community_memberships",
         "Memberships in communities. A Member who leaves and joins again has several rows.",
-        _columns(
+        columns(
             ("community_id", "uuid", "The community."),
             ("member_id", "uuid", "The Member."),
             ("joined_at", "timestamp", "When the Member joined."),

@@ -45,10 +45,7 @@ class DemoDirectory:
 
     def seat(self, email: str) -> DemoSeat:
         """Return the seat with that email. Raises KeyError."""
-        for seat in self.seats:
-            if seat.email == email:
-                return seat
-        raise KeyError(email)
+        return {seat.email: seat for seat in self.seats}[email]
 
 
 def make_directory(platform: Path, seed: int) -> DemoDirectory:

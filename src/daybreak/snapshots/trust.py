@@ -76,7 +76,8 @@ def resume_above(state: State, version: int, now: datetime) -> int:
 
     def write(stores: Stores) -> int:
         stores.audit.append(_event(now, "trust.resumed_above", {"version": version}))
-        return stores.signatures.raise_version(version)
+        stores.deltas.raise_version(version)
+        return stores.deltas.last_version()
 
     return state.write(write)
 

@@ -287,10 +287,12 @@ class DeltaStore(Store):
             .where(snapshots.c.snapshot_id == snapshot_id, snapshots.c.state.in_(UNPUBLISHED))
             .values(deltas_from=None, chain_reason=reason)
         )
+        self.raise_version(last_version)
+
+    def raise_version(self, version: int) -> None:
+        """Let later publications have a version greater than this one."""
         self._execute(
-            sa.update(counters)
-            .where(counters.c.name == "version", counters.c.value < last_version)
-            .values(value=last_version)
+            sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
         )
 
     # --- Internal --------------------------------------------------------------------------------

@@ -191,13 +191,6 @@ class SignatureStore(Store):
             self._connection.scalars(sa.select(revoked_signers.c.public_key).order_by(revoked_signers.c.public_key))
         )
 
-    def raise_version(self, version: int) -> int:
-        """Let later publications have a version greater than this one. Return the last version."""
-        self._execute(
-            sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
-        )
-        return int(self._execute(sa.select(counters.c.value).where(counters.c.name == "version")).scalar_one())
-
 
 def _signed_of(row: Sequence[Any] | None) -> SignedSnapshot | None:
     if row is None:
