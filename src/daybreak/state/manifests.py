@@ -87,15 +87,27 @@ _LAST_FILE = _numbered(sa.func.max(snapshots.c.version), snapshots.c.published_a
 _KEPT_TABLES = _file_query(snapshots, order_by=[snapshots.c.version])
 _FIRST_FILE = _numbered(sa.func.min(snapshots.c.version), snapshots.c.published_at >= _PUBLISHED_AT)
 
-_PLACE_ORDER = (snapshot_files.c.resource, snapshot_files.c.client_id)
-_PLACES = PreparedRead(
-    snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
-    (*_PLACE_ORDER, FORMATS_TEXT),
-    snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
-    sa.tuple_(*_PLACE_ORDER) > sa.tuple_(sa.bindparam("after_resource"), sa.bindparam("after_client")),
-    order_by=_PLACE_ORDER,
-    limit=sa.bindparam("limit", type_=sa.Integer),
+_POSITION = (snapshot_files.c.resource, snapshot_files.c.client_id)
+
+
+def _page_query(columns: Sequence[Any], *where: sa.ColumnElement[bool]) -> PreparedRead:
+    """Return the read of the first `limit` entries of a snapshot that satisfy conditions, by resource and client_id."""
+    return PreparedRead(
+        snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
+        columns,
+        snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
+        *where,
+        order_by=_POSITION,
+        limit=sa.bindparam("limit", type_=sa.Integer),
+    )
+
+
+_PLACES = _page_query(
+    (*_POSITION, FORMATS_TEXT), sa.tuple_(*_POSITION) > sa.tuple_(sa.bindparam("resource"), sa.bindparam("client_id"))
 )
+_OF_RESOURCE = snapshot_files.c.resource == sa.bindparam("resource")
+_FIRST_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE)
+_MORE_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE, snapshot_files.c.client_id > sa.bindparam("client_id"))
 _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
 _LEADER = PreparedRead(
@@ -239,25 +251,19 @@ class ManifestStore(Store):
         self,
         snapshot_id: str,
         resource: str | None = None,
-        *conditions: sa.ColumnElement[bool],
         wanted: Callable[[str], bool] | None = None,
     ) -> Iterator[ManifestEntry]:
-        """Yield the entries that satisfy the conditions, of all or of `wanted` Leaders, ordered by resource and
-        client_id. Other entries are not decoded.
-        """
+        """Yield the entries of all or of `wanted` Leaders, by resource and client_id. Others are not decoded."""
         for name in self._resources(snapshot_id) if resource is None else [resource]:
-            rows = self._rows(snapshot_id, name, *conditions)
+            rows = self._rows(snapshot_id, name)
             yield from map(entry_of, rows if wanted is None else (row for row in rows if wanted(row[0])))
 
     def places(self, snapshot_id: str, after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
         """Return resource, client_id and files of the entries after (resource, client_id), in that order: 2,000 of
         them, or the rest. Takes a third of the time of `entries`.
         """
-        resource, client_id = after
-        rows = _PLACES.all(
-            self._connection,
-            snapshot_id=snapshot_id, after_resource=resource, after_client=client_id, limit=str(_PAGE),
-        )  # fmt: skip
+        values = {"resource": after[0], "client_id": after[1], "limit": str(_PAGE)}
+        rows = _PLACES.all(self._connection, snapshot_id=snapshot_id, **values)
         return [(resource, client_id, PLACES.decode(formats).values()) for resource, client_id, formats in rows]
 
     def leaders(self, snapshot_id: str) -> Iterator[str]:
@@ -304,12 +310,12 @@ class ManifestStore(Store):
 
     def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
         """Yield the keys in the manifests of these snapshots that begin with one of the `folders`."""
-        # Filtered by the database: the kept snapshots have millions of entries.
-        contains_folder = sa.or_(*(FORMATS_TEXT.contains(folder) for folder in folders))
         for snapshot_id in snapshot_ids:
-            for resource in self._resources(snapshot_id):
-                for *_, formats in self._rows(snapshot_id, resource, contains_folder):
-                    yield from (place.key for place in PLACES.decode(formats).values() if place.key.startswith(folders))
+            page = self.places(snapshot_id, ("", ""))
+            while page:
+                for _, _, files in page:
+                    yield from (file.key for file in files if file.key.startswith(folders))
+                page = self.places(snapshot_id, page[-1][:2])
 
     # --- Deletion --------------------------------------------------------------------------------
 
@@ -348,18 +354,16 @@ class ManifestStore(Store):
 
     # --- Internal --------------------------------------------------------------------------------
 
-    def _rows(self, snapshot_id: str, resource: str, *conditions: sa.ColumnElement[bool]) -> Iterator[Sequence[Any]]:
+    def _rows(self, snapshot_id: str, resource: str) -> Iterator[Sequence[Any]]:
         """Yield the ENTRY_COLUMNS of the entries of a resource, by client_id, the first column."""
-        table = snapshot_files.c
-        rows = sa.select(*ENTRY_COLUMNS).where(table.fence == self._fence_of(snapshot_id), table.resource == resource)
-        page = rows.where(*conditions).order_by(table.client_id).limit(_PAGE)
+        values = {"snapshot_id": snapshot_id, "resource": resource, "limit": str(_PAGE)}
         # Keyset pagination: no cursor stays open, and memory is bounded.
-        found = self._execute(page).all()
+        found = _FIRST_ENTRIES.all(self._connection, **values)
         while found:
             yield from found
             if len(found) < _PAGE:
                 return
-            found = self._execute(page.where(table.client_id > found[-1][0])).all()
+            found = _MORE_ENTRIES.all(self._connection, client_id=found[-1][0], **values)
 
     def _fence_of(self, snapshot_id: str) -> int:
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""

@@ -57,7 +57,8 @@ class PreparedRead:
     """SELECT that is compiled once per database and passed directly to the driver.
 
     A download runs two of these. Compiling the statement, or finding it in SQLAlchemy's cache, takes longer than
-    running it. Parameters are text. Rows contain the driver's values; `daybreak.state.columns` converts them.
+    running it. Parameters are text. Rows contain the driver's values; `daybreak.state.columns` converts them. With the
+    parameter `limit`, rows have few columns.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class PreparedRead:
         select = sa.select(*columns).select_from(source).where(*where).order_by(*order_by)
         # SQLite has an OFFSET with each LIMIT, which would be a parameter.
         self._select = select if limit is None else select.limit(limit).offset(sa.literal_column("0"))
+        self._has_limit = limit is not None
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def first(self, connection: sa.Connection, **values: str) -> Sequence[Any] | None:
@@ -91,11 +93,12 @@ class PreparedRead:
             driver: Any = connection.connection.dbapi_connection
             cursor: Iterator[Sequence[Any]] = driver.execute(sql, [values[name] for name in names])
             return cursor
-        return map(json_of, connection.exec_driver_sql(sql, values).scalars())
+        found = connection.exec_driver_sql(sql, values)
+        return iter(found.all()) if self._has_limit else map(json_of, found.scalars())
 
     def _compile(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:
         select = self._select
-        if dialect.name != "sqlite":
+        if dialect.name != "sqlite" and not self._has_limit:
             # One JSON array instead of forty columns: decoding it takes less time than the driver's work per column.
             select = select.with_only_columns(sa.cast(sa.func.json_build_array(*select.selected_columns), sa.Text))
         compiled = select.compile(dialect=dialect)
