@@ -11,11 +11,14 @@ from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import InvalidRequest, NotFound
 from daybreak.domain.snapshot import StoredFormat
+from daybreak.proof.rules import RULES
+from daybreak.proof.statement import ERASED
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
 from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pieces, excel_files, stored_files
 from daybreak.web.dashboard.files.queries import (
     RequestedEntry,
+    load_predicate,
     load_published_files,
     load_requested_delta,
     load_requested_entry,
@@ -31,7 +34,6 @@ from daybreak.web.dashboard.files.readers import (
     first_rows,
     spreadsheet_safe_csv,
 )
-from daybreak.web.dashboard.files.source_rows import load_source_rows
 from daybreak.web.dashboard.files.view import (
     FORMAT_LABELS,
     archive_options,
@@ -53,6 +55,7 @@ _NOT_PUBLISHED = EmptyState(
     "Choose your notifications, and create an API token for your scripts.",
     (("settings/notifications", "Notifications"), ("settings/tokens/new", "Create token")),
 )
+_REASONS = {**RULES, ERASED: "of an erased Member"}
 _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this account. Ask your operator.")
 
 
@@ -140,8 +143,8 @@ async def preview_file(page: PageRequest) -> Response:
     found, files = await load_requested_entry(page), page.services.files
     rows = await page.run_task(lambda: first_rows(files, found.resource, found.entry))
     await _record_preview(page, found, found.resource.name, len(rows))
-    source = await load_source_rows(page, found.resource, found.snapshot)
-    return _page_or_drawer(page, "files/preview.html", {**preview_context(page, found, rows), "source": source})
+    statement = {"statement": await load_predicate(page, found.snapshot), "reasons": _REASONS}
+    return _page_or_drawer(page, "files/preview.html", {**preview_context(page, found, rows), **statement})
 
 
 async def preview_changes(page: PageRequest) -> Response:

@@ -1,12 +1,17 @@
 """Published files of an account, read from the state database."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
+from daybreak.account_statements import stored_statement
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource
 from daybreak.catalogue.stored_columns import resource_at
 from daybreak.domain.delta import Chain, ResourceDelta
-from daybreak.domain.errors import NotFound
+from daybreak.domain.errors import FileStoreError, NotFound
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
 from daybreak.snapshots.brief import publication_brief
 from daybreak.snapshots.freshness import freshness
@@ -122,6 +127,21 @@ async def load_requested_snapshot(page: PageRequest) -> tuple[PublishedFiles, Sn
     if snapshot is None or not published.entries_of(snapshot):
         raise no_files()
     return published, snapshot
+
+
+async def load_predicate(page: PageRequest, snapshot: Snapshot) -> Mapping[str, Any] | None:
+    """Return the predicate of the account's signed statement, None if no statement was signed or it is lost.
+
+    Raises Unavailable.
+    """
+    try:
+        found = await stored_statement(page.services, page.client_id, snapshot.version)
+    except FileStoreError:
+        return None
+    if found is None:
+        return None
+    predicate = json.loads(found.content)["predicate"]
+    return {**predicate, **{name: datetime.fromisoformat(predicate[name]) for name in ("signed_at", "expires_at")}}
 
 
 def no_files() -> NotFound:

@@ -13,7 +13,6 @@ from daybreak.web.api.examples import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.archive import EXCEL
 from daybreak.web.dashboard.files.queries import PublishedFiles, RequestedEntry
 from daybreak.web.dashboard.files.readers import ADDED, CHANGED, PREVIEW_ROWS, REMOVED, ChangedRow
-from daybreak.web.dashboard.files.source_rows import verify_command
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.files.workbooks import MAXIMUM_SHEET_ROWS, fits_in_a_sheet, fits_in_a_workbook
 from daybreak.web.dashboard.formatting import format_datetime, format_number, make_visible
@@ -91,7 +90,7 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
 
 def preview_context(page: PageRequest, found: RequestedEntry, rows: list[list[str | None]]) -> dict[str, object]:
     """Return the variables of a preview: first rows, columns, downloads, digests and a curl command."""
-    resource, entry, is_published = found.resource, found.entry, found.published.is_published(found.snapshot)
+    resource, entry = found.resource, found.entry
     query, formats = snapshot_query(found.published, found.snapshot), page.services.settings.snapshot.formats
     caption = f"First {len(rows)} of {format_number(entry.rows)} rows, as of {format_datetime(found.snapshot.as_of)}"
     label = f"First rows of {resource.title}"
@@ -103,8 +102,7 @@ def preview_context(page: PageRequest, found: RequestedEntry, rows: list[list[st
         "description": resource.description,
         "excel": excel_download(page, resource, entry, query),
         "curl": curl_command(page, resource, next((name for name in formats if name in entry.formats), "csv")),
-        "curl_note": "" if is_published else "The API serves the newest files. Use the buttons for this snapshot.",
-        "verify": verify_command(resource) if is_published else "",
+        "is_published": found.published.is_published(found.snapshot),
         "header_file": HEADER_FILE,
         "back_url": page.url("files") + query,
     }
