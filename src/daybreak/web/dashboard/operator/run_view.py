@@ -4,24 +4,19 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
 
-from msgspec import UNSET
-
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.run_report import DeltaFigures, RunDeltaFigures
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.proof.rules import reason_of
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import expected_end
-from daybreak.snapshots.report import format_share, source_warnings
+from daybreak.snapshots.report import source_warnings
 from daybreak.snapshots.schedule import publication_of
 from daybreak.web.dashboard.formatting import (
     EN_DASH,
-    format_bar_width,
     format_changes,
     format_datetime,
     format_duration,
-    format_number,
-    format_size,
 )
 from daybreak.web.dashboard.operator.comparison import (
     compared_columns,
@@ -53,7 +48,7 @@ def run_context(
     return {
         "run": run,
         "failure": _failure(run, now),
-        "building": progress_views([run], now),
+        **progress_context([run], now),
         "previous": previous,
         "comparisons": [
             (title, column, rows)
@@ -66,7 +61,6 @@ def run_context(
         ],
         "failed_checks": failed_checks(run),
         "findings_not_listed": max(0, (report.findings_in_all or 0) - len(report.findings or ())),
-        "title_of": title_of,
         "reason_of": reason_of,
         "warnings": list(source_warnings(report)),
         "resources": [each for each in RESOURCES if each.name in report.by_resource],
@@ -82,9 +76,10 @@ def changes_of(deltas: DeltaFigures | RunDeltaFigures | None) -> str:
     return format_changes(deltas.inserted or 0, deltas.deleted or 0)
 
 
-def progress_views(runs: Sequence[Snapshot], now: datetime) -> list[dict[str, object]]:
-    """Return the progress of each run that is under way."""
-    return [_progress_view(run, now) for run in runs if run.is_running(now)]
+def progress_context(runs: Sequence[Snapshot], now: datetime) -> dict[str, object]:
+    """Return the variables about the progress of the runs that are under way."""
+    building = [run for run in runs if run.is_running(now)]
+    return {"building": building, "expected_end": expected_end, "title_of": title_of}
 
 
 def lateness(snapshot: Snapshot, publish_at: time, first: datetime | None) -> str:
@@ -98,28 +93,6 @@ def lateness(snapshot: Snapshot, publish_at: time, first: datetime | None) -> st
     if late < timedelta(minutes=1):
         return "on time"
     return "first publication" if snapshot.published_at == first else f"{format_duration(late)} late"
-
-
-def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
-    progress = run.progress
-    done = None if progress.share is UNSET else progress.share
-    parts = [progress.phase or "starting"]
-    if progress.resource:
-        parts[0] += f" {title_of(progress.resource)} ({progress.resource_number} of {progress.resources})"
-    if progress.phase:
-        parts.append(f"{format_number(progress.rows)} rows")
-        if progress.inserted or progress.deleted:
-            parts.append(format_changes(progress.inserted, progress.deleted))
-        parts.append(format_size(progress.bytes))
-    if done is not None:
-        parts.insert(0, format_share(done))
-    return {
-        "as_of": run.as_of,
-        "started_at": run.started_at,
-        "expected_end": expected_end(run, now),
-        "bar_width": format_bar_width(done if done is not None else 0.0, 1),
-        "text": " · ".join(parts),
-    }
 
 
 def _failure(run: Snapshot, now: datetime) -> str | None:

@@ -16,7 +16,7 @@ from daybreak.state.run_requests import RunRequest
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.operator.comparison import confirmation, findings, findings_of, is_confirmed
-from daybreak.web.dashboard.operator.run_view import failure_summary, progress_views, run_context, runs_version
+from daybreak.web.dashboard.operator.run_view import failure_summary, progress_context, run_context, runs_version
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field, reload_page, render_template
@@ -46,14 +46,14 @@ async def show_progress(page: PageRequest) -> Response:
     content of that page. The page of a run has no version, and is loaded again when no run is under way.
     """
     runs = await page.read(lambda stores: stores.snapshots.recent(_RUNS_SHOWN))
-    seen, building = page.request.query_params.get("seen"), progress_views(runs, page.now)
+    seen, progress = page.request.query_params.get("seen"), progress_context(runs, page.now)
     if seen is not None and seen != runs_version(runs, page.now):
         outcome = PageOutcome(headers={"Daybreak-Target": "runs-live"})
         context = {"operator_url": page.operator_url, **await _runs_context(page)}
         return render_template(page, "operator/runs_live.html", context, outcome)
-    if seen is None and not building:
+    if seen is None and not progress["building"]:
         return reload_page()
-    return render_template(page, "operator/progress.html", {"building": building})
+    return render_template(page, "operator/progress.html", progress)
 
 
 async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
@@ -145,7 +145,7 @@ async def _runs_context(page: PageRequest) -> dict[str, object]:
     fresh, runs, waiting = await page.read(read)
     return {
         "fresh": freshness_view(fresh, page.now),
-        "building": progress_views(runs, page.now),
+        **progress_context(runs, page.now),
         "runs": runs,
         "published": fresh.snapshot,
         "reason_of": failure_summary,
