@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,27 +48,6 @@ class DocsPage:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One question with its answer. `code` is the error code that the question is about."""
-
-    anchor: str
-    question: str
-    text: str
-    code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A place on a page that a search finds: the label of its link and the id of its element. `listed` ones are also
-    in the contents of their page.
-    """
-
-    label: str
-    anchor: str
-    listed: bool = True
-
-
 PAGES = (
     DocsPage("/docs", "API documentation", "api.html"),
     *(DocsPage(f"/docs/api-{tag.name.lower()}", f"API: {tag.name}", "operations.html", tag.name) for tag in TAGS),
@@ -107,17 +86,15 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
         "json_sample": json_sample,
         "command_of": command_of,
         "topics": topics,
-        "targets": _targets(operations, topics, document["components"]["examples"]),
+        "operations_of": operations,
     }
     return {
-        page.path: templates.get_template(page.template)
-        .render({**shared, "page": page, "title": page.title, "operations": operations.get(page.path, ())})
-        .encode()
+        page.path: templates.get_template(page.template).render({**shared, "page": page, "title": page.title}).encode()
         for page in PAGES
     }
 
 
-def _help_topics(settings: Settings) -> Mapping[str, Sequence[Answer]]:
+def _help_topics(settings: Settings) -> dict[str, list[dict[str, str]]]:
     """Return the answers of `help.toml` by topic, with the values of this service."""
     access, snapshot = settings.access, settings.snapshot
     values = {
@@ -131,29 +108,8 @@ def _help_topics(settings: Settings) -> Mapping[str, Sequence[Answer]]:
     }
     found = tomllib.loads((Path(__file__).parent / "help.toml").read_text("utf-8"))
     return {
-        topic: [Answer(**{**each, "text": with_values(each["text"], values)}) for each in answers]
+        topic: [{**each, "text": with_values(each["text"], values)} for each in answers]
         for topic, answers in found.items()
-    }
-
-
-def _targets(
-    operations: Mapping[str, Sequence[Section]], topics: Mapping[str, Sequence[Answer]], codes: Iterable[str]
-) -> Mapping[str, Sequence[Target]]:
-    """Return the places that a search finds, by page."""
-    columns = (
-        Target(f"{column.name}, {each.title}", each.name, listed=False) for each in RESOURCES for column in each.columns
-    )
-    answers = (each for topic in topics.values() for each in topic)
-    return {
-        **{path: [Target(each.title, each.anchor) for each in found] for path, found in operations.items()},
-        "/docs": [
-            Target("Get started", "start"),
-            Target("Delta Sharing", "delta-sharing"),
-            Target("Errors", "errors"),
-            *(Target(code, code, listed=False) for code in codes),
-        ],
-        "/docs/files": [*(Target(each.title, each.name) for each in RESOURCES), *columns],
-        "/docs/help": [Target(each.question.replace("`", ""), each.anchor) for each in answers],
     }
 
 
