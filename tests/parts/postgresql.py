@@ -275,7 +275,9 @@ def migrated_postgresql_url(postgresql_server: PostgreSQLServer, migrated_postgr
         sequences = connection.execute("SELECT sequencename FROM pg_sequences WHERE last_value IS NOT NULL").fetchall()
         for (name,) in sequences:
             connection.execute(sql.SQL("ALTER SEQUENCE {} RESTART").format(sql.Identifier(name)))
-        connection.execute("INSERT INTO counters (name, value) VALUES ('fence', 0), ('version', 0)")
+        connection.execute(
+            "INSERT INTO counters (name, value) VALUES ('fence', 0), ('version', 0), ('signing_epoch', 0)"
+        )
         connection.execute("INSERT INTO current_snapshot (slot) VALUES (1)")
         connection.execute("INSERT INTO audit_retention (slot) VALUES (1)")
     return postgresql_server.url(migrated_postgresql)

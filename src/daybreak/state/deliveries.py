@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from daybreak.domain.events import Attempt, Channel, Delivery, DeliveryState, EventType
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import deliveries, delivery_attempts
-from daybreak.state.statements import Store, insert_into
+from daybreak.state.statements import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DeliveryStore(Store):
         """Add deliveries. Those that exist stay unchanged."""
         if not added:
             return
-        insert = insert_into(deliveries, self._connection.dialect.name).on_conflict_do_nothing()
+        insert = self._insert_into(deliveries).on_conflict_do_nothing()
         self._execute(insert, [values_of(each) for each in added])
 
     def due_webhooks(self, now: datetime, *, per_endpoint: int, exclude: Collection[str]) -> list[Delivery]:

@@ -23,7 +23,7 @@ from daybreak.state.columns import instant_of, json_text
 from daybreak.state.manifests import IS_SERVED
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
 from daybreak.state.snapshots import SNAPSHOT_COLUMNS, UNPUBLISHED, SnapshotStore, snapshot_of
-from daybreak.state.statements import BulkInsert, PreparedRead, Store, upsert
+from daybreak.state.statements import BulkInsert, PreparedRead, Store
 
 _NEW_LEADER = ""
 """Resource of the row of a Leader that the snapshot before did not have."""
@@ -209,9 +209,9 @@ class DeltaStore(Store):
                 "reason": reason,
                 "closed_at": now,
             }
-            upsert(self._connection, account_chains, [row], keys=["client_id"])
+            self._upsert(account_chains, [row])
         # Signed statements that are not published yet become obsolete.
-        self._execute(sa.update(counters).where(counters.c.name == "signing_epoch").values(value=counters.c.value + 1))
+        self._count("signing_epoch")
         fences = self._connection.scalars(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True))).all()
         own = sa.and_(
             snapshot_deltas.c.client_id == client_id,
@@ -277,8 +277,7 @@ class DeltaStore(Store):
 
     def last_version(self) -> int:
         """Return the version of the latest publication, 0 before the first one."""
-        value: int = self._execute(sa.select(counters.c.value).where(counters.c.name == "version")).scalar_one()
-        return value
+        return self._counter("version")
 
     def restart_chain(self, snapshot_id: str, reason: str, last_version: int) -> None:
         """Let the publication of a snapshot begin a new chain, with a version greater than `last_version`."""

@@ -18,7 +18,7 @@ from daybreak.state.records import (
     values_of,
 )
 from daybreak.state.schema import accounts, directory_syncs, grants, seats
-from daybreak.state.statements import Store, upsert
+from daybreak.state.statements import Store
 
 
 def free_email(seat_id: str) -> str:
@@ -75,11 +75,11 @@ class DirectoryStore(Store):
         else:
             since = before.failing_since if before is not None and before.failing_since is not None else now
             status = SyncStatus(now, None if before is None else before.succeeded_at, since, failure)
-        upsert(self._connection, directory_syncs, [{"name": "platform", **values_of(status)}], keys=("name",))
+        self._upsert(directory_syncs, [{"name": "platform", **values_of(status)}])
         return status
 
     def put_accounts(self, *new: Account) -> None:
-        upsert(self._connection, accounts, [account_values(account) for account in new], keys=("client_id",))
+        self._upsert(accounts, [account_values(account) for account in new])
 
     def release_emails(self, *seats_to_change: Seat) -> None:
         """Free the present email of each seat that gets another one, so that another seat can have it."""
@@ -102,11 +102,11 @@ class DirectoryStore(Store):
             rows = [values_of(seat) | {"email_folded": folded_email(seat.email)} for seat in batch]
             for row in rows:
                 del row["second_factor_enrolled"]
-            upsert(self._connection, seats, rows, keys=("seat_id",), change=columns)
+            self._upsert(seats, rows, change=columns)
 
     def put_grants(self, *new: Grant) -> None:
         """Insert or update grants. Raises Conflict if a seat or an account does not exist."""
-        upsert(self._connection, grants, [values_of(grant) for grant in new], keys=("seat_id", "client_id"))
+        self._upsert(grants, [values_of(grant) for grant in new])
 
     def remove_grants(self, *old: Grant) -> None:
         """Delete grants by seat_id and client_id."""

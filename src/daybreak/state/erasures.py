@@ -13,7 +13,7 @@ from daybreak.domain.errors import Conflict
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import erasures
 from daybreak.state.signature_tables import erasure_receipts
-from daybreak.state.statements import Store, upsert
+from daybreak.state.statements import Store
 
 _COLUMNS = columns_of(Erasure, erasures)
 
@@ -76,7 +76,7 @@ class ErasureStore(Store):
         """Add the signed receipt of an account."""
         texts = {"content": content.decode(), "signature": signature.decode()}
         row = {"erasure_id": erasure_id, "client_id": client_id, **texts}
-        upsert(self._connection, erasure_receipts, [row], keys=["erasure_id", "client_id"])
+        self._upsert(erasure_receipts, [row])
 
     def receipts(self, erasure_id: str) -> dict[str, tuple[str, str]]:
         """Return the signed receipts of an erasure: statement and signature by account."""

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from daybreak.domain.display import format_count
 from daybreak.state.schema import current_snapshot, snapshots
 from daybreak.state.service_tables import file_faults
-from daybreak.state.statements import Store, upsert
+from daybreak.state.statements import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class FileFaultStore(Store):
             return
         since = now if known is None else known.since
         row = {"snapshot_id": snapshot_id, "files": files, "since": since, "by_reading": by_reading}
-        upsert(self._connection, file_faults, [row], keys=("snapshot_id",))
+        self._upsert(file_faults, [row])
 
     def list_all(self) -> list[FileFault]:
         """Return the faults of snapshots that are kept, that of the published one first, then newest first."""

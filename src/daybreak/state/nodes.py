@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from daybreak.settings.text_forms import duration_in_words
 from daybreak.state.records import values_of
 from daybreak.state.service_tables import nodes, task_faults
-from daybreak.state.statements import Store, upsert
+from daybreak.state.statements import Store
 
 ALIVE_FOR = timedelta(minutes=2)
 """After its last heartbeat, a node counts as running. Heartbeats arrive every 15 seconds."""
@@ -48,7 +48,7 @@ class NodeStore(Store):
     """Heartbeats of service nodes."""
 
     def record_heartbeat(self, node: Node) -> None:
-        upsert(self._connection, nodes, [values_of(node)], keys=("node_id",))
+        self._upsert(nodes, [values_of(node)])
 
     def beat(self, node: Callable[[datetime], Node], clock: Callable[[], datetime]) -> None:
         """Record a heartbeat of the node at the present time, and whether its clock is wrong."""
@@ -101,7 +101,7 @@ class TaskFaultStore(Store):
 
     def record(self, fault: TaskFault) -> None:
         """Record a failure. It replaces the previous one of the task on this host."""
-        upsert(self._connection, task_faults, [values_of(fault)], keys=("task", "host"))
+        self._upsert(task_faults, [values_of(fault)])
 
     def clear(self, task: str, host: str) -> None:
         """Record that a task succeeded."""

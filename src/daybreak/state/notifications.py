@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, OPERATOR_EVENTS, EventType
 from daybreak.state.records import GRANT_COLUMNS, grant_of
 from daybreak.state.schema import accounts, grants, notification_choices, seats
-from daybreak.state.statements import Store, upsert
+from daybreak.state.statements import Store
 
 
 class NotificationStore(Store):
@@ -24,7 +24,7 @@ class NotificationStore(Store):
 
     def choose(self, seat_id: str, choices: Mapping[EventType, bool]) -> None:
         rows = [{"seat_id": seat_id, "type": type_, "enabled": enabled} for type_, enabled in choices.items()]
-        upsert(self._connection, notification_choices, rows, keys=("seat_id", "type"))
+        self._upsert(notification_choices, rows)
 
     def managers(self, client_id: str) -> list[str]:
         """Return the ids of enabled seats that are owners or admins of an account, in order."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from daybreak.domain.events import Event, EventType
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import deliveries, leases, outbox
-from daybreak.state.statements import Store, insert_into
+from daybreak.state.statements import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OutboxStore(Store):
 
     def add(self, event: Event) -> bool:
         """Add an event. Returns False when it was added before."""
-        insert = insert_into(outbox, self._connection.dialect.name).on_conflict_do_nothing()
+        insert = self._insert_into(outbox).on_conflict_do_nothing()
         added = self._execute(
             insert.returning(outbox.c.event_id), values_of(event) | {"data": dict(event.data), "cursor": ""}
         )
@@ -98,7 +98,7 @@ class OutboxStore(Store):
 
     def take_lease(self, holder: str, now: datetime, until: datetime) -> bool:
         """Take or renew the lease of the deliverer. Returns False when another process has it."""
-        insert = insert_into(leases, self._connection.dialect.name)
+        insert = self._insert_into(leases)
         taken = self._execute(
             insert.on_conflict_do_update(
                 index_elements=["name"],

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from daybreak.domain.identity import Passkey
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import passkeys, sessions
-from daybreak.state.statements import Store, insert_into
+from daybreak.state.statements import Store
 
 _COLUMNS = columns_of(Passkey, passkeys)
 
@@ -17,7 +17,7 @@ class PasskeyStore(Store):
 
     def add(self, passkey: Passkey) -> bool:
         """Add a passkey. Returns False when its credential id is already stored, for any seat."""
-        insert = insert_into(passkeys, self._connection.dialect.name).on_conflict_do_nothing()
+        insert = self._insert_into(passkeys).on_conflict_do_nothing()
         # SQLAlchemy reports the number of inserted rows on some drivers only.
         added = self._execute(insert.returning(passkeys.c.credential_id), values_of(passkey))
         return added.first() is not None

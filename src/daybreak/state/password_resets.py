@@ -9,7 +9,7 @@ from daybreak.domain.events import EventType
 from daybreak.state.records import values_of
 from daybreak.state.schema import seats
 from daybreak.state.service_tables import password_resets
-from daybreak.state.statements import Store, upsert
+from daybreak.state.statements import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PasswordResetStore(Store):
 
     def replace(self, reset: PasswordReset) -> None:
         """Store a reset. It replaces an earlier one of the same type."""
-        upsert(self._connection, password_resets, [values_of(reset)], keys=("seat_id", "type"))
+        self._upsert(password_resets, [values_of(reset)])
 
     def find(self, digest: str, now: datetime) -> str | None:
         """Return the seat of a valid reset.

@@ -5,7 +5,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.state.service_tables import revoked_keys
-from daybreak.state.statements import PreparedRead, Store, upsert
+from daybreak.state.statements import PreparedRead, Store
 
 _COUNT = PreparedRead(revoked_keys, [sa.func.count()])
 
@@ -17,7 +17,7 @@ class RevokedKeyStore(Store):
         """Record a revocation. Returns False for a key that was revoked before."""
         if kid in self.kids():
             return False
-        upsert(self._connection, revoked_keys, [{"kid": kid, "revoked_at": now}], keys=("kid",))
+        self._upsert(revoked_keys, [{"kid": kid, "revoked_at": now}])
         return True
 
     def count(self) -> int:

@@ -15,7 +15,7 @@ from daybreak.state.records import (
     values_of,
 )
 from daybreak.state.schema import accounts, devices, grants, seats, sessions
-from daybreak.state.statements import PreparedRead, Store, upsert
+from daybreak.state.statements import PreparedRead, Store
 
 _RESOLVE = PreparedRead(
     sessions.join(seats, seats.c.seat_id == sessions.c.seat_id)
@@ -117,14 +117,9 @@ class SessionStore(Store):
 
     def save_device(self, device: Device) -> None:
         """Insert a device, or update agent, address and last use of a known one."""
-        upsert(
-            self._connection,
-            devices,
-            [values_of(device)],
-            keys=("device_id",),
-            change=("user_agent", "address", "last_seen_at"),
-            # A device id of another seat stays with that seat.
-            only_if=("seat_id",),
+        # A device id of another seat stays with that seat.
+        self._upsert(
+            devices, [values_of(device)], change=("user_agent", "address", "last_seen_at"), only_if=("seat_id",)
         )
 
     def known_device(self, device_id: str, seat_id: str, *, at_most: int) -> Device | None:

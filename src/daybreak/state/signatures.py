@@ -16,10 +16,10 @@ from daybreak.state.columns import instant_of
 from daybreak.state.manifest_entries import ENTRY_COLUMNS, entry_of
 from daybreak.state.manifests import IS_SERVED
 from daybreak.state.records import values_of
-from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshot_files, snapshots
+from daybreak.state.schema import account_chains, current_snapshot, snapshot_deltas, snapshot_files, snapshots
 from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
 from daybreak.state.snapshots import UNPUBLISHED
-from daybreak.state.statements import PreparedRead, Store, upsert
+from daybreak.state.statements import PreparedRead, Store
 
 _SIGNED = ("version", "chain_id", "epoch", "signed_at", "expires_at", "public_key", "packs")
 _DELTA = msgspec.json.Decoder(ResourceDelta)
@@ -77,7 +77,7 @@ class SignatureStore(Store):
         if row is None or row.state not in UNPUBLISHED:
             raise Conflict(f"Snapshot {signed.snapshot_id} can no longer be signed.")
         values = {name: getattr(signed, name) for name in _SIGNED}
-        upsert(self._connection, snapshot_statements, [{"fence": row.fence, **values}], keys=["fence"])
+        self._upsert(snapshot_statements, [{"fence": row.fence, **values}])
 
     def of_snapshot(self, snapshot_id: str) -> SignedSnapshot | None:
         """Return the statements of a run, None if they were not signed."""
@@ -91,7 +91,7 @@ class SignatureStore(Store):
 
     def epoch(self) -> int:
         """Return the signing epoch. Unpublished statements of an earlier one are obsolete."""
-        return int(self._execute(sa.select(counters.c.value).where(counters.c.name == "signing_epoch")).scalar_one())
+        return self._counter("signing_epoch")
 
     # --- Revisions after erasures ------------------------------------------------------------------
 
@@ -182,8 +182,8 @@ class SignatureStore(Store):
     def revoke(self, public_keys: Sequence[str], now: datetime) -> None:
         """Record keys as revoked. Statements that are not published yet become obsolete."""
         rows: list[dict[str, Any]] = [{"public_key": key, "revoked_at": now} for key in public_keys]
-        upsert(self._connection, revoked_signers, rows, keys=["public_key"], change=["public_key"])
-        self._execute(sa.update(counters).where(counters.c.name == "signing_epoch").values(value=counters.c.value + 1))
+        self._upsert(revoked_signers, rows, change=["public_key"])
+        self._count("signing_epoch")
 
     def revoked(self) -> list[str]:
         """Return the revoked keys, sorted."""

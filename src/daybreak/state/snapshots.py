@@ -17,7 +17,6 @@ from daybreak.state.manifests import ManifestStore
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import (
     account_chains,
-    counters,
     current_snapshot,
     deliveries,
     delivery_attempts,
@@ -295,16 +294,6 @@ class SnapshotStore(ManifestStore):
         if row is None:
             return False
         return row.state != SnapshotState.BUILDING or row.lease_until is None or row.lease_until > now
-
-    def _count(self, name: str) -> int:
-        """Increment a counter and return its new value. The counter stays locked until the transaction ends."""
-        value: int = self._execute(
-            sa.update(counters)
-            .where(counters.c.name == name)
-            .values(value=counters.c.value + 1)
-            .returning(counters.c.value)
-        ).scalar_one()
-        return value
 
     def _begin(self, snapshot: Snapshot, fence: int, now: datetime, lease_seconds: int) -> Snapshot:
         lease_until = now + timedelta(seconds=lease_seconds)

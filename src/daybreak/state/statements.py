@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import sqlalchemy as sa
 
 from daybreak.state.columns import json_of
+from daybreak.state.schema import counters
 
 T = TypeVar("T")
 
@@ -38,6 +39,44 @@ class Store:
 
     def _changes(self, statement: sa.Executable) -> int:
         return self._execute(statement).rowcount
+
+    def _insert_into(self, table: sa.Table) -> Insert:
+        return insert_into(table, self._connection.dialect.name)
+
+    def _upsert(
+        self,
+        table: sa.Table,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        change: Collection[str] | None = None,
+        only_if: Sequence[str] = (),
+    ) -> None:
+        """Insert each row, or update the row with the same primary key, with one atomic statement per row.
+
+        Args:
+            table: Table to change.
+            rows: Values by column name. All rows have the same columns.
+            change: Columns to update in an existing row; None means all but the key.
+            only_if: Columns that must be equal for an update.
+        """
+        if rows:
+            changed = None if change is None else tuple(change)
+            dialect = self._connection.dialect.name
+            self._execute(_upsert_statement(dialect, table, tuple(rows[0]), changed, tuple(only_if)), list(rows))
+
+    def _counter(self, name: str) -> int:
+        value: int = self._execute(sa.select(counters.c.value).where(counters.c.name == name)).scalar_one()
+        return value
+
+    def _count(self, name: str) -> int:
+        """Increment a counter and return its new value. The counter stays locked until the transaction ends."""
+        value: int = self._execute(
+            sa.update(counters)
+            .where(counters.c.name == name)
+            .values(value=counters.c.value + 1)
+            .returning(counters.c.value)
+        ).scalar_one()
+        return value
 
     def _reseal(
         self, table: sa.Table, columns: Sequence[sa.Column[Any]], reseal: Callable[[str, str], str | None]
@@ -119,42 +158,15 @@ def insert_into(table: sa.Table, dialect: str) -> Insert:
     return postgresql.insert(table)
 
 
-def upsert(
-    connection: sa.Connection,
-    table: sa.Table,
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    keys: Sequence[str],
-    change: Collection[str] | None = None,
-    only_if: Sequence[str] = (),
-) -> None:
-    """Insert each row, or update the row with the same `keys`, with one atomic statement per row.
-
-    Args:
-        connection: Connection with an open transaction.
-        table: Table to change.
-        rows: Values by column name. All rows have the same columns.
-        keys: Columns of a unique index.
-        change: Columns to update in an existing row; None means all but the keys.
-        only_if: Columns that must be equal for an update.
-    """
-    if not rows:
-        return
-    names = tuple(rows[0])
-    changed = tuple(name for name in names if name not in keys) if change is None else tuple(change)
-    connection.execute(
-        _upsert_statement(connection.dialect.name, table, tuple(keys), changed, tuple(only_if)), list(rows)
-    )
-
-
 @lru_cache(maxsize=64)
 def _upsert_statement(
-    dialect: str, table: sa.Table, keys: tuple[str, ...], changed: tuple[str, ...], only_if: tuple[str, ...]
+    dialect: str, table: sa.Table, names: tuple[str, ...], change: tuple[str, ...] | None, only_if: tuple[str, ...]
 ) -> sa.Executable:
-    insert = insert_into(table, dialect)
+    insert, keys = insert_into(table, dialect), [column.name for column in table.primary_key]
+    changed = change or [name for name in names if name not in keys]
     guard = sa.and_(*(table.c[name] == insert.excluded[name] for name in only_if)) if only_if else None
     return insert.on_conflict_do_update(
-        index_elements=list(keys), set_={name: insert.excluded[name] for name in changed}, where=guard
+        index_elements=keys, set_={name: insert.excluded[name] for name in changed}, where=guard
     )
 
 
