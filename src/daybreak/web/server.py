@@ -95,7 +95,7 @@ def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp],
     started: SimpleQueue[int] = SimpleQueue()
     # Only Linux and the BSDs report stopped processes in this way.
     if hasattr(os, "waitid"):
-        server.on_startup(threading.Thread(target=kill_stopped_workers, args=(started,), daemon=True).start)
+        server.on_startup(threading.Thread(target=kill_stopped_workers, args=(started, workers), daemon=True).start)
     server.on_startup(hooks.on_start)
     server.on_shutdown(hooks.on_stop)
     server.serve(target_loader=partial(_load_in_worker, load_app, started), wrap_loader=False)
