@@ -18,7 +18,8 @@ from daybreak.access.services import Services
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import Resource, require_table
 from daybreak.catalogue.stored_columns import resource_at
-from daybreak.credentials import refresh_token
+from daybreak.credentials import signed_text
+from daybreak.credentials.keyring import Keyring
 from daybreak.domain.errors import InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles, TableVersion
@@ -159,17 +160,23 @@ def files_with_rows(table: TableFiles) -> list[StoredFormat | StoredPart]:
 
 def refresh_token_of(services: Services, principal: Principal, result: QueryResult) -> str:
     """Return a token with which the client of a query gets new links to the same files."""
-    client_id, version = principal.account.client_id, result.table.version
-    return refresh_token.sign(client_id, result.resource.name, version, keyring=services.keyring.current())
+    client_id, keyring = principal.account.client_id, services.keyring.current()
+    return refresh_token(client_id, result.resource.name, result.table.version, keyring=keyring)
+
+
+def refresh_token(client_id: str, table: str, version: int, *, keyring: Keyring) -> str:
+    """Return the refresh token of a version of an account's table."""
+    return signed_text.sign(str(version), client_id, table, purpose="table-version", keyring=keyring)
 
 
 def _refreshed(services: Services, principal: Principal, name: TableName, token: str) -> TableVersion:
     """Return the version in a refresh token of a table. Raises InvalidRequest and the errors of `shared_table`."""
     resource, client_id = shared_table(principal, name), principal.account.client_id
-    version = refresh_token.verify(token, client_id, resource.name, keyring=services.keyring.current())
+    keyring = services.keyring.current()
+    version = signed_text.verify(token, client_id, resource.name, purpose="table-version", keyring=keyring)
     if version is None:
         raise InvalidRequest("refreshToken is invalid. Query the table without it.")
-    return TableVersion(version)
+    return TableVersion(int(version))
 
 
 def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat | StoredPart]:

@@ -21,10 +21,9 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import requests
 
-from daybreak.credentials import keyring, passwords, totp
+from daybreak.credentials import keyring, passwords, signed_text, totp
 from daybreak.domain.identity import Grant, Seat
 from daybreak.state.stores import Stores
-from daybreak.web.dashboard.browser_session import seal
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
 from tests.acceptance.installation import NORTH, PASSWORD, SEED, seat_id
@@ -297,7 +296,8 @@ def test_api_session_is_not_a_dashboard_session(browser: Browser, service_with_s
     """The cookie is signed as if the dashboard had written it."""
     claims = service_with_seats.token(OLGA).split(".")[1]
     sid = json.loads(base64.urlsafe_b64decode(claims + "=="))["sid"]
-    value = seal(sid, kind="session", keyring=keyring.load(service_with_seats.installation.keyring_file))
+    ring = keyring.load(service_with_seats.installation.keyring_file)
+    value = signed_text.sign(sid, "session", purpose="dashboard-cookie", keyring=ring)
     for path in (f"/dashboard/{NORTH}/files", "/dashboard/"):
         found = browser.get(path, Cookie=f"daybreak-session={value}")
         assert urlsplit(found.headers["Location"]).path == SIGN_IN, path

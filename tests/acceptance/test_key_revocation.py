@@ -17,10 +17,11 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from daybreak.cli.main import run
-from daybreak.credentials import keyring, mail_tokens, refresh_token, signed_link, webhook_secret
+from daybreak.credentials import keyring, mail_tokens, signed_link, webhook_secret
 from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.s3_keys import AccessKey, session_key, static_key
 from daybreak.domain.events import Webhook
+from daybreak.sharing import refresh_token
 from tests.acceptance.installation import CARL, MAYA, NORTH, Installation, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 
@@ -81,7 +82,7 @@ def codes_at_doors(node: Service, ring: Keyring, api_token: str, token_id: str) 
     expires_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     keys = static_key(token_id, keyring=ring), session_key(token_id, version=1, expires_at=expires_at, keyring=ring)
     table = f"{node.address}/sharing/v1/shares/{NORTH}/schemas/daybreak/tables/communities"
-    query = {"refreshToken": refresh_token.sign(NORTH, "communities", 1, keyring=ring)}
+    query = {"refreshToken": refresh_token(NORTH, "communities", 1, keyring=ring)}
     headers = {"Authorization": f"Bearer {api_token}"}
     return [
         node.get(forged_link(node, ring, token_id).removeprefix(node.address)).status_code,

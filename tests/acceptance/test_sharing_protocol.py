@@ -21,8 +21,8 @@ import pytest
 import requests
 
 from daybreak.catalogue.resources import RESOURCES, resource_named
-from daybreak.credentials import refresh_token
 from daybreak.credentials.keyring import KeyringFile
+from daybreak.sharing import refresh_token
 from daybreak.state.database import sqlite_path
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import FOREIGN, LEADERS, MAYA, NORTH, VIC, Installation
@@ -273,11 +273,11 @@ def test_refresh_tokens_keep_the_version(north: Recipient) -> None:
     assert (files[0]["id"], files[0]["url"]) != (files[1]["id"], files[1]["url"])
     assert files[0]["id"] == files[1]["id"]
     keyring = KeyringFile(north.service.installation.folder / "keyring.json").current()
-    earlier = query(refreshToken=refresh_token.sign(NORTH, TABLE, 2, keyring=keyring))
+    earlier = query(refreshToken=refresh_token(NORTH, TABLE, 2, keyring=keyring))
     assert earlier.headers["Delta-Table-Version"] == "2"
     assert json.loads(earlier.text.splitlines()[2])["file"]["id"] == north.query(TABLE, version=2)[2]["file"]["id"]
-    refused(query(refreshToken=refresh_token.sign(NORTH, TABLE, 9, keyring=keyring)), 400, "version_not_kept")
-    others = [refresh_token.sign(*of, 4, keyring=keyring) for of in ((NORTH, "campaigns"), (FOREIGN, TABLE))]
+    refused(query(refreshToken=refresh_token(NORTH, TABLE, 9, keyring=keyring)), 400, "version_not_kept")
+    others = [refresh_token(*of, 4, keyring=keyring) for of in ((NORTH, "campaigns"), (FOREIGN, TABLE))]
     for text in (*others, token[:-1], token.replace(".4.", ".3."), "x", ""):
         refused(query(refreshToken=text), 400, "invalid_request")
     for selected in ({"version": 4}, {"timestamp": "2999-01-01T00:00:00Z"}, {"startingVersion": 4}):

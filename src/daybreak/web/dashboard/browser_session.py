@@ -1,10 +1,8 @@
 """Sessions of browsers: their signed cookies, and their lookup in the state database.
 
-A cookie is `kid.payload.mac`, an HMAC-SHA256 under a key of the keyring: a guessed or altered value is rejected without
-a database query.
+A guessed or altered value of a cookie is rejected without a database query.
 """
 
-import re
 from typing import Literal
 
 from starlette.requests import Request
@@ -13,7 +11,8 @@ from starlette.responses import Response
 from daybreak.access.authorization import is_idle, session_fault
 from daybreak.access.login import SessionStarted
 from daybreak.access.sessions import IDLE, end_idle
-from daybreak.credentials.keyring import Keyring, Purpose, is_mac, mac_of
+from daybreak.credentials import signed_text
+from daybreak.credentials.keyring import Purpose
 from daybreak.domain.errors import DaybreakError, Unauthenticated
 from daybreak.domain.identity import ResolvedSession, Session
 from daybreak.web.dashboard.context import DashboardRequest
@@ -21,7 +20,7 @@ from daybreak.web.request_state import record_subject
 
 _DEVICE_COOKIE_SECONDS = 365 * 86400
 FORM_COOKIE_SECONDS = 3600
-_VALUE = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f-]{16,64})\.([0-9a-f]{64})")
+_PURPOSE: Purpose = "dashboard-cookie"
 
 
 class SignInRequired(Exception):
@@ -84,8 +83,8 @@ def signed_cookie(page: DashboardRequest, kind: Literal["session", "device", "fo
 
     The session may have ended.
     """
-    value = cookie_value(page.request, kind, secure=page.dashboard.secure)
-    return unseal(value, kind=kind, keyring=page.services.keyring.current())
+    value = cookie_value(page.request, kind, secure=page.dashboard.secure) or ""
+    return signed_text.verify(value, kind, purpose=_PURPOSE, keyring=page.services.keyring.current())
 
 
 def set_session_cookie(page: DashboardRequest, response: Response, sid: str, seconds: float) -> None:
@@ -116,7 +115,7 @@ def clear_session(page: DashboardRequest, response: Response) -> None:
 
 
 def set_signed_cookie(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: int) -> None:
-    value = seal(payload, kind=kind, keyring=page.services.keyring.current())
+    value = signed_text.sign(payload, kind, purpose=_PURPOSE, keyring=page.services.keyring.current())
     set_cookie(page, response, kind, value, seconds=seconds)
 
 
@@ -126,22 +125,6 @@ def cookie_name(kind: str, *, secure: bool) -> str:
     Browsers reject the prefix over plain http, which is allowed on the loopback only.
     """
     return f"__Host-daybreak-{kind}" if secure else f"daybreak-{kind}"
-
-
-def seal(payload: str, *, kind: str, keyring: Keyring, purpose: Purpose = "dashboard-cookie") -> str:
-    """Return the signed value for a payload of hex digits and dashes."""
-    kid, key = keyring.signing_key(purpose)
-    return f"{kid}.{payload}.{mac_of(key, kind, payload)}"
-
-
-def unseal(value: str | None, *, kind: str, keyring: Keyring, purpose: Purpose = "dashboard-cookie") -> str | None:
-    """Return the payload, or None if this service did not write the value for this kind and purpose."""
-    found = _VALUE.fullmatch(value or "")
-    if found is None:
-        return None
-    kid, payload, sent = found.groups()
-    key = keyring.derive(kid, purpose)
-    return payload if key is not None and is_mac(sent, key, kind, payload) else None
 
 
 def cookie_value(request: Request, kind: str, *, secure: bool) -> str | None:

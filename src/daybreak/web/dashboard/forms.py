@@ -12,10 +12,11 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.credentials import signed_text
 from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import Forbidden, InvalidRequest
-from daybreak.web.dashboard.browser_session import FORM_COOKIE_SECONDS, seal, set_signed_cookie, signed_cookie, unseal
+from daybreak.web.dashboard.browser_session import FORM_COOKIE_SECONDS, set_signed_cookie, signed_cookie
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.rendering import PageOutcome, render_template
 from daybreak.web.http.bodies import read_body
@@ -101,11 +102,11 @@ def safe_redirect_path(text: str | None, *, fallback: str) -> str:
 
 def create_form_token(binding: str, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
     """Return a new form token that is valid for `binding`, a session id or the form cookie's value."""
-    return seal(random(16).hex(), kind=binding, keyring=keyring, purpose="csrf")
+    return signed_text.sign(random(16).hex(), binding, purpose="csrf", keyring=keyring)
 
 
 def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> bool:
-    return unseal(token, kind=binding, keyring=keyring, purpose="csrf") is not None
+    return signed_text.verify(token or "", binding, purpose="csrf", keyring=keyring) is not None
 
 
 def salt_of(token: str) -> str:
