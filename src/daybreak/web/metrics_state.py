@@ -1,11 +1,16 @@
-"""Metrics from the state database: files, runs, directory, deliveries, tasks and nodes."""
+"""Metrics from the state database: files, runs, directory, deliveries, tasks and nodes.
+
+`metrics_state.toml` says what each metric is.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 from msgspec import UNSET
 from prometheus_client import Metric
@@ -29,6 +34,16 @@ _RECENT_RUNS = 3
 _FAILED_FOR = timedelta(days=1)
 _NODES_KEPT = timedelta(days=7)
 _log = structlog.get_logger("daybreak.web")
+
+
+class _Metric(msgspec.Struct, frozen=True):
+    """What a metric is, and its labels."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+_METRICS = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Metric])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +108,7 @@ class StateMetrics(Collector):
             return
         self._logged = False
         for name, values in _values(state).items():
-            metric = GaugeMetricFamily(name, _DOCUMENTATION[name], labels=_LABELS.get(name, ()))
+            metric = GaugeMetricFamily(name, _METRICS[name].help, labels=_METRICS[name].labels)
             for labels, value in (values if isinstance(values, Mapping) else {(): values}).items():
                 metric.add_metric(labels, value)
             yield metric
@@ -101,63 +116,6 @@ class StateMetrics(Collector):
 
 Values = float | Mapping[Any, float]
 """The value of a metric, or its values by tuples of label values."""
-
-_DOCUMENTATION = {
-    "daybreak_files_late": "1 when files that are due are not published.",
-    "daybreak_files_late_since_timestamp_seconds": "The first publication that was missed, 0 when files are not late.",
-    "daybreak_files_expected_timestamp_seconds": "The next publication.",
-    "daybreak_files_as_of_timestamp_seconds": "The instant that the published files describe, 0 before the first "
-    "publication.",
-    "daybreak_publication_version": "Version of the latest publication, 0 before the first one.",
-    "daybreak_run_state": "1 for the state of the latest run, else 0.",
-    "daybreak_run_started_timestamp_seconds": "Start of the latest run, 0 without one.",
-    "daybreak_run_seconds": "Duration of the latest run that ended, 0 without one.",
-    "daybreak_run_rows": "Rows in the files of the latest run that ended, 0 without one.",
-    "daybreak_snapshots_held": "Snapshots that wait for an operator's decision.",
-    "daybreak_directory_sync_failing": "1 when the directory is not synchronized, also in part.",
-    "daybreak_directory_sync_timestamp_seconds": "The latest complete synchronization of the directory, 0 without one.",
-    "daybreak_files_lost": "Files of kept snapshots that the latest run or verification found lost or damaged.",
-    "daybreak_files_lost_since_timestamp_seconds": "When the first of these files was found lost or damaged, 0 without "
-    "any.",
-    "daybreak_task_failures": "Consecutive failures of a background task. A task that works is left out.",
-    "daybreak_nodes": "Running nodes.",
-    "daybreak_keyrings": "Different keyrings of running nodes. More than 1: a node lacks a key.",
-    "daybreak_clock_offset_seconds": "How far the clock of this node is ahead of that of the state database.",
-    "daybreak_builder_seen_timestamp_seconds": "The latest heartbeat of a builder, 0 without one. Omitted when the "
-    "settings need no builder.",
-    "daybreak_outbox_events": "Events without all their deliveries.",
-    "daybreak_outbox_oldest_timestamp_seconds": "The oldest of these events, 0 without any.",
-    "daybreak_deliveries_pending": "Deliveries that are not made yet.",
-    "daybreak_deliveries_overdue_seconds": "How long the first of them has been due.",
-    "daybreak_deliveries_failed": "Deliveries that failed in the last day.",
-    "daybreak_accounts_fetched_yesterday": "Accounts with an API token that was used yesterday or today (UTC).",
-    "daybreak_accounts_stopped": "Accounts whose API tokens were last used 3 to 30 days ago.",
-    "daybreak_tokens_unused": "API tokens that were not used for 90 days.",
-    "daybreak_source_lag_seconds": "How far a standby was behind when the published files were read, 0 for other "
-    "sources.",
-    "daybreak_source_tables_stale": "Tables whose newest row was unusually old when the published files were read.",
-    "daybreak_source_newest_row_timestamp_seconds": "The newest row of a source table when the published files were "
-    "read.",
-    "daybreak_source_rows": "Rows of the source, by rule or exported.",
-    "daybreak_source_rows_of_no_account": "Rows of the source that belong to no known Leader.",
-    "daybreak_unexplained_accounts": "Accounts whose files differ from the source.",
-    "daybreak_delta_rows": "Rows of the latest deltas.",
-    "daybreak_delta_bytes": "Size of the latest delta files.",
-    "daybreak_delta_full_required": "Resources of all accounts whose latest change needs the full file.",
-}
-_LABELS = {
-    "daybreak_run_state": ("state",),
-    "daybreak_task_failures": ("task",),
-    "daybreak_nodes": ("role", "version"),
-    "daybreak_deliveries_pending": ("channel",),
-    "daybreak_deliveries_overdue_seconds": ("channel",),
-    "daybreak_deliveries_failed": ("channel",),
-    "daybreak_source_newest_row_timestamp_seconds": ("table",),
-    "daybreak_source_rows": ("resource", "table", "rule"),
-    "daybreak_source_rows_of_no_account": ("resource", "table", "rule"),
-    "daybreak_unexplained_accounts": ("resource", "table"),
-    "daybreak_delta_rows": ("operation",),
-}
 
 
 def _values(state: ServiceState) -> dict[str, Values]:
