@@ -51,9 +51,9 @@ from daybreak.web.dashboard.insight.selection import FirstDays, Selection, selec
 from daybreak.web.dashboard.insight.view import (
     BLOCK_NAMES,
     InsightView,
+    comparison_text,
     insight_view,
     period_text,
-    selection_context,
     table_sort,
 )
 from daybreak.web.dashboard.page_layout import render_page
@@ -119,10 +119,14 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
         return await show_empty_page(page, empty_state=_NOT_PUBLISHED)
     selection, view = await _load(files, complete=False)
     context: dict[str, object] = {
-        **selection_context(page, selection, "insight"),
+        "selection": selection,
+        "ranges": RANGES,
+        "period_text": period_text(selection),
+        "comparison_text": comparison_text(selection),
+        "page_url": page.url,
+        "block_url": lambda name: page.url(f"insight/{name}.csv", **{**selection.query, "sort": ""}),
         "sort": table_sort(page, selection, "insight"),
         "view": view,
-        "campaigns_url": page.url("insight/campaigns", **selection.query),
         "status": await load_status(page),
         "empty_state": None,
         "as_of": files.snapshot.as_of,
@@ -185,7 +189,8 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
         return page.url("insight/campaigns", **query)
 
     context: dict[str, object] = {
-        **selection_context(page, found.selection, "insight/campaigns"),
+        "selection": found.selection,
+        "period_text": period_text(found.selection),
         "block": campaigns_block(shown.campaigns, len(shown.campaigns), campaign_url, limit=PAGE_LENGTH),
         "slice": slice_at(
             (),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daybreak.insight.campaigns import Campaign, LinkFigures
-from daybreak.insight.periods import RANGES
 from daybreak.web.dashboard.formatting import format_date
 from daybreak.web.dashboard.insight.blocks import Block, Column, Figure, Row, TableSort
 from daybreak.web.dashboard.insight.campaign_blocks import (
@@ -101,26 +100,6 @@ def _number(cell: object) -> float | None:
     return cell if isinstance(cell, int | float) else None
 
 
-def selection_context(page: PageRequest, selection: Selection, path: str) -> dict[str, object]:
-    """Return the links that select another range, and the description of the period."""
-    ranges = [
-        {
-            "label": label,
-            "url": page.url(path, **{**selection.query, "range": name}),
-            "selected": name == selection.range_name,
-        }
-        for name, label in RANGES.items()
-    ]
-    return {
-        "ranges": ranges,
-        "selection": selection,
-        "period_text": period_text(selection),
-        "comparison_text": _comparison_text(selection),
-        "comparison_url": page.url(path, **{**selection.query, "compare": "none" if selection.compares else ""}),
-        "block_url": lambda name: page.url(f"insight/{name}.csv", **{**selection.query, "sort": ""}),
-    }
-
-
 def table_sort(page: PageRequest, selection: Selection, path: str) -> TableSort:
     """Return the order of the tables of a page whose blocks have all of their rows."""
 
@@ -136,7 +115,7 @@ def period_text(selection: Selection) -> str:
     return f"{format_date(period.first)} to {format_date(period.last)}, UTC"
 
 
-def _comparison_text(selection: Selection) -> str:
+def comparison_text(selection: Selection) -> str:
     previous = selection.messages_before
     if previous is not None:
         return f"Compared with {format_date(previous.first)} to {format_date(previous.last)}"
