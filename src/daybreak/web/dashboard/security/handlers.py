@@ -13,7 +13,7 @@ from daybreak.credentials.passwords import FORM_LENGTH, MINIMUM_LENGTH
 from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import Device, Passkey, Session
 from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
-from daybreak.web.dashboard.formatting import format_datetime, format_user_agent
+from daybreak.web.dashboard.formatting import format_user_agent
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, redirect, rejected
@@ -149,14 +149,6 @@ class SessionView:
     address: str
     location: str
     current: bool
-
-    @property
-    def text(self) -> str:
-        """The session as one line."""
-        place = f"{self.address} ({self.location})" if self.location else self.address
-        note = "this session" if self.current else "API" if self.session.kind == "api" else ""
-        parts = (self.agent, place, note, f"signed in {format_datetime(self.session.started_at)}")
-        return "\N{NO-BREAK SPACE}· ".join(part for part in parts if part)
 
 
 async def session_views(page: PageRequest, sessions: list[tuple[Session, Device | None]]) -> list[SessionView]:
