@@ -120,6 +120,9 @@ class FileStore(Protocol):
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read a whole file. Raises FileDamaged if length or SHA-256 differ."""
 
+    def checking(self) -> AbstractContextManager[Callable[[str, int, str], None]]:
+        """Return `check` for some files. On local disk, it opens each pack once."""
+
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Store a file of another store under the same key, which this store does not have yet. An error of `pieces` is
         raised, and leaves no file.

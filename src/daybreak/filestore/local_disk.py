@@ -9,7 +9,7 @@ import os
 import stat
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from io import FileIO
 from pathlib import Path
@@ -103,6 +103,29 @@ class LocalDisk:
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read the whole file. Raises FileDamaged, or FileStoreError if it does not exist."""
         check_content(key, read_pieces(self._root_name, key, min(bytes + 1, _READ_BYTES)), bytes, sha256)
+
+    @contextmanager
+    def checking(self) -> Iterator[Callable[[str, int, str], None]]:
+        """Return `check` for some files. It opens each pack once, because opening takes half of the time."""
+        with ExitStack() as opened:
+
+            @cache
+            def handle_of(pack: str) -> int:
+                file = FileIO(f"{self._root_name}/{pack}", opener=_open_regular)
+                return opened.enter_context(file).fileno()
+
+            def check(key: str, bytes: int, sha256: str) -> None:
+                part = slice_of(key)
+                if part.length is None:
+                    self.check(key, bytes, sha256)
+                    return
+                try:
+                    content = os.pread(handle_of(part.key), part.length, part.offset)
+                except OSError as error:
+                    raise store_error(error, f"The file {key} cannot be read") from error
+                check_content(key, [content], bytes, sha256)
+
+            yield check
 
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Store a file of another store under the same key, durably. Raises FileStoreError if the key is taken."""

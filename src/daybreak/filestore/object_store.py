@@ -83,6 +83,11 @@ class ObjectStore:
         """Read the whole object. Raises FileDamaged, FileStoreError if it does not exist, Unavailable."""
         check_content(key, self.read(key), bytes, sha256)
 
+    @contextlib.contextmanager
+    def checking(self) -> Iterator[Callable[[str, int, str], None]]:
+        """Return `check`."""
+        yield self.check
+
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Upload an object of another store under the same key. Raises FileStoreError, Unavailable."""
         sink = ObjectSink(self, split_key(key)[0], self._settings.serve_gzip_as, 0)

@@ -56,7 +56,8 @@ def read_back(store: FileStore, files: Iterable[ManifestFile], threads: int) -> 
     """Read files in parallel and yield each with its result. Raises Unavailable when the store does not respond."""
 
     def check(batch: list[ManifestFile]) -> list[CheckedFile]:
-        return [_checked(store, file) for file in batch]
+        with store.checking() as check_file:
+            return [_checked(check_file, file) for file in batch]
 
     remaining = iter(files)
     batches = iter(lambda: list(islice(remaining, _FILES_PER_TASK)), [])
@@ -67,9 +68,9 @@ def read_back(store: FileStore, files: Iterable[ManifestFile], threads: int) -> 
                 yield from checked
 
 
-def _checked(store: FileStore, file: ManifestFile) -> CheckedFile:
+def _checked(check: Callable[[str, int, str], None], file: ManifestFile) -> CheckedFile:
     try:
-        store.check(file.stored.key, file.stored.bytes, file.stored.sha256)
+        check(file.stored.key, file.stored.bytes, file.stored.sha256)
     except FileStoreError as error:
         return CheckedFile(file, error.message)
     return CheckedFile(file)

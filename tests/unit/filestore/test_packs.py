@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
+from daybreak.filestore import local_disk
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
@@ -119,6 +120,28 @@ def test_damaged_or_short_pack_is_detected(disk: LocalDisk, tmp_path: Path) -> N
     with pytest.raises(FileDamaged):
         disk.check(files[1].key, files[1].bytes, files[1].sha256)
     assert not disk.presence()(files[1].key, files[1].bytes)
+
+
+def test_reading_back_opens_each_pack_once(disk: LocalDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written_snapshot(disk, str(uuid.uuid4()))
+    opened: list[str] = []
+    open_file = local_disk._open_regular
+
+    def counted(path: str, flags: int) -> int:
+        opened.append(path)
+        return open_file(path, flags)
+
+    monkeypatch.setattr(local_disk, "_open_regular", counted)
+    with disk.checking() as check:
+        for file in files:
+            check(file.key, file.bytes, file.sha256)
+        with pytest.raises(FileDamaged):
+            check(files[0].key, files[0].bytes, files[1].sha256)
+        with pytest.raises(FileStoreError):
+            check(files[0].key.replace(".pack", "0.pack"), files[0].bytes, files[0].sha256)
+    packs = [str(each) for each in stored(tmp_path / "files")]
+    assert sorted(opened[:-1]) == packs
+    assert not {str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.exists()} & set(packs)
 
 
 @pytest.mark.parametrize("place", ["@", "@1", "@-1+5", "@1+0", "@01+5", "@1+5@1+5", "@1+5/../x"])
