@@ -58,7 +58,7 @@ def retry(
         delivery = database.read(lambda stores: stores.deliveries.get(delivery_id))
         if delivery is None:
             raise OperatorError(f"There is no delivery {delivery_id}. See `daybreakd events list`.")
-        if not database.write(lambda stores: retry_by_operator(stores, delivery, now_utc(), actor="operator")):
+        if not database.write(lambda stores: retry_by_operator(stores, delivery, now_utc())):
             raise OperatorError(f"Delivery {delivery_id} is pending or delivered. Only others can be retried.")
     print_text(f"{delivery_id} is due now.")
 
@@ -72,9 +72,7 @@ def send_test(account: Annotated[str, Parameter(help="client_id of the account."
     if not settings.events.webhooks:
         raise OperatorError("events.webhooks is false. Set it to true to send webhooks.")
     with state_of(settings) as database:
-        webhooks = database.write(
-            lambda stores: send_test_by_operator(stores, client_id, now, os.urandom, actor="operator")
-        )
+        webhooks = database.write(lambda stores: send_test_by_operator(stores, client_id, now, os.urandom))
     if not webhooks:
         raise OperatorError(f"The account {client_id} has no enabled webhook.")
     for webhook in webhooks:

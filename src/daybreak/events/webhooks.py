@@ -216,23 +216,23 @@ async def retry(services: Services, principal: Principal, endpoint_id: str, deli
 
 
 def send_test_by_operator(
-    stores: Stores, client_id: str, now: datetime, random: Callable[[int], bytes], *, actor: str
+    stores: Stores, client_id: str, now: datetime, random: Callable[[int], bytes]
 ) -> list[Webhook]:
     """Have a test event sent to every enabled webhook of an account, and return them."""
     enabled = [each for each in stores.webhooks.list_for(client_id) if each.disabled_at is None]
     for webhook in enabled:
         stores.outbox.add(new_test_event(webhook, random(16).hex(), now))
-        stores.audit.append(_operator_event("webhook.tested", webhook, now, actor))
+        stores.audit.append(_operator_event("webhook.tested", webhook, now))
     return enabled
 
 
-def retry_by_operator(stores: Stores, delivery: Delivery, now: datetime, *, actor: str) -> bool:
+def retry_by_operator(stores: Stores, delivery: Delivery, now: datetime) -> bool:
     """Make a failed or skipped delivery due now. Returns False for any other delivery."""
     if not stores.deliveries.retry(delivery.delivery_id, now):
         return False
     webhook = stores.webhooks.get(delivery.endpoint_id or "")
     if webhook is not None:
-        stores.audit.append(_operator_event("webhook.retried", webhook, now, actor))
+        stores.audit.append(_operator_event("webhook.retried", webhook, now))
     return True
 
 
@@ -310,9 +310,11 @@ def _record(
     )
 
 
-def _operator_event(action: str, webhook: Webhook, now: datetime, actor: str) -> AuditEvent:
+def _operator_event(action: str, webhook: Webhook, now: datetime) -> AuditEvent:
     details = {"webhook": webhook.endpoint_id, "url": webhook.url}
-    return AuditEvent(at=now, action=action, result="ok", actor=actor, client_id=webhook.client_id, details=details)
+    return AuditEvent(
+        at=now, action=action, result="ok", actor="operator", client_id=webhook.client_id, details=details
+    )
 
 
 def _unknown() -> NotFound:
