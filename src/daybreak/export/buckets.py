@@ -1,11 +1,8 @@
 """Records by bucket, in memory, or in a temporary file when they exceed the limit."""
 
 import errno
-import mmap
 import os
-import sys
 import tempfile
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,46 +10,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from daybreak.domain.errors import RunError
-from daybreak.export.memory import copy
+from daybreak.export.memory import MemoryPool, copy
 
 _MAX_BUFFERS = 512
-_BLOCK_BYTES = 4 << 20
-"""Memory that is requested from the system at a time."""
 _MAX_CHUNK_BYTES = 1 << 20
 _SEGMENT_BYTES = 1 << 20
 """Minimum size of a spilled segment, unless it is the last one of its bucket."""
-
-
-class _ChunkPool:
-    """Memory in chunks. Those that are given back are used again, because the system clears each new page."""
-
-    def __init__(self, chunk_bytes: int) -> None:
-        self._chunk_bytes = chunk_bytes
-        self._free: deque[memoryview] = deque()
-
-    def take(self, size: int) -> memoryview:
-        """Return a chunk, or more memory if that is too small."""
-        if size > self._chunk_bytes:
-            return memoryview(mmap.mmap(-1, size))
-        if not self._free:
-            count = -(-_BLOCK_BYTES // self._chunk_bytes)
-            pages = mmap.mmap(-1, count * self._chunk_bytes)
-            if sys.platform == "linux":
-                pages.madvise(mmap.MADV_HUGEPAGE)
-            block = memoryview(pages)
-            self._free += (block[place * self._chunk_bytes :][: self._chunk_bytes] for place in range(count))
-        return self._free.pop()
-
-    def give_back(self, chunk: memoryview) -> None:
-        if len(chunk) == self._chunk_bytes:
-            self._free.append(chunk)
 
 
 @dataclass(slots=True)
 class MemorySegment:
     """Neighboring records of a bucket in the first `size` bytes of a chunk. `ends` are those of all additions."""
 
-    pool: _ChunkPool
+    pool: MemoryPool
     chunk: memoryview
     ends: list[int] = field(default_factory=list)
 
@@ -165,10 +135,10 @@ class Spill:
 class Buckets:
     """Records of `count` buckets. When those in memory exceed `max_bytes`, the largest buckets are spilled."""
 
-    def __init__(self, count: int, max_bytes: int, spill: Spill, pool: _ChunkPool | None = None) -> None:
+    def __init__(self, count: int, max_bytes: int, spill: Spill, pool: MemoryPool | None = None) -> None:
         self.max_bytes, self._spill = max_bytes, spill
         # The last chunk of each bucket is half empty on average.
-        self._pool = pool or _ChunkPool(max(1, min(max_bytes // (4 * count), _MAX_CHUNK_BYTES)))
+        self._pool = pool or MemoryPool(max(1, min(max_bytes // (4 * count), _MAX_CHUNK_BYTES)))
         self._in_memory: list[list[MemorySegment]] = [[] for _ in range(count)]
         self._spilled: list[list[SpilledSegment]] = [[] for _ in range(count)]
         self._memory_bytes = 0

@@ -6,10 +6,9 @@ bucket it streams instead: parts are compressed in parallel, and one thread per 
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from mmap import mmap
 from queue import Queue
 from types import TracebackType
 from typing import Self
@@ -24,7 +23,7 @@ from daybreak.export.delta.merge import MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, PART_PIECES, Codec, ContentTotals, codec_named
 from daybreak.export.job import ExportJob
 from daybreak.export.leader_chunks import LeaderChunk
-from daybreak.export.memory import copy
+from daybreak.export.memory import MemoryPool, copy
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.text_formats import Piece, TextFormat, text_format
@@ -36,18 +35,14 @@ _WAITING_LEADERS = 32
 _SMALL_FILE_PIECES = PART_PIECES + 2
 """Header, one part, and trailer."""
 
+_part_memory = MemoryPool(PART_BYTES)
+
 _Write = Callable[[Iterable[bytes]], WrittenFile]
-
-
-def _new_part() -> memoryview:
-    """Return memory for a part of a file. Pages that are not used take no memory."""
-    return memoryview(mmap(-1, PART_BYTES))
 
 
 class _File:
     """A file of a Leader whose lines are being added. `write` stores its pieces, and `delta_writer` makes the delta of
-    its content, which is in `delta` at the end. `new_part` returns memory for the next part, which may be that of the
-    last one.
+    its content, which is in `delta` at the end.
     """
 
     def __init__(
@@ -56,13 +51,12 @@ class _File:
         format: TextFormat,
         codec: Codec,
         write: _Write,
-        delta_writer: LeaderDeltaWriter | None,
-        new_part: Callable[[], memoryview],
+        delta_writer: LeaderDeltaWriter | None = None,
     ) -> None:
         self._leader, self._format, self._codec, self._write = leader, format, codec, write
-        self._delta_writer, self._new_part = delta_writer, new_part
+        self._delta_writer = delta_writer
         self.delta: LeaderDelta | None = None
-        self._part, self._size = new_part(), 0
+        self._part, self._size = _part_memory.take(), 0
         self._has_lines = False
         self._totals = ContentTotals()
         self._compressed = [HEADER]
@@ -76,7 +70,7 @@ class _File:
     def close(self) -> Callable[[], StoredFormat]:
         """End the file. Return a function that returns the stored file, after waiting for it."""
         self._append(self._format.tail)
-        self._add_part(self._part[: self._size], last=True)
+        self._add_part(self._part[: self._size], self._part, last=True)
         return self._store()
 
     def abort(self) -> None:
@@ -88,8 +82,8 @@ class _File:
         while piece:
             # Not before more follows, so that the last part is never empty.
             if self._size == PART_BYTES:
-                self._add_part(self._part, last=False)
-                self._part, self._size = self._new_part(), 0
+                self._add_part(self._part[: self._size], self._part, last=False)
+                self._part, self._size = _part_memory.take(), 0
             if not self._size and len(piece) > PART_BYTES:
                 self._add_part(piece[:PART_BYTES], last=False)
                 piece = piece[PART_BYTES:]
@@ -99,16 +93,19 @@ class _File:
             self._size += size
             piece = piece[size:]
 
-    def _add_part(self, content: Piece, *, last: bool) -> None:
+    def _add_part(self, content: Piece, memory: memoryview | None = None, *, last: bool) -> None:
+        """Add a part, and release its memory afterwards."""
         compressed, crc = self._codec.part(content, last=last)
         self._compressed += compressed
-        self._read(content, crc)
+        self._read(content, memory, crc)
 
-    def _read(self, content: Piece, crc: int) -> None:
-        """Add a part to the totals and the delta."""
+    def _read(self, content: Piece, memory: memoryview | None, crc: int) -> None:
+        """Add a part to the totals and the delta, and release its memory."""
         self._totals.add(content, crc)
         if self._delta_writer is not None:
             self._delta_writer.feed(content)
+        if memory is not None:
+            _part_memory.give_back(memory)
 
     def _store(self) -> Callable[[], StoredFormat]:
         pieces = [*self._compressed, self._totals.trailer]
@@ -126,7 +123,7 @@ class _File:
         return stored
 
 
-_Compressed = Future[tuple[Sequence[bytes], int, Piece]]
+_CompressedPart = tuple[Piece, memoryview | None, Future[tuple[tuple[bytes, bytes, bytes], int]]]
 
 
 class _StreamedFile(_File):
@@ -145,22 +142,19 @@ class _StreamedFile(_File):
         compressors: Executor,
         writers: Executor,
     ) -> None:
-        super().__init__(leader, format, codec, write, delta_writer, _new_part)
+        super().__init__(leader, format, codec, write, delta_writer)
         self._compressors = compressors
-        self._parts: Queue[_Compressed | None] = Queue(_WAITING_PARTS)
+        self._parts: Queue[_CompressedPart | None] = Queue(_WAITING_PARTS)
         self._is_complete = False
         self._storing = writers.submit(self._store_parts)
 
     def abort(self) -> None:
         self._parts.put(None)
 
-    def _add_part(self, content: Piece, *, last: bool) -> None:
+    def _add_part(self, content: Piece, memory: memoryview | None = None, *, last: bool) -> None:
         if self._storing.done():
             self._storing.result()
-        self._parts.put(self._compressors.submit(self._compress, content, last=last))
-
-    def _compress(self, content: Piece, *, last: bool) -> tuple[Sequence[bytes], int, Piece]:
-        return *self._codec.part(content, last=last), content
+        self._parts.put((content, memory, self._compressors.submit(self._codec.part, content, last=last)))
 
     def _store(self) -> Callable[[], StoredFormat]:
         self._is_complete = True
@@ -179,8 +173,9 @@ class _StreamedFile(_File):
     def _pieces_in_order(self) -> Iterator[bytes]:
         yield HEADER
         while (part := self._parts.get()) is not None:
-            compressed, crc, content = part.result()
-            self._read(content, crc)
+            content, memory, compression = part
+            compressed, crc = compression.result()
+            self._read(content, memory, crc)
             yield from compressed
         if not self._is_complete:
             raise RunError("The export was stopped.")
@@ -209,7 +204,6 @@ class LeaderFileWriter:
         self._parquet_files = parquet_files or {}
         self._codec = codec_named(job.compression)
         self._writers = ThreadPoolExecutor(len(self._texts), thread_name_prefix="write")
-        self._parts = [_new_part() for _ in self._texts]
         self._leader: SurveyedLeader | None = None
         self._open: list[_File] = []
         self._rows = 0
@@ -234,7 +228,7 @@ class LeaderFileWriter:
         """Open a Leader's files, after finishing those of the previous Leader."""
         self.finish()
         self._leader, self._rows = leader, 0
-        self._open = [self._open_file(leader, *each) for each in zip(self._texts, self._parts, strict=True)]
+        self._open = [self._open_file(leader, text) for text in self._texts]
 
     def add(self, chunk: LeaderChunk) -> None:
         """Append a chunk to the open Leader. Lines of streamed files must stay valid."""
@@ -266,13 +260,13 @@ class LeaderFileWriter:
         deltas, self._deltas = self._deltas, []
         return deltas
 
-    def _open_file(self, leader: SurveyedLeader, format: TextFormat, part: memoryview) -> _File:
+    def _open_file(self, leader: SurveyedLeader, format: TextFormat) -> _File:
         def write(pieces: Iterable[bytes]) -> WrittenFile:
             return self._sink.write(leader.client_id, self._job.resource, format.name, pieces)
 
         delta = self._delta_writer(leader.client_id) if format.name == "csv" else None
         if self._compressors is None:
-            return _File(leader, format, self._codec, write, delta, lambda: part)
+            return _File(leader, format, self._codec, write, delta)
         return _StreamedFile(
             leader, format, self._codec, write, delta, compressors=self._compressors, writers=self._writers
         )
