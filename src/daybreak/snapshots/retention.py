@@ -177,24 +177,24 @@ def _delete_manifest(state: State, snapshot_id: str) -> None:
         pass
 
 
+def with_all_reused_keys(stores: Stores, kept: Collection[Snapshot]) -> list[str]:
+    """Return kept snapshots whose manifests together have every key that a kept one has from a deleted one: usually the
+    oldest alone.
+
+    A run reuses files of one snapshot, which was published when the run began. A kept one of these has the same keys,
+    unless erasures replaced files in it.
+    """
+    erased_ids = {files.snapshot_id for erasure in stores.erasures.list_all() for files in erasure.replaced}
+    complete_ids = {snapshot.snapshot_id for snapshot in kept} - erased_ids
+    return sorted(snapshot.snapshot_id for snapshot in kept if snapshot.report.carried_from not in complete_ids)
+
+
 def _reused_keys(stores: Stores, deleted: Sequence[str]) -> dict[str, frozenset[str]]:
     """Return the keys of files in the folders of deleted snapshots that kept snapshots reuse, by folder."""
     found: dict[str, set[str]] = {}
     folders = tuple(f"snapshots/{snapshot_id}/" for snapshot_id in deleted)
     # Another clean-up may have deleted manifests since the kept snapshots were read.
     kept = [*stores.snapshots.served(), *stores.snapshots.unpublished()]
-    erased_ids = {files.snapshot_id for erasure in stores.erasures.list_all() for files in erasure.replaced}
-    for key in stores.snapshots.keys_in_use(_with_all_reused_keys(kept, erased_ids), folders):
+    for key in stores.snapshots.keys_in_use(with_all_reused_keys(stores, kept), folders):
         found.setdefault(key.split("/", 2)[1], set()).add(key)
     return {snapshot_id: frozenset(keys) for snapshot_id, keys in found.items()}
-
-
-def _with_all_reused_keys(kept: Collection[Snapshot], erased_ids: set[str]) -> list[str]:
-    """Return kept snapshots whose manifests together have every key that a kept one has from a deleted one: usually the
-    oldest alone.
-
-    A run reuses files of one snapshot, which was published when the run began. A kept one of these has the same keys,
-    unless it is one of `erased_ids`, in which erasures replaced files.
-    """
-    complete_ids = {snapshot.snapshot_id for snapshot in kept} - erased_ids
-    return sorted(snapshot.snapshot_id for snapshot in kept if snapshot.report.carried_from not in complete_ids)

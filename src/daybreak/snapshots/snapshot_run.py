@@ -1,6 +1,5 @@
-"""The steps of one run, in order, and the search for lost files, which the run writes again."""
+"""The steps of one run, in order."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 
@@ -11,10 +10,9 @@ from daybreak.catalogue.models import shipped_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport
-from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
+from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.referential import check_queries
-from daybreak.filestore.file_store import FileSink, FileStore
-from daybreak.filestore.packs import last_in_packs
+from daybreak.filestore.file_store import FileSink
 from daybreak.proof.account_rows import account_sections
 from daybreak.proof.accounting import SourceFigures, WrittenFigures, account, identities_of, source_rows
 from daybreak.proof.newest import MAX_RUNS, newest_rows
@@ -31,6 +29,7 @@ from daybreak.snapshots.guard import (
     unexplained_findings,
 )
 from daybreak.snapshots.lease import Lease
+from daybreak.snapshots.lost_files import find_lost_files
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
@@ -40,11 +39,8 @@ from daybreak.snapshots.verify import (
     is_read_back,
     manifest_files,
     read_back,
-    statement_files,
 )
 from daybreak.sources.reading import Reading
-from daybreak.state.manifest_entries import Place
-from daybreak.state.stores import State
 
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
@@ -265,58 +261,3 @@ class SnapshotRun:
             findings += reference_findings(faults)
         self._lease.check()
         return findings
-
-
-def find_lost_files(state: State, store: FileStore, now: datetime, check: Callable[[], None]) -> dict[str, set[str]]:
-    """Record the lost files of every kept snapshot. Return the Leaders whose files of the published snapshot are lost,
-    by resource. `check` is called often, and raises an error to stop.
-
-    Raises FileStoreError, Unavailable.
-    """
-    is_stored = store.presence()
-    lost_leaders: dict[str, set[str]] = {}
-    for position, snapshot in enumerate(state.read(lambda stores: stores.snapshots.served())):
-        lost = 0
-        for page in _stored_files(state, snapshot, check):
-            sizes = {file.key: file.bytes for _, _, files in page for file in files}
-            if all(is_stored(key, sizes[key]) for key in last_in_packs(sizes)):
-                continue
-            for resource, client_id, files in page:
-                missing = [file for file in files if not is_stored(file.key, file.bytes)]
-                lost += len(missing)
-                if missing and position == 0:
-                    lost_leaders.setdefault(resource, set()).add(client_id)
-        if lost:
-            _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
-        faults = (snapshot.snapshot_id, lost, now)
-        state.write(lambda stores, faults=faults: stores.file_faults.record(*faults, by_reading=False))  # type: ignore[misc]
-    state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())
-    return lost_leaders
-
-
-def _stored_files(
-    state: State, snapshot: Snapshot, check: Callable[[], None]
-) -> Iterator[Sequence[tuple[str, str, Collection[Place | StoredFormat]]]]:
-    """Yield pages of resource, client_id and files of a snapshot. `check` is called before each."""
-    snapshot_id = snapshot.snapshot_id
-
-    def page(after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
-        check()
-        return state.read(lambda stores: stores.snapshots.places(snapshot_id, after))
-
-    found = page(("", ""))
-    while found:
-        yield found
-        found = page(found[-1][:2])
-    deltas = (delta_files(state, snapshot_id, resource) for resource in _resources_with_deltas(snapshot.report))
-    for files in chain(deltas, (statement_files(state, snapshot_id),)):
-        check()
-        yield [(file.resource, file.client_id, (file.stored,)) for file in files]
-
-
-def _resources_with_deltas(report: RunReport) -> list[str]:
-    """Return the resources that may have files of deltas."""
-    if report.deltas is not None and report.deltas.base is None:
-        return []
-    deltas = {name: figures.deltas for name, figures in (report.resources or {}).items()}
-    return [name for name in RESOURCE_NAMES if (figures := deltas.get(name)) is None or figures.changed]

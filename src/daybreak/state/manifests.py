@@ -103,7 +103,9 @@ def _page_query(columns: Sequence[Any], *where: sa.ColumnElement[bool]) -> Prepa
 
 
 _PLACES = _page_query(
-    (*_POSITION, FORMATS_TEXT), sa.tuple_(*_POSITION) > sa.tuple_(sa.bindparam("resource"), sa.bindparam("client_id"))
+    (*_POSITION, FORMATS_TEXT),
+    sa.tuple_(*_POSITION) > sa.tuple_(sa.bindparam("resource"), sa.bindparam("client_id")),
+    FORMATS_TEXT.contains(sa.bindparam("folder")),
 )
 _OF_RESOURCE = snapshot_files.c.resource == sa.bindparam("resource")
 _FIRST_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE)
@@ -258,11 +260,13 @@ class ManifestStore(Store):
             rows = self._rows(snapshot_id, name)
             yield from map(entry_of, rows if wanted is None else (row for row in rows if wanted(row[0])))
 
-    def places(self, snapshot_id: str, after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
+    def places(
+        self, snapshot_id: str, after: tuple[str, str], folder: str = ""
+    ) -> list[tuple[str, str, Collection[Place]]]:
         """Return resource, client_id and files of the entries after (resource, client_id), in that order: 2,000 of
-        them, or the rest. Takes a third of the time of `entries`.
+        them, or the rest. With `folder`, only those with a file in it. Takes a third of the time of `entries`.
         """
-        values = {"resource": after[0], "client_id": after[1], "limit": str(_PAGE)}
+        values = {"resource": after[0], "client_id": after[1], "folder": folder, "limit": str(_PAGE)}
         rows = _PLACES.all(self._connection, snapshot_id=snapshot_id, **values)
         return [(resource, client_id, PLACES.decode(formats).values()) for resource, client_id, formats in rows]
 

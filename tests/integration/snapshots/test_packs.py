@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.erasure import Erasure, ReplacedFiles
 from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_keys import slice_of
@@ -245,6 +246,29 @@ def test_lost_pack_is_written_again(folder: Path) -> None:
         assert not any(slice_of(key).key == lost for key in keys_of(context, second).values())
     finally:
         context.state.close()
+
+
+def test_lost_pack_is_counted_in_each_snapshot(context: RunContext, folder: Path, clock: list[datetime]) -> None:
+    context = replace(context, settings=configured(SETTINGS, snapshot={"keep": 4}))
+    snapshots = []
+    for changed in ((), (3,), (3, 4)):
+        snapshots.append(publish(context, folder, *changed))
+        clock[0] += timedelta(days=1)
+    first, second, third = snapshots
+    lost = slice_of(keys_of(context, third)[leader_ids(LEADERS)[3]]).key
+    assert second.snapshot_id in lost
+    in_pack = [
+        len([key for name in RESOURCE_NAMES for key in keys_of(context, each, name).values() if key.startswith(lost)])
+        for each in snapshots
+    ]
+    context.store.delete([lost])
+    fourth = publish(context, folder, 3, 4)
+    faults = context.state.read(lambda stores: stores.file_faults.list_all())
+    found = {fault.snapshot_id: fault.files for fault in faults}
+    assert [found.get(each.snapshot_id, 0) for each in snapshots] == in_pack
+    assert in_pack[0] == 0 < in_pack[2]
+    assert is_intact(context, first)
+    assert is_intact(context, fourth)
 
 
 def test_files_stay_when_packs_are_turned_on_and_off(folder: Path) -> None:

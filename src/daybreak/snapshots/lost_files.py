@@ -1,0 +1,91 @@
+"""Searches for lost files of kept snapshots, by key and size."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+
+import structlog
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.run_report import RunReport
+from daybreak.domain.snapshot import Snapshot, StoredFormat
+from daybreak.filestore.file_keys import snapshot_folder
+from daybreak.filestore.file_store import FileStore
+from daybreak.filestore.packs import last_in_packs
+from daybreak.snapshots.retention import with_all_reused_keys
+from daybreak.snapshots.verify import delta_files, statement_files
+from daybreak.state.manifest_entries import Place
+from daybreak.state.stores import State, Stores
+
+_log = structlog.get_logger("daybreak.snapshots")
+_Page = Sequence[tuple[str, str, Collection[Place | StoredFormat]]]
+"""Resource, client_id and files of some entries."""
+
+
+def find_lost_files(state: State, store: FileStore, now: datetime, check: Callable[[], None]) -> dict[str, set[str]]:
+    """Record the lost files of every kept snapshot. Return the Leaders whose files of the published snapshot are lost,
+    by resource. `check` is called often, and raises an error to stop.
+
+    Raises FileStoreError, Unavailable.
+    """
+    is_stored = store.presence()
+    served, folders = state.read(_searched_folders)
+    pages = (_pages(state, snapshot, folder, check) for snapshot, folder in zip(served, folders, strict=True))
+    is_any_lost = not all(_is_complete(page, is_stored) for page in chain.from_iterable(pages))
+    lost_leaders: dict[str, set[str]] = {}
+    for position, snapshot in enumerate(served):
+        lost = 0
+        for page in _pages(state, snapshot, "", check) if is_any_lost else ():
+            for resource, client_id, files in page:
+                missing = [file for file in files if not is_stored(file.key, file.bytes)]
+                lost += len(missing)
+                if missing and position == 0:
+                    lost_leaders.setdefault(resource, set()).add(client_id)
+        if lost:
+            _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
+        faults = (snapshot.snapshot_id, lost, now)
+        state.write(lambda stores, faults=faults: stores.file_faults.record(*faults, by_reading=False))  # type: ignore[misc]
+    state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())
+    return lost_leaders
+
+
+def _searched_folders(stores: Stores) -> tuple[list[Snapshot], list[str]]:
+    """Return the kept snapshots, the published one first, and for each the folder whose files are searched first, ""
+    for all: files of a deleted snapshot in one that has all of these, others in the snapshot that wrote them.
+    """
+    served = stores.snapshots.served()
+    whole = with_all_reused_keys(stores, served)
+    return served, ["" if each.snapshot_id in whole else f"{snapshot_folder(each.snapshot_id)}/" for each in served]
+
+
+def _is_complete(page: _Page, is_stored: Callable[[str, int], bool]) -> bool:
+    sizes = {file.key: file.bytes for _, _, files in page for file in files}
+    return all(is_stored(key, sizes[key]) for key in last_in_packs(sizes))
+
+
+def _pages(state: State, snapshot: Snapshot, folder: str, check: Callable[[], None]) -> Iterator[_Page]:
+    """Yield pages of resource, client_id and files of a snapshot: of entries with a file in the folder, and of deltas
+    and statements. `check` is called before each.
+    """
+    snapshot_id = snapshot.snapshot_id
+
+    def page(after: tuple[str, str]) -> list[tuple[str, str, Collection[Place]]]:
+        check()
+        return state.read(lambda stores: stores.snapshots.places(snapshot_id, after, folder))
+
+    found = page(("", ""))
+    while found:
+        yield found
+        found = page(found[-1][:2])
+    deltas = (delta_files(state, snapshot_id, resource) for resource in _resources_with_deltas(snapshot.report))
+    for files in chain(deltas, (statement_files(state, snapshot_id),)):
+        check()
+        yield [(file.resource, file.client_id, (file.stored,)) for file in files]
+
+
+def _resources_with_deltas(report: RunReport) -> list[str]:
+    """Return the resources that may have files of deltas."""
+    if report.deltas is not None and report.deltas.base is None:
+        return []
+    deltas = {name: figures.deltas for name, figures in (report.resources or {}).items()}
+    return [name for name in RESOURCE_NAMES if (figures := deltas.get(name)) is None or figures.changed]
