@@ -210,8 +210,13 @@ def _download_all(folder: Path, files: Sequence[PublishedFile], downloader: _Dow
 def _is_complete(path: Path, file: PublishedFile) -> bool:
     if path.is_symlink() or _size_bytes(path) != file.size_bytes:
         return False
+    return sha256_of(path) == file.sha256
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of the content of a file."""
     with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest() == file.sha256
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _size_bytes(path: Path) -> int:

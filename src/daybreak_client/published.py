@@ -4,7 +4,7 @@ between consecutive publications.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -95,16 +95,20 @@ class PublishedSnapshot:
         """Return the files of these resources (default: all) in these formats. Raises WrongUse."""
         files = {(file.resource, file.format): file for file in self.files}
         known_resources = dict.fromkeys(resource for resource, _ in files)
-        known_formats = dict.fromkeys(format_name for _, format_name in files)
-        for kind, wanted, known in (("resource", resources, known_resources), ("format", formats, known_formats)):
-            unknown = [name for name in wanted if name not in known]
-            if unknown:
-                raise WrongUse(f"Unknown {kind} {unknown[0]!r}. Use one of {', '.join(known)}.")
+        check_names("resource", resources, known_resources)
+        check_names("format", formats, dict.fromkeys(format_name for _, format_name in files))
         pairs = dict.fromkeys((resource, each) for resource in resources or known_resources for each in formats)
         missing = [f"{resource} as {each}" for resource, each in pairs if (resource, each) not in files]
         if missing:
             raise WrongUse(f"{missing[0]} is not available.")
         return tuple(files[pair] for pair in pairs)
+
+
+def check_names(kind: str, wanted: Iterable[str], known: Collection[str]) -> None:
+    """Check that all names are known. Raises WrongUse."""
+    for name in wanted:
+        if name not in known:
+            raise WrongUse(f"Unknown {kind} {name!r}. Use one of {', '.join(known)}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,11 +76,10 @@ def sync(
         report.print(result)
         return _as_json(result)
 
-    waits = Callbacks(lock_wait=lock_wait)
     left_over = LeftOver(
         place_of(target),
-        lambda _: synced_accounts(target, schema, callbacks=waits),
-        lambda client_id: remove_account(target, client_id, schema, callbacks=waits),
+        lambda _: synced_accounts(target, schema, lock_wait=lock_wait),
+        lambda client_id: remove_account(target, client_id, schema, lock_wait=lock_wait),
     )
     exit_code = run_for_accounts(accounts, mode, work, left_over)
     return exit_code or (Damaged.exit_code if report.different else 0)

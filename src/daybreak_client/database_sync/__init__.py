@@ -16,7 +16,7 @@ from daybreak_client.database_sync.engine import Callbacks, SyncRun
 from daybreak_client.database_sync.plan import UNCHANGED, AccountState, Plan, ResourceState
 from daybreak_client.database_sync.targets import open_database, place_of
 from daybreak_client.errors import Busy, WrongUse
-from daybreak_client.folder import locked
+from daybreak_client.folder import DEFAULT_WAIT, LockWait, locked
 from daybreak_client.service import AccountFiles
 
 __all__ = ["UNCHANGED", "Callbacks", "ResourceResult", "SyncResult", "remove_account", "sync", "synced_accounts"]
@@ -66,18 +66,17 @@ def sync(
         return replace(result, resources=tuple(verified))
 
 
-def synced_accounts(target: str, schema: str | None = None, *, callbacks: Callbacks | None = None) -> frozenset[str]:
+def synced_accounts(target: str, schema: str | None = None, *, lock_wait: LockWait = DEFAULT_WAIT) -> frozenset[str]:
     """Return the client_ids of the accounts that a database contains. Raises WrongUse, Busy, DatabaseFailed."""
-    database = open_database(target, schema, read_only=True, lock_wait=(callbacks or Callbacks()).lock_wait)
-    with closing(database):
+    with closing(open_database(target, schema, read_only=True, lock_wait=lock_wait)) as database:
         return frozenset(database.accounts())
 
 
 def remove_account(
-    target: str, client_id: str, schema: str | None = None, *, callbacks: Callbacks | None = None
+    target: str, client_id: str, schema: str | None = None, *, lock_wait: LockWait = DEFAULT_WAIT
 ) -> None:
     """Remove the rows of an account from a database. Raises WrongUse, Busy, DatabaseFailed."""
-    database = open_database(target, schema, read_only=False, lock_wait=(callbacks or Callbacks()).lock_wait)
+    database = open_database(target, schema, read_only=False, lock_wait=lock_wait)
     with closing(database), database.transaction():
         database.delete_account(client_id)
 

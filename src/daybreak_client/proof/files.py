@@ -1,15 +1,15 @@
 """Files in a folder, compared with their statement."""
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from daybreak_client import wire
-from daybreak_client.errors import NotProved, WrongUse
-from daybreak_client.folder import read_regular, replace_private
+from daybreak_client.errors import NotProved
+from daybreak_client.folder import read_regular, replace_private, sha256_of
 from daybreak_client.proof.statement import SIGNATURE_NAME, STATEMENT_NAME, SignedFile, Statement
 from daybreak_client.proof.verifier import SignedStatement
+from daybreak_client.published import check_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,8 @@ def expected_files(
     NotProved without a file.
     """
     present = {file.format for file in statement.files.values() if (folder / file.name).exists()}
-    for kind, wanted, known in (
-        ("resource", resources, {file.resource for file in statement.files.values()}),
-        ("format", formats, {file.format for file in statement.files.values()}),
-    ):
-        unknown = sorted(set(wanted) - known)
-        if unknown:
-            raise WrongUse(f"Unknown {kind} {unknown[0]!r}. Use one of {', '.join(sorted(known))}.")
+    check_names("resource", resources, sorted({file.resource for file in statement.files.values()}))
+    check_names("format", formats, sorted({file.format for file in statement.files.values()}))
     wanted_formats = formats or present or {"csv"}
     found = tuple(
         file
@@ -96,7 +91,7 @@ _ENDINGS = tuple(wire.ENDINGS.values())
 
 
 def _check_content(path: Path, file: SignedFile, statement: Statement, recorded: Mapping[str, int]) -> Iterator[Fault]:
-    digest = _digest(path)
+    digest = sha256_of(path)
     if digest == file.sha256 and path.stat().st_size == file.size_bytes:
         return
     version = recorded.get(digest)
@@ -114,9 +109,4 @@ def _is_signed_delta(path: Path, statement: Statement) -> bool:
     delta = statement.deltas.get(resource)
     if delta is None or ending != f"delta{wire.ENDINGS['csv']}" or not path.is_file():
         return False
-    return _digest(path) == delta.sha256
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return sha256_of(path) == delta.sha256
