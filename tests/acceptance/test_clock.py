@@ -32,7 +32,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, M
     clock.move("+0")
     # Operator pages open without a second factor, whose codes depend on the clock.
     settings = {"access.operator_second_factor": False}
-    with serving(new_installation(folder), environment=clock.environment, settings=settings) as service:
+    with serving(new_installation(folder), environment=clock.environment, settings=settings, workers=1) as service:
         yield service, clock
 
 

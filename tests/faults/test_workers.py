@@ -35,7 +35,7 @@ async def pid(request):
 
 main = os.getpid()
 # Sooner than in the service.
-server.kill_stopped_workers = lambda started, workers: kill_stopped_workers(started, workers, 2)
+server.kill_stopped_workers = lambda started: kill_stopped_workers(started, 2)
 
 def load_app():
     if sys.argv[2] == "broken":

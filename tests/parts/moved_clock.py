@@ -15,12 +15,17 @@ class MovedClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables that make a program follow this clock."""
+        """Environment variables that make a program follow this clock.
+
+        libfaketime locks a mutex in each call. Granian starts a thread before it forks a second worker, in which a
+        mutex that this thread holds would stay locked. So services have one worker.
+        """
         return {
             "LD_PRELOAD": str(_library()),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DAYBREAK_WORKERS": "1",
         }
 
     def move(self, offset: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import multiprocessing
 import os
 import resource
 import signal
@@ -93,13 +95,29 @@ def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp],
     )
 
     started: SimpleQueue[int] = SimpleQueue()
+    server.on_startup(hooks.on_start)
     # Only Linux and the BSDs report stopped processes in this way.
     if hasattr(os, "waitid"):
-        server.on_startup(threading.Thread(target=kill_stopped_workers, args=(started, workers), daemon=True).start)
-    server.on_startup(hooks.on_start)
+        watcher = threading.Thread(target=kill_stopped_workers, args=(started,), daemon=True)
+        forks = multiprocessing.get_start_method() == "fork"
+        server.on_startup(partial(_after_forks, workers, watcher.start) if forks else watcher.start)
     server.on_shutdown(hooks.on_stop)
     server.serve(target_loader=partial(_load_in_worker, load_app, started), wrap_loader=False)
     _log.info("stopped")
+
+
+def _after_forks(count: int, action: Callable[[], None]) -> None:
+    """Call a function after this process has forked so many others.
+
+    A lock of a library that a thread holds at the time of a fork stays locked in the forked process.
+    """
+    forks = itertools.count(1)
+
+    def forked() -> None:
+        if next(forks) == count:
+            action()
+
+    os.register_at_fork(after_in_parent=forked)
 
 
 def _load_in_worker(load_app: Callable[[], ASGIApp], started: SimpleQueue[int]) -> ASGIApp:

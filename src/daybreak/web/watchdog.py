@@ -49,15 +49,14 @@ async def _watch(main_pid: int, hang_seconds: float) -> None:
         await asyncio.sleep(_INTERVAL_SECONDS)
 
 
-def kill_stopped_workers(started: SimpleQueue[int], workers: int, stopped_seconds: int = _STOPPED_SECONDS) -> None:
+def kill_stopped_workers(started: SimpleQueue[int], stopped_seconds: int = _STOPPED_SECONDS) -> None:
     """Kill each worker that is stopped (SIGSTOP, a debugger's leftover) for `stopped_seconds`: it accepts connections,
     and answers none. The server starts another one. For a thread of the main process; never returns.
 
-    `started` contains the process ids of workers. The thread only waits until the first `workers` have started: a lock
-    of a library that it held while a process is forked would stay locked in that process. Checks are counted, because
-    time also passes while the main process itself is stopped.
+    `started` contains the process ids of workers. Checks are counted, because time also passes while the main process
+    itself is stopped.
     """
-    checks = {started.get(): 0 for _ in range(workers)}
+    checks: dict[int, int] = {}
     # time.sleep fails under libfaketime.
     pause = threading.Event()
     while not pause.wait(_INTERVAL_SECONDS):
