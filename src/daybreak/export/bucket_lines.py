@@ -87,7 +87,7 @@ class BucketLines:
             self._encoders.append(encoder)
 
     def _chunks(self, lines: Iterable[Lines]) -> list[LeaderChunk]:
-        return [LeaderChunk(self._partition.leaders[one[0]], *one[1:]) for one in lines]
+        return [LeaderChunk(self._partition.leaders[ordinal], rows, own) for ordinal, rows, own in lines]
 
     def _parts(self, bucket: Bucket) -> Iterator[Bucket]:
         """Divide a bucket into parts in order, of about a quarter of the maximum size."""

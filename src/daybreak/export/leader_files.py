@@ -79,19 +79,19 @@ class _File:
             self._delta_writer.__exit__(None, None, None)
 
     def _append(self, piece: Piece) -> None:
-        while piece:
-            # Not before more follows, so that the last part is never empty.
-            if self._size == PART_BYTES:
-                self._add_part(self._part[: self._size], self._part, last=False)
+        # A full part waits until more follows, so that the last part is never empty.
+        while self._size + len(piece) > PART_BYTES:
+            free = PART_BYTES - self._size
+            if self._size:
+                copy(self._part[self._size : PART_BYTES], piece[:free])
+                self._add_part(self._part[:PART_BYTES], self._part, last=False)
                 self._part, self._size = _part_memory.take(), 0
-            if not self._size and len(piece) > PART_BYTES:
-                self._add_part(piece[:PART_BYTES], last=False)
-                piece = piece[PART_BYTES:]
-                continue
-            size = min(len(piece), PART_BYTES - self._size)
-            copy(self._part[self._size : self._size + size], piece[:size])
-            self._size += size
-            piece = piece[size:]
+            else:
+                self._add_part(piece[:free], last=False)
+            piece = piece[free:]
+        end = self._size + len(piece)
+        copy(self._part[self._size : end], piece)
+        self._size = end
 
     def _add_part(self, content: Piece, memory: memoryview | None = None, *, last: bool) -> None:
         """Add a part, and release its memory afterwards."""

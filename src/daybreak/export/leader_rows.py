@@ -166,10 +166,9 @@ def sql_lines(
         start = 0
         for ordinal, group in groupby(_int32_values(view.child(0), batch.length)):
             end = start + sum(1 for _ in group)
-            own = {kind: each[start : end + 1] for kind, each in offsets.items()}
-            own_lines = {kind: contents[kind][each[0] : each[-1]] for kind, each in own.items()}
             # A view does not keep its batch in memory.
-            yield LeaderChunk(leaders[ordinal], end - start, own_lines, own).copy()
+            own = {kind: bytes(contents[kind][each[start] : each[end]]) for kind, each in offsets.items()}
+            yield LeaderChunk(leaders[ordinal], end - start, {kind: memoryview(each) for kind, each in own.items()})
             start = end
 
 

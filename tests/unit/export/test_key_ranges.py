@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -22,6 +23,11 @@ CUSTOM = "custom_member_data"
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 FORMATS = ("csv", "json", "ndjson")
 Row = tuple[str, str, str | None, str | None]
+
+
+def _copied(chunk: LeaderChunk) -> LeaderChunk:
+    """Return a chunk that stays valid when the next one is read."""
+    return replace(chunk, lines={kind: memoryview(bytes(lines)) for kind, lines in chunk.lines.items()})
 
 
 def shuffled_rows(count: int) -> list[Row]:
@@ -46,7 +52,7 @@ def encoded_range(folder: Path, rows: Sequence[Row]) -> tuple[LeaderRange, list[
     kinds = line_kinds(text_format(resource, name) for name in FORMATS)
     with sample_rows(folder, {CUSTOM: rows}, [LEADER]) as sample:
         [(leader_range, chunks)] = [
-            (one, [chunk.copy() for chunk in chunks])
+            (one, [_copied(chunk) for chunk in chunks])
             for one, chunks in range_chunks(sample, resource, kinds, threads=1)
         ]
     return leader_range, chunks

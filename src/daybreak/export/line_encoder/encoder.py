@@ -18,8 +18,8 @@ _ENTRY_BYTES = 16
 _NEXT_CELL, _LEADER_ID = 0xFFFFFFFF, 0xFFFFFFFE
 
 
-Lines = tuple[int, int, dict[str, memoryview], dict[str, memoryview]]
-"""Ordinal of a Leader, number of rows, lines and offsets, as in `LeaderChunk`."""
+Lines = tuple[int, int, dict[str, memoryview]]
+"""Ordinal of a Leader, number of rows and lines, as in `LeaderChunk`."""
 
 
 class BucketEncoder:
@@ -133,20 +133,13 @@ class _Output:
     groups: list[tuple[int, int]] = field(default_factory=list)
 
     def lines(self, memory: memoryview) -> list[Lines]:
-        views = {
-            kind: (memory[at:], memory[offsets_at : offsets_at + 4 * (self.rows + 1)].cast("i"))
+        views = [
+            (kind, memory[at:], memory[offsets_at : offsets_at + 4 * (self.rows + 1)].cast("i"))
             for kind, (at, offsets_at) in self.addresses.items()
-        }
+        ]
         found, row = [], 0
         for ordinal, rows in self.groups:
             end = row + rows
-            found.append(
-                (
-                    ordinal,
-                    rows,
-                    {kind: content[offsets[row] : offsets[end]] for kind, (content, offsets) in views.items()},
-                    {kind: offsets[row : end + 1] for kind, (_, offsets) in views.items()},
-                )
-            )
+            found.append((ordinal, rows, {kind: lines[offsets[row] : offsets[end]] for kind, lines, offsets in views}))
             row = end
         return found
