@@ -11,7 +11,7 @@ from benchmarks.chart import Bar, bar_chart
 from benchmarks.job import Job, Section
 from benchmarks.measure import Measurement, measure_method, summarize
 from benchmarks.snapshot_run import Run, make_service, snapshot_run
-from benchmarks.source import AS_OF, make_source
+from benchmarks.source import AS_OF, change_source, make_source
 from daybreak.catalogue.resources import RESOURCE_NAMES
 
 
@@ -19,10 +19,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="Members")
     parser.add_argument("--leaders", type=int, default=5_000)
     parser.add_argument("--messages", type=int, default=5_000_000, help="outbound messages")
+    parser.add_argument("--changed", type=int, default=0, help="change rows of one in so many Leaders on the next day")
 
 
 def _run(options: argparse.Namespace) -> Section:
     source = make_source(options.folder, options.rows, options.leaders, options.messages, "shuffled")
+    next_source = change_source(source, options.changed) if options.changed else source
     # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
     outs = options.folder / "out"
     shutil.rmtree(outs, ignore_errors=True)
@@ -32,13 +34,14 @@ def _run(options: argparse.Namespace) -> Section:
     for number in range(options.rounds):
         config = make_service(outs / f"service-{number}")
         runs.append(snapshot_run(config, source, AS_OF))
-        next_days.append(snapshot_run(config, source, AS_OF + timedelta(days=1)))
+        next_days.append(snapshot_run(config, next_source, AS_OF + timedelta(days=1)))
         out = outs / f"files-{number}"
         out.mkdir(parents=True)
         limits.append(measure_method("limit-all", source, out))
         seconds = [runs[-1].usage.wall_seconds, next_days[-1].usage.wall_seconds, limits[-1].wall_seconds]
         print(f"round {number + 1}, run, next day, limit: {', '.join(f'{one:.1f} s' for one in seconds)}", flush=True)
     shutil.rmtree(outs)
+    next_day = f"with changed rows of one in {options.changed:,} Leaders" if options.changed else "with the same source"
     seconds_by_resource = {name: median(run.resources[name].seconds for run in runs) for name in RESOURCE_NAMES}
     chart = bar_chart(
         "All nine resources: seconds in one run",
@@ -46,9 +49,10 @@ def _run(options: argparse.Namespace) -> Section:
     )
     limit_seconds = sum(median(_limit(one, name) for one in limits) for name in RESOURCE_NAMES)
     limit_cpu = median(one.cpu_seconds for one in limits)
+    summary = _summary(runs, next_days, limit_seconds, limit_cpu, next_day)
     body = (
         f"{options.rows:,} Members of {options.leaders:,} Leaders and {options.messages:,} outbound messages, "
-        f"generated like the demo.\n\n{_table(runs, limits)}\n{_summary(runs, next_days, limit_seconds, limit_cpu)}\n"
+        f"generated like the demo.\n\n{_table(runs, limits)}\n{summary}\n"
         "![Seconds by resource](../images/benchmarks-resources.svg)\n"
     )
     return Section(body, {"benchmarks-resources": chart}, ("duckdb", "isal", "nanoarrow"))
@@ -70,7 +74,7 @@ def _table(runs: list[Run], limits: list[Measurement]) -> str:
     return "\n".join(lines)
 
 
-def _summary(runs: list[Run], next_days: list[Run], limit_seconds: float, limit_cpu: float) -> str:
+def _summary(runs: list[Run], next_days: list[Run], limit_seconds: float, limit_cpu: float, next_day: str) -> str:
     walls = [run.usage.wall_seconds for run in runs]
     cpus = [run.usage.cpu_seconds for run in runs]
     exports = [sum(one.seconds for one in run.resources.values()) for run in runs]
@@ -79,8 +83,8 @@ def _summary(runs: list[Run], next_days: list[Run], limit_seconds: float, limit_
 - The whole run, including checks across resources, sync, verification of every file, and publication:
   {summarize(walls)} s, {summarize(cpus)} CPU seconds ({median(cpus) / limit_cpu:.1f} times compression only). It wrote
   {runs[0].rows:,} rows in {runs[0].files:,} files, {runs[0].bytes / 1e6:,.0f} MB. Peak memory was
-  {max(run.usage.peak_bytes for run in runs) / 1e6:,.0f} MB.
-- The next day with the same source: {summarize([run.usage.wall_seconds for run in next_days])} s,
+  {max(run.usage.peak_bytes for run in (*runs, *next_days)) / 1e6:,.0f} MB.
+- The next day {next_day}: {summarize([run.usage.wall_seconds for run in next_days])} s,
   {summarize([run.usage.cpu_seconds for run in next_days])} CPU seconds. Term acceptances contain the snapshot's
   instant, so their files change every day. The second day has a few more rows.
 - "Compression only" takes the finished text of both formats and compresses it with igzip level 2, one thread per core.

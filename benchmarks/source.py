@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -38,6 +39,33 @@ def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str
     ordered.replace(source / "members.parquet")
     (source / ".ready").touch()
     return source
+
+
+_CHANGES = {
+    "members": "city = 'New Town'",
+    "campaigns": "campaign_name = 'New name'",
+    "communities": "community_name = 'New name'",
+    "custom_field_values": "custom_field_value = 'new value'",
+    "outbound_messages": "unit_count = unit_count + 1",
+}
+"""Assignment that changes the rows of each table."""
+
+
+def change_source(source: Path, every: int) -> Path:
+    """Create a copy of a source, in which most tables have other rows of one in `every` Leaders."""
+    changed = source.with_name(f"{source.name}-changed-{every}")
+    if (changed / ".ready").exists():
+        return changed
+    shutil.copytree(source, changed, ignore=shutil.ignore_patterns(".ready"), dirs_exist_ok=True)
+    with _engine() as connection:
+        for table, assignment in _CHANGES.items():
+            column, _, value = assignment.partition(" = ")
+            connection.execute(
+                f"COPY (SELECT * REPLACE (CASE WHEN hash(leader_id) % {every} = 0 THEN {value} ELSE {column} END AS "
+                f"{column}) FROM '{source}/{table}.parquet') TO '{changed}/{table}.parquet' (FORMAT parquet)"
+            )
+    (changed / ".ready").touch()
+    return changed
 
 
 def with_text_ids(source: Path) -> Path:
