@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import urllib.request
 from contextlib import suppress
@@ -61,6 +62,24 @@ serve(TcpAddress("127.0.0.1", int(sys.argv[1])), 1, load_app, ServerHooks())
 def get(port: int, path: str, seconds: float = 60) -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=seconds) as answer:
         return str(answer.read(), "ascii")
+
+
+FORKS = """
+import os
+from daybreak.web.server import _after_forks
+
+_after_forks(2, lambda: print("thread", flush=True))
+for number in range(3):
+    print(number, flush=True)
+    if not os.fork():
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_thread_starts_after_the_last_fork() -> None:
+    printed = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["0", "1", "thread", "2"]
 
 
 def test_hung_worker_is_replaced() -> None:
