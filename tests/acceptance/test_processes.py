@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.acceptance.installation import MAYA, NORTH, Installation
@@ -104,6 +105,8 @@ def test_transfers_of_slow_readers_are_limited(large_installation: Installation)
         expected = service.get(link).content
         assert len(expected) > 5_000_000
         (worker,) = service.workers()
+        # A client has the last byte before the service has ended the transfer.
+        wait_until(lambda: not _transferred(worker), what="the end of the first transfer")
         before, idle = _resident_megabytes(worker), _descriptors(worker)
         slow = [_slow_connection(service, link, "Range: bytes=1-\r\n" if number % 2 else "") for number in range(20)]
         try:
@@ -266,6 +269,11 @@ def _resident_megabytes(pid: int) -> float:
 
 def _descriptors(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _transferred(pid: int) -> list[str]:
+    """Return the paths of the files that a process is sending."""
+    return [file.path for file in psutil.Process(pid).open_files() if file.path.endswith(".gz")]
 
 
 def _cpu_ticks(pid: int) -> int:
