@@ -5,18 +5,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
-from daybreak.export.buckets import Segment, move_segments
+from daybreak.export.buckets import Segment, grouped, move_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder.encoder import BucketEncoder, Lines
 from daybreak.export.line_encoder.partitioner import Divided, Divider
 from daybreak.export.line_encoder.records import HEADER
-from daybreak.export.row_partition import RowPartition, bounded_map
+from daybreak.export.row_partition import RowPartition, bounded_map, fill_buckets
 
 _MAX_BUCKET_BYTES = 16 << 20
 _MIN_BUCKET_BYTES = 1 << 20
 _MAX_POOLED_BYTES = 64 << 20
 _GROUP_BYTES = 1 << 20
+_SIZE = attrgetter("size")
 _SAMPLES, _SAMPLE_BYTES, _SAMPLED_BYTES = 32, 256, 1 << 16
 
 
@@ -41,18 +43,17 @@ class BucketLines:
         """Yield the lines of all Leaders in order. Small buckets are combined."""
         buckets = self._partition.buckets
         pending: list[Bucket] = []
-        pending_bytes = 0
         for number, size_bytes in enumerate(buckets.sizes):
             bucket = Bucket(self._partition.ordinals(number), buckets.take(number), size_bytes)
-            if pending and pending_bytes + size_bytes > self._max_bytes:
-                yield self._bundle(pending, pending_bytes)
-                pending, pending_bytes = [], 0
+            if pending and sum(one.size_bytes for one in pending) + size_bytes > self._max_bytes:
+                yield self._bundle(pending)
+                pending = []
             pending.append(bucket)
-            pending_bytes += size_bytes
         if pending:
-            yield self._bundle(pending, pending_bytes)
+            yield self._bundle(pending)
 
-    def _bundle(self, buckets: Sequence[Bucket], size_bytes: int) -> LineBundle:
+    def _bundle(self, buckets: Sequence[Bucket]) -> LineBundle:
+        size_bytes = sum(one.size_bytes for one in buckets)
         ordinals = range(buckets[0].ordinals.start, buckets[-1].ordinals.stop)
         bucket = Bucket(ordinals, [segment for one in buckets for segment in one.segments], size_bytes)
         is_large = size_bytes > self._max_bytes
@@ -95,20 +96,14 @@ class BucketLines:
         samples = sorted({sample for segment in bucket.segments for sample in _samples(segment)})
         count = min(-(-4 * size_bytes // self._max_bytes), len(samples))
         splitters = [samples[place * len(samples) // count] for place in range(1, count)]
-        dividers = deque([Divider(splitters, self._partition.layout)])
 
-        def divide(segments: Sequence[Segment]) -> tuple[Divider, Divided]:
-            try:
-                divider = dividers.pop()
-            except IndexError:
-                divider = Divider(splitters, self._partition.layout)
-            size = sum(segment.size for segment in segments)
-            return divider, divider.divide(size, partial(move_segments, segments))
+        def divide(divider: Divider, segments: Sequence[Segment]) -> Divided:
+            return divider.divide(sum(map(_SIZE, segments)), partial(move_segments, segments))
 
         parts = self._partition.buckets.like(count)
-        for divider, divided in bounded_map(self._executor, divide, _grouped(bucket.segments), self._threads + 1):
-            parts.add(*divided)
-            dividers.append(divider)
+        new = partial(Divider, splitters, self._partition.layout)
+        groups = grouped(bucket.segments, _SIZE, _GROUP_BYTES)
+        fill_buckets(parts, groups, new, divide, self._executor, self._threads)
         for number, part_bytes in enumerate(parts.sizes):
             part = Bucket(bucket.ordinals, parts.take(number), part_bytes)
             # A part as large as the whole has equal rows only.
@@ -129,15 +124,3 @@ def _samples(segment: Segment) -> Iterator[tuple[int, bytes]]:
             at += HEADER.size
             yield ordinal, bytes(content[at : min(at + size, at + _SAMPLE_BYTES)])
             at += size
-
-
-def _grouped(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
-    """Yield short segments together."""
-    group: list[Segment] = []
-    for segment in segments:
-        group.append(segment)
-        if sum(one.size for one in group) >= _GROUP_BYTES:
-            yield group
-            group = []
-    if group:
-        yield group

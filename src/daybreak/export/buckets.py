@@ -3,11 +3,11 @@
 import errno
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from daybreak.domain.errors import RunError
 from daybreak.export.memory import MemoryPool, copy
@@ -16,6 +16,9 @@ _MAX_BUFFERS = 512
 _MAX_CHUNK_BYTES = 1 << 20
 _SEGMENT_BYTES = 1 << 20
 """Minimum size of a spilled segment, unless it is the last one of its bucket."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -77,6 +80,18 @@ def move_segments(segments: Iterable[Segment], buffer: memoryview) -> None:
     for segment in segments:
         segment.move_to(buffer[: segment.size])
         buffer = buffer[segment.size :]
+
+
+def grouped(items: Iterable[T], size_of: Callable[[T], int], size_bytes: int) -> Iterator[list[T]]:
+    """Yield neighboring items together: as many as have `size_bytes`, and the rest."""
+    group: list[T] = []
+    for item in items:
+        group.append(item)
+        if sum(map(size_of, group)) >= size_bytes:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 class Spill:
@@ -185,14 +200,10 @@ class Buckets:
             self._spill_bucket(by_size.pop())
 
     def _spill_bucket(self, bucket: int) -> None:
-        pending: list[memoryview] = []
         segments, self._in_memory[bucket] = self._in_memory[bucket], []
-        for segment in segments:
-            pending.append(segment.content)
-            size = sum(map(len, pending))
-            if size >= _SEGMENT_BYTES or segment is segments[-1]:
-                self._spilled[bucket].append(SpilledSegment(self._spill, self._spill.write(pending), size))
-                pending = []
+        for contents in grouped((segment.content for segment in segments), len, _SEGMENT_BYTES):
+            position = self._spill.write(contents)
+            self._spilled[bucket].append(SpilledSegment(self._spill, position, sum(map(len, contents))))
         self._memory_bytes -= _memory_bytes(segments)
         for segment in segments:
             segment.free()

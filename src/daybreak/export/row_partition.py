@@ -14,7 +14,7 @@ import nanoarrow
 from nanoarrow.c_array import CArray
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.export.buckets import Buckets
+from daybreak.export.buckets import Buckets, grouped
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
 from daybreak.export.line_encoder.records import RecordLayout, packed_text
@@ -30,6 +30,7 @@ GROUP_BYTES = 2 << 20
 
 T = TypeVar("T")
 R = TypeVar("R")
+D = TypeVar("D")
 
 
 class RowPartition:
@@ -55,19 +56,12 @@ class RowPartition:
         def new() -> Partitioner:
             return Partitioner(self.layout, self.identifiers, self.bucket_of.tobytes(), len(self.buckets.sizes))
 
-        partitioners = deque([new()])
+        def groups() -> Iterator[list[PackedRows]]:
+            for group in grouped(self._packed_rows(), lambda rows: len(rows.content), GROUP_BYTES):
+                watch()
+                yield group
 
-        def partition(rows: Sequence[PackedRows]) -> tuple[Partitioner, Divided]:
-            try:
-                partitioner = partitioners.pop()
-            except IndexError:
-                partitioner = new()
-            return partitioner, partitioner.partition(rows)
-
-        for partitioner, divided in bounded_map(executor, partition, _grouped(self._packed_rows()), threads + 1):
-            watch()
-            self.buckets.add(*divided)
-            partitioners.append(partitioner)
+        fill_buckets(self.buckets, groups(), new, Partitioner.partition, executor, threads)
 
     def _packed_rows(self) -> Iterator[PackedRows]:
         """Yield all rows, those with large texts last.
@@ -123,15 +117,28 @@ def _packed_large_rows(batch: CArray) -> Iterator[PackedRows]:
             yield PackedRows(memoryview(array("i", (0, len(content)))), memoryview(content), None)
 
 
-def _grouped(parts: Iterable[PackedRows]) -> Iterator[list[PackedRows]]:
-    group: list[PackedRows] = []
-    for rows in parts:
-        group.append(rows)
-        if sum(len(one.content) for one in group) >= GROUP_BYTES:
-            yield group
-            group = []
-    if group:
-        yield group
+def fill_buckets(
+    buckets: Buckets,
+    groups: Iterable[T],
+    new: Callable[[], D],
+    divide: Callable[[D, T], Divided],
+    executor: Executor,
+    threads: int,
+) -> None:
+    """Divide groups of rows among buckets in parallel. `new` returns a divider, which one thread uses at a time."""
+    dividers = deque([new()])
+
+    def divided(group: T) -> tuple[D, Divided]:
+        try:
+            divider = dividers.pop()
+        except IndexError:
+            divider = new()
+        return divider, divide(divider, group)
+
+    for divider, records in bounded_map(executor, divided, groups, threads + 1):
+        buckets.add(*records)
+        # Its next group overwrites the records.
+        dividers.append(divider)
 
 
 def bounded_map(executor: Executor, function: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
