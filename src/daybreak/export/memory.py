@@ -13,11 +13,11 @@ _BLOCK_BYTES = 4 << 20
 def copy(target: memoryview, source: bytes | memoryview) -> None:
     """Copy bytes to memory of the same length. Other threads may run meanwhile, unless the source is read-only."""
     size = len(source)
+    if len(target) != size:
+        raise ValueError(f"{size} bytes cannot be copied to {len(target)} bytes.")
     if size < _MIN_BYTES or isinstance(source, bytes) or source.readonly:
         target[:] = source
         return
-    if len(target) != size:
-        raise ValueError(f"{size} bytes cannot be copied to {len(target)} bytes.")
     first = ctypes.c_char.from_buffer
     ctypes.memmove(ctypes.byref(first(target)), ctypes.byref(first(source)), size)
 

@@ -116,7 +116,10 @@ def merged(
     engine = open_engine(resource)
     merge = DeltaMerge(engine, csv_header(resource), pieces(before, sizes), write)
     for piece in pieces(after, sizes[::-1]):
-        merge.feed(memoryview(piece))
+        buffer = bytearray(piece)
+        merge.feed(memoryview(buffer))
+        # Files use the memory of their parts again.
+        buffer[:] = bytes(len(buffer))
     merge.finish()
     engine.close()
     return b"".join(csv), b"[" + b"".join(json_lines)[2:] + b"]", engine
