@@ -83,7 +83,7 @@ def move_segments(segments: Iterable[Segment], buffer: memoryview) -> None:
 
 
 def grouped(items: Iterable[T], size_of: Callable[[T], int], size_bytes: int) -> Iterator[list[T]]:
-    """Yield neighboring items together: as many as have `size_bytes`, and the rest."""
+    """Yield neighboring items in groups of at least `size_bytes`, and the rest."""
     group: list[T] = []
     for item in items:
         group.append(item)
