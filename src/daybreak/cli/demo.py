@@ -20,9 +20,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from daybreak.cli.options import Flag, read_state, state_of
-from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
+from daybreak.cli.output import print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
-from daybreak.domain.display import format_count
+from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
     sizes = PlatformSizes(wanted["leaders"], wanted["members"], wanted["messages"])
     summary = make_platform(platform, sizes, seed=wanted["seed"], as_of=as_of, on_progress=report)
     print_note(
-        f"  {sum(summary.rows.values()):,} rows, {format_bytes(summary.size_bytes)} of Parquet in "
-        f"{format_seconds(time.monotonic() - began)}; the largest 5 % of Leaders have "
+        f"  {sum(summary.rows.values()):,} rows, {format_size(summary.size_bytes)} of Parquet in "
+        f"{format_duration(time.monotonic() - began)}; the largest 5 % of Leaders have "
         f"{format_share(summary.largest_leaders_share)} of the Members"
     )
 
@@ -188,7 +188,7 @@ def _snapshot(settings: "Settings", as_of: datetime) -> None:
     report = snapshot.report
     print_note(
         f"  {format_count(report.rows or 0, 'row')} in {format_count(report.files or 0, 'file')}, "
-        f"{format_seconds(report.seconds or 0)}; "
+        f"{format_duration(report.seconds or 0)}; "
         f"{snapshot.snapshot_id} is {snapshot.state}"
     )
 

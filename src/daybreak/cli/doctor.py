@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from daybreak.cli.doctor_deep import check_s3
 from daybreak.cli.options import AsJson, Config, Flag, read_state, settings_of, state_of
-from daybreak.cli.output import describe_error, format_bytes, format_instant, print_json, print_text
+from daybreak.cli.output import describe_error, format_instant, print_json, print_text
 from daybreak.domain.clock import now_utc
-from daybreak.domain.display import format_count
+from daybreak.domain.display import format_count, format_size
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
 from daybreak.settings.text_forms import LOOPBACK_HOSTS
 
@@ -213,18 +213,18 @@ def _space(settings: "Settings", free: "FreeSpace | None") -> str:
         return ""
     if free.bytes < RESERVE_BYTES:
         raise OperatorError(
-            f"Only {format_bytes(free.bytes)} free in {settings.files.url}. A run fails unless "
-            f"{format_bytes(RESERVE_BYTES)} stay free. Free some space, or keep fewer snapshots (snapshot.keep)."
+            f"Only {format_size(free.bytes)} free in {settings.files.url}. A run fails unless "
+            f"{format_size(RESERVE_BYTES)} stay free. Free some space, or keep fewer snapshots (snapshot.keep)."
         )
     if free.files is None:
-        return f", {format_bytes(free.bytes)} free"
+        return f", {format_size(free.bytes)} free"
     if free.files < _MIN_FREE_FILES:
         raise OperatorError(
             f"Only {format_count(free.files, 'free inode')} in {settings.files.url}, and each file needs one. Keep "
             "fewer snapshots or deltas (snapshot.keep, snapshot.keep_deltas), or use a file system with more inodes, "
             "such as XFS."
         )
-    return f", {format_bytes(free.bytes)} and {format_count(free.files, 'inode')} free"
+    return f", {format_size(free.bytes)} and {format_count(free.files, 'inode')} free"
 
 
 def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
@@ -254,7 +254,7 @@ def _source(settings: "Settings") -> str:
         hint = "" if count else "; table leaders is empty, so no files are built"
         leaders = format_count(count, "Leader")
         lag = "" if reading.lag is None else f", a standby {reading.lag.total_seconds():.0f} s behind"
-        size = f", about {format_bytes(found)}" if (found := reading.input_bytes()) else ""
+        size = f", about {format_size(found)}" if (found := reading.input_bytes()) else ""
         return f"{settings.source.engine}{lag}, {leaders}{size}{hint}"
 
 
@@ -293,9 +293,9 @@ def _disk(settings: "Settings") -> str:
     free = shutil.disk_usage(existing).free
     if free < _MIN_FREE_BYTES:
         raise OperatorError(
-            f"Only {format_bytes(free)} free in the spill folder {folder}. Free some space or set snapshot.temp_dir."
+            f"Only {format_size(free)} free in the spill folder {folder}. Free some space or set snapshot.temp_dir."
         )
-    return f"{format_bytes(free)} free in the spill folder {folder}"
+    return f"{format_size(free)} free in the spill folder {folder}"
 
 
 def _clock(settings: "Settings") -> str:

@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 
 from daybreak import __version__
 from daybreak.cli.options import read_state
-from daybreak.cli.output import format_bytes, format_seconds
 from daybreak.domain.clock import now_utc
-from daybreak.domain.display import format_count
+from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.errors import OperatorError, SourceError, first_line
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def check_large_file(settings: "Settings") -> str:
                 )
     finally:
         sink.discard()
-    return f"{format_bytes(_SIZE_BYTES)} written and read in {format_seconds(time.monotonic() - began)}"
+    return f"{format_size(_SIZE_BYTES)} written and read in {format_duration(time.monotonic() - began)}"
 
 
 def check_nodes(settings: "Settings") -> str:
@@ -81,7 +80,7 @@ def check_nodes(settings: "Settings") -> str:
         if node.keyring not in (None, keyring):
             faults.append(f"{name} has another keyring. Copy keyring.json from the node where it was changed last.")
         if node.seen_at > now + _CLOCK_TOLERANCE:
-            seconds = format_seconds((node.seen_at - now).total_seconds())
+            seconds = format_duration((node.seen_at - now).total_seconds())
             faults.append(f"{name} has a clock that is {seconds} ahead. Run an NTP service on all nodes.")
     if faults:
         raise OperatorError("\n".join(faults))
@@ -122,7 +121,7 @@ def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = 
             finally:
                 timer.cancel()
                 timer.join()
-    slow = f"Stopped after {format_seconds(limit_seconds)}: {', '.join(stopped)}"
+    slow = f"Stopped after {format_duration(limit_seconds)}: {', '.join(stopped)}"
     if faults:
         raise OperatorError("\n".join([*faults, slow] if stopped else faults))
     done = f"{format_count(len(own), 'model')} run for up to {_SAMPLE_ROWS:,} rows" if own else "none"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.options import Config, settings_of, state_of
-from daybreak.cli.output import format_bytes, print_note, print_text
-from daybreak.domain.display import format_count
+from daybreak.cli.output import print_note, print_text
+from daybreak.domain.display import format_count, format_size
 from daybreak.domain.errors import WrongUse
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def copy(
     for fault in copied.faults[:_MAX_NAMED]:
         print_text(f"fault: {fault}")
     print_text(
-        f"{format_count(copied.files, 'file')} copied, {format_bytes(copied.bytes)}; {copied.present:,} were there; "
+        f"{format_count(copied.files, 'file')} copied, {format_size(copied.bytes)}; {copied.present:,} were there; "
         f"{copied.deleted:,} deleted; {format_count(len(copied.faults), 'fault')}"
     )
     if copied.faults:
@@ -84,6 +84,6 @@ def _print_progress() -> Callable[["Copied"], None]:
         nonlocal printed_at
         if time.monotonic() >= printed_at + _INTERVAL_SECONDS:
             printed_at = time.monotonic()
-            print_note(f"{copied.files:,} files copied, {format_bytes(copied.bytes)}; {copied.present:,} were there")
+            print_note(f"{copied.files:,} files copied, {format_size(copied.bytes)}; {copied.present:,} were there")
 
     return watch

@@ -90,25 +90,6 @@ def format_instant(instant: datetime | None) -> str:
     return "" if instant is None else f"{instant:%Y-%m-%d %H:%M:%S}"
 
 
-def format_bytes(size_bytes: float) -> str:
-    """Format a size in powers of ten: `1.3 MB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size_bytes < 1000:
-            return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
-        size_bytes /= 1000
-    return f"{size_bytes:.1f} TB"
-
-
-def format_seconds(seconds: float) -> str:
-    """Format a duration: `48 s`, `3 min 20 s`, `2 h 05 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-
-
 def describe_error(error: DaybreakError | OSError) -> str:
     """Return one or more lines. They include the cause, which users of the service never see."""
     if isinstance(error, OSError):

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from msgspec import UNSET, to_builtins
 
-from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
-from daybreak.domain.display import format_count
+from daybreak.cli.output import print_note, print_table, print_text
+from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import Snapshot
 from daybreak.snapshots.report import source_warnings
@@ -83,13 +83,13 @@ def _activity(progress: RunProgress) -> str:
 
 
 def _figures(progress: RunProgress) -> str:
-    parts = [format_count(progress.rows, "row"), format_count(progress.files, "file"), format_bytes(progress.bytes)]
+    parts = [format_count(progress.rows, "row"), format_count(progress.files, "file"), format_size(progress.bytes)]
     if progress.inserted or progress.deleted:
         parts.append(f"+{progress.inserted:,} -{progress.deleted:,}")
     if progress.rows_per_second:
         parts.append(f"{progress.rows_per_second:,} rows/s")
     if progress.seconds_left is not UNSET:
-        parts.append(f"{format_seconds(progress.seconds_left)} left")
+        parts.append(f"{format_duration(progress.seconds_left)} left")
     return ", ".join(parts)
 
 
@@ -101,8 +101,8 @@ def print_report(snapshot: Snapshot) -> None:
         print_table(
             ("RESOURCE", "ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"),
             [
-                (name, f"{figures.rows:,}", figures.leaders, figures.carried, format_bytes(figures.bytes),
-                 format_seconds(figures.seconds))
+                (name, f"{figures.rows:,}", figures.leaders, figures.carried, format_size(figures.bytes),
+                 format_duration(figures.seconds))
                 for name, figures in report.resources.items()
             ],
             numbers=frozenset({"ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"}),
@@ -126,7 +126,7 @@ def _print_deltas(report: RunReport) -> None:
         ("DELTAS", "INSERTED", "DELETED", "CHANGED", "FULL REQUIRED", "SIZE"),
         [
             (name, f"{deltas.inserted:,}", f"{deltas.deleted:,}", deltas.changed, deltas.full_required,
-             format_bytes(deltas.bytes))
+             format_size(deltas.bytes))
             for name, figures in report.by_resource.items()
             if (deltas := figures.deltas) is not None
         ],

@@ -11,9 +11,7 @@ from cyclopts import App, Parameter
 
 from daybreak.cli.options import AsJson, Config, Flag, Limit, parse_instant, settings_of, state_of
 from daybreak.cli.output import (
-    format_bytes,
     format_instant,
-    format_seconds,
     print_json,
     print_note,
     print_table,
@@ -21,7 +19,7 @@ from daybreak.cli.output import (
 )
 from daybreak.cli.progress import print_report, run_progress
 from daybreak.domain.clock import now_utc
-from daybreak.domain.display import format_count
+from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.errors import OperatorError, WrongUse
 from daybreak.snapshots.report import source_warnings
 
@@ -193,7 +191,7 @@ def verify(
         owner = file.client_id or "all Leaders without rows"
         print_text(f"damaged: {file.resource}.{file.format} of {owner}: {damaged.fault}")
     print_text(
-        f"{found.snapshot_id}: {format_count(result.files, 'file')}, {format_bytes(result.bytes)} read, "
+        f"{found.snapshot_id}: {format_count(result.files, 'file')}, {format_size(result.bytes)} read, "
         f"{len(result.damaged)} damaged"
     )
     if not result.damaged:
@@ -342,8 +340,8 @@ def _print_result(snapshot: "Snapshot") -> None:
     report = snapshot.report
     print_text(
         f"{snapshot.snapshot_id} {snapshot.state}: {format_count(report.rows or 0, 'row')}, "
-        f"{format_count(report.files or 0, 'file')}, {format_bytes(report.bytes or 0)}, "
-        f"{format_seconds(report.seconds or 0)}"
+        f"{format_count(report.files or 0, 'file')}, {format_size(report.bytes or 0)}, "
+        f"{format_duration(report.seconds or 0)}"
     )
     if snapshot.failure:
         print_note(f"daybreakd: {snapshot.failure}")
@@ -374,8 +372,8 @@ def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
     report = each.report
     figures: tuple[object, ...] = ("", "", "")
     if report.rows is not None:
-        figures = (f"{report.rows:,}", f"{report.files or 0:,}", format_bytes(report.bytes or 0))
-    duration = "" if took is None else format_seconds(took)
+        figures = (f"{report.rows:,}", f"{report.files or 0:,}", format_size(report.bytes or 0))
+    duration = "" if took is None else format_duration(took)
     state = each.state_at(now)
     version = "" if each.version is None else each.version
     times = format_instant(each.as_of), format_instant(each.published_at)

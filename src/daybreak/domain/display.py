@@ -1,10 +1,13 @@
-"""Time zone and number format in which a seat reads pages and mails. Files and the API use UTC and `1,234.5`."""
+"""Text forms of times, numbers, sizes and durations, in the time zone and number format of the seat that reads them.
+
+By default, as in commands, files and the API, they are UTC and `1,234.5`.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -20,6 +23,7 @@ _SEPARATORS: Mapping[str, tuple[str, str]] = {
     "1\N{RIGHT SINGLE QUOTATION MARK}234.5": ("\N{RIGHT SINGLE QUOTATION MARK}", "."),
 }
 """Separators of thousands and of decimals by example."""
+_SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 NUMBER_FORMATS = tuple(_SEPARATORS)
 DEFAULT_NUMBER_FORMAT = NUMBER_FORMATS[0]
 
@@ -96,3 +100,34 @@ def localized(number: str) -> str:
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun, such as `1 row` or `1,200 rows`. The plural of the noun ends in `s`."""
     return f"{localized(f'{count:,}')} {noun}{'' if count == 1 else 's'}"
+
+
+def format_size(size_bytes: float) -> str:
+    """Format `1234567` as `1.2 MB`, in decimal units."""
+    amount = float(size_bytes)
+    for unit in _SIZE_UNITS:
+        if amount < 999.5 or unit == _SIZE_UNITS[-1]:
+            break
+        amount /= 1000
+    if unit == "bytes":
+        return format_count(round(amount), "byte")
+    return localized(f"{amount:.1f} {unit}") if amount < 99.95 else f"{amount:.0f} {unit}"
+
+
+def format_duration(value: timedelta | float) -> str:
+    """Format a timedelta or a number of seconds as `6 h 12 min`, `48 s` or `3 days`."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if seconds < 0.95:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s" if seconds >= 9.95 else localized(f"{seconds:.1f} s")
+    minutes = round(seconds / 60)
+    if seconds < 600:
+        whole, rest = divmod(round(seconds), 60)
+        return f"{whole} min {rest} s" if rest else f"{whole} min"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{round(hours / 24)} days"

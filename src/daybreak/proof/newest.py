@@ -6,6 +6,7 @@ Files of a platform or a copy that stands still are valid and look fresh. Only t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from daybreak.domain.display import format_duration
 from daybreak.domain.run_report import NewestRow, RunReport
 
 # A week of daily runs contains a weekend.
@@ -38,7 +39,7 @@ def stale_tables(report: RunReport) -> Iterator[str]:
         if row.usual_seconds is not None:
             yield (
                 f"{table}: the newest row is of {row.at:%Y-%m-%d %H:%M} UTC. In earlier runs it was at most "
-                f"{_duration(row.usual_seconds)} old. Check that the platform or its copy is up to date."
+                f"{format_duration(row.usual_seconds)} old. Check that the platform or its copy is up to date."
             )
 
 
@@ -47,8 +48,3 @@ def _exceeded(age: timedelta, ages: Sequence[float]) -> float | None:
         return None
     usual = timedelta(seconds=max(ages))
     return usual.total_seconds() if age > max(2 * usual, usual + _MIN_EXCESS) else None
-
-
-def _duration(seconds: float) -> str:
-    hours = round(seconds / 3600)
-    return f"{hours // 24} days" if hours >= 48 else f"{max(hours, 1)} h"

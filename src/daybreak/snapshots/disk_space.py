@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from daybreak.domain.display import format_count
+from daybreak.domain.display import format_count, format_size
 from daybreak.domain.errors import RunError
 from daybreak.domain.run_report import RunReport
 from daybreak.filestore.file_store import FreeSpace
@@ -109,8 +109,8 @@ def check_disk_space(requirement: SpaceRequirement, free: FreeSpace | None, spil
         spill_bytes = requirement.spill
     elif spill is not None and spill.free_bytes() < requirement.spill + RESERVE_BYTES:
         raise RunError(
-            f"Not enough space on the disk of {spill.folder}: a run needs about {_megabytes(requirement.spill)} for "
-            f"temporary files and a reserve of {_megabytes(RESERVE_BYTES)}, and {_megabytes(spill.free_bytes())} are "
+            f"Not enough space on the disk of {spill.folder}: a run needs about {format_size(requirement.spill)} for "
+            f"temporary files and a reserve of {format_size(RESERVE_BYTES)}, and {format_size(spill.free_bytes())} are "
             "free. Free some space, or set snapshot.temp_dir to a larger disk.",
             code="disk_short",
         )
@@ -124,10 +124,10 @@ def check_disk_space(requirement: SpaceRequirement, free: FreeSpace | None, spil
             code="disk_short",
         )
     if free.bytes < requirement.files + spill_bytes + RESERVE_BYTES:
-        temporary = f", {_megabytes(spill_bytes)} for temporary files" if spill_bytes else ""
+        temporary = f", {format_size(spill_bytes)} for temporary files" if spill_bytes else ""
         raise RunError(
-            f"Not enough space on the disk of files.url: a run needs about {_megabytes(requirement.files)} for files"
-            f"{temporary} and a reserve of {_megabytes(RESERVE_BYTES)}, and {_megabytes(free.bytes)} are free. Free "
+            f"Not enough space on the disk of files.url: a run needs about {format_size(requirement.files)} for files"
+            f"{temporary} and a reserve of {format_size(RESERVE_BYTES)}, and {format_size(free.bytes)} are free. Free "
             "some space, or keep fewer snapshots (snapshot.keep).",
             code="disk_short",
         )
@@ -136,7 +136,3 @@ def check_disk_space(requirement: SpaceRequirement, free: FreeSpace | None, spil
 
 def _existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
-
-
-def _megabytes(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.0f} MB"

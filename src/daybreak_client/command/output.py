@@ -126,7 +126,7 @@ def format_size(size_bytes: int) -> str:
 def format_bytes(size_bytes: float) -> str:
     """Format a size in powers of ten: `1.3 MB`."""
     for unit in ("B", "kB", "MB"):
-        if size_bytes < 1000:
+        if size_bytes < 999.95:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
         size_bytes /= 1000
     return f"{size_bytes:.1f} GB"

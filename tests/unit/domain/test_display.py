@@ -8,6 +8,8 @@ from daybreak.domain.display import (
     NUMBER_FORMATS,
     display_for,
     format_count,
+    format_duration,
+    format_size,
     local,
     localized,
     start_of,
@@ -51,3 +53,27 @@ def test_zones_of_this_system_are_offered() -> None:
     assert time_zones()[0] == "UTC"
     assert {"Europe/Berlin", "America/New_York"} <= set(time_zones())
     assert not [name for name in time_zones() if name.startswith("Etc/")]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_999, "1.0 MB"),
+        (167_400, "167 kB"),
+        (5_000_000_000, "5.0 GB"),
+    ],
+)
+def test_size_uses_decimal_units(count: int, text: str) -> None:
+    assert format_size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.02, "20 ms"), (3.2, "3.2 s"), (61, "1 min 1 s"), (3599.9, "1 h"), (22_320, "6 h 12 min"), (259_200, "3 days")],
+)
+def test_duration_uses_two_units_at_most(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

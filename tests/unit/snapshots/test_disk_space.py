@@ -74,7 +74,7 @@ def test_space_for_a_run_like_the_last_is_enough(spill: SpillFolder | None) -> N
     assert check_disk_space(REQUIREMENT, None, spill)
     assert check_disk_space(REQUIREMENT, FreeSpace(500 * MB + RESERVE_BYTES), spill)
     assert not check_disk_space(REQUIREMENT, FreeSpace(100 * MB + RESERVE_BYTES), spill), "the caller logs a warning"
-    with pytest.raises(RunError, match="100 MB for files and a reserve of 67 MB, and 167 MB are free") as caught:
+    with pytest.raises(RunError, match=r"100 MB for files and a reserve of 67\.1 MB, and 167 MB are free") as caught:
         check_disk_space(REQUIREMENT, FreeSpace(100 * MB + RESERVE_BYTES - 1), spill)
     assert caught.value.code == "disk_short"
 
@@ -82,7 +82,7 @@ def test_space_for_a_run_like_the_last_is_enough(spill: SpillFolder | None) -> N
 def test_spill_on_the_same_disk_is_included() -> None:
     shared = Disk(FOLDER, free=0, shared=True)
     assert check_disk_space(REQUIREMENT, FreeSpace(550 * MB + RESERVE_BYTES), shared)
-    with pytest.raises(RunError, match="50 MB for temporary files"):
+    with pytest.raises(RunError, match=r"50\.0 MB for temporary files"):
         check_disk_space(REQUIREMENT, FreeSpace(150 * MB + RESERVE_BYTES - 1), shared)
 
 
@@ -99,7 +99,7 @@ def test_files_need_inodes() -> None:
 
 
 def test_short_spill_disk_is_named() -> None:
-    with pytest.raises(RunError, match=r"a reserve of 67 MB, and 117 MB are free\. .* snapshot\.temp_dir"):
+    with pytest.raises(RunError, match=r"a reserve of 67\.1 MB, and 117 MB are free\. .* snapshot\.temp_dir"):
         check_disk_space(REQUIREMENT, None, Disk(FOLDER, free=50 * MB + RESERVE_BYTES - 1))
 
 

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 
+from daybreak.domain import display
 from daybreak.domain.display import local, localized, zone_name
 
 EN_DASH = "\N{EN DASH}"
 
 _CONTROL = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 _CONTROL |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], "\N{REPLACEMENT CHARACTER}")
-_SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 _SYSTEMS = (
     ("iPhone", "iPhone"),
@@ -36,16 +36,7 @@ def format_changes(inserted: int, deleted: int) -> str:
 
 def format_size(size_bytes: int | None) -> str:
     """Format `1234567` as `1.2 MB`, in decimal units."""
-    if size_bytes is None:
-        return EN_DASH
-    amount = float(size_bytes)
-    for unit in _SIZE_UNITS:
-        if amount < 999.5 or unit == _SIZE_UNITS[-1]:
-            break
-        amount /= 1000
-    if unit == "bytes":
-        return f"{size_bytes} bytes" if size_bytes != 1 else "1 byte"
-    return localized(f"{amount:.1f} {unit}") if amount < 99.95 else f"{amount:.0f} {unit}"
+    return EN_DASH if size_bytes is None else display.format_size(size_bytes)
 
 
 def format_datetime(value: datetime | None) -> str:
@@ -77,23 +68,7 @@ def format_recent_datetime(value: datetime, now: datetime) -> str:
 
 def format_duration(value: timedelta | float | None) -> str:
     """Format a timedelta or a number of seconds as `6 h 12 min`, `48 s` or `3 days`."""
-    if value is None:
-        return EN_DASH
-    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    if seconds < 0.95:
-        return f"{max(seconds, 0) * 1000:.0f} ms"
-    if seconds < 59.5:
-        return f"{seconds:.0f} s" if seconds >= 9.95 else localized(f"{seconds:.1f} s")
-    minutes = round(seconds / 60)
-    if seconds < 600:
-        whole, rest = divmod(round(seconds), 60)
-        return f"{whole} min {rest} s" if rest else f"{whole} min"
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{round(hours / 24)} days"
+    return EN_DASH if value is None else display.format_duration(value)
 
 
 def format_countdown(value: datetime, now: datetime) -> str:

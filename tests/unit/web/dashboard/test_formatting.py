@@ -2,32 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from daybreak.web.dashboard import formatting
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 bytes"),
-        (1, "1 byte"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (167_400, "167 kB"),
-        (5_000_000_000, "5.0 GB"),
-    ],
-)
-def test_size_uses_decimal_units(count: int, text: str) -> None:
-    assert formatting.format_size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.02, "20 ms"), (3.2, "3.2 s"), (61, "1 min 1 s"), (3599.9, "1 h"), (22_320, "6 h 12 min"), (259_200, "3 days")],
-)
-def test_duration_uses_two_units_at_most(seconds: float, text: str) -> None:
-    assert formatting.format_duration(seconds) == text
+def test_unknown_values_are_a_dash() -> None:
+    assert formatting.format_size(None) == formatting.format_duration(None) == "\N{EN DASH}"
 
 
 def test_control_characters_become_visible() -> None:
