@@ -11,8 +11,6 @@ from pathlib import Path
 import duckdb
 
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.demo.plan import PlatformSizes
-from daybreak.demo.platform import make_platform
 from daybreak.export.engine import ENGINE_TYPES
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -20,6 +18,10 @@ AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str) -> Path:
     """Create a folder of Parquet files. `order` of the Members is "shuffled" (random) or "clustered" (by Leader)."""
+    # Methods import this module too, and need no generator.
+    from daybreak.demo.plan import PlatformSizes
+    from daybreak.demo.platform import make_platform
+
     source = folder / f"platform-{rows}-{leaders}-{messages}-{order}"
     if (source / ".ready").exists():
         return source

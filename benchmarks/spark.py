@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from benchmarks.machine import ENGINE_MEMORY_BYTES, cores
 from benchmarks.source import AS_OF, with_text_ids
 
@@ -91,6 +89,8 @@ def _tables_with_text_ids(source: Path) -> Path:
 
 def _usage_since(started: float) -> dict[str, Any]:
     """Return elapsed and CPU seconds of this process, Java and its Python workers."""
+    import psutil
+
     wall = time.monotonic() - started
     own = psutil.Process()
     cpu = sum(sum(one.cpu_times()[:4]) for one in [own, *own.children(recursive=True)])
