@@ -10,6 +10,9 @@ from msgspec import structs
 
 from daybreak.domain.run_report import RunProgress, RunReport
 
+PACK_BELOW = 65_536
+"""Default and maximum of `snapshot.pack_below`. The service reads a packed file as a whole."""
+
 _CLOCK_TOLERANCE = timedelta(minutes=1)
 
 

@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import Protocol
 
 import duckdb
-import structlog
 from nanoarrow.c_array import CArrayView
 
 from daybreak.catalogue.written_sums import figure_names
@@ -28,7 +27,6 @@ from daybreak.export.sql import identifier, literal
 from daybreak.export.survey import LeaderTotals, RowCounts
 from daybreak.export.work_tables import WorkTables
 
-_log = structlog.get_logger("daybreak.export")
 _MAX_BUCKETS = 256
 _MIN_BUCKET_SHARE, _MAX_BUCKET_SHARE = 0.15, 0.5
 """Memory of buckets divided by the limit of the engine."""
@@ -66,7 +64,10 @@ def read_leader_rows(
         fault = sort_key_fault(tables.connection)
         if fault is None:
             return _CompiledRows(tables, rows, leaders, executor, threads, watch)
-        _log.warning("export.encoder_unusable", resource=tables.resource.name, reason=fault)
+        import structlog
+
+        log = structlog.get_logger("daybreak.export")
+        log.warning("export.encoder_unusable", resource=tables.resource.name, reason=fault)
     return _SqlRows(tables, leaders, non_null)
 
 

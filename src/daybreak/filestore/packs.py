@@ -11,9 +11,9 @@ from itertools import chain
 
 import msgspec
 
+from daybreak.domain.snapshot import PACK_BELOW
 from daybreak.filestore.file_keys import slice_of, split_place
 from daybreak.filestore.file_store import FileSlice
-from daybreak.settings import PACK_BELOW
 
 PACK_BYTES = 8 << 20
 """One request uploads a pack of this size, and trimming holds one in memory."""

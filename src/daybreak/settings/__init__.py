@@ -22,10 +22,8 @@ from daybreak.settings.sections import (
 )
 from daybreak.settings.text_forms import Rate
 from daybreak.settings.tree import Settings
-from daybreak.settings.types import PACK_BELOW
 
 __all__ = [
-    "PACK_BELOW",
     "AccessSettings",
     "AttachSettings",
     "AuditSettings",

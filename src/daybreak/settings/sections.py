@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, fi
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS
 from daybreak.domain.identity import SecondFactorPolicy, ServeGzipAs
+from daybreak.domain.snapshot import PACK_BELOW
 from daybreak.settings.text_forms import InvalidValue, Rate
 from daybreak.settings.types import (
-    PACK_BELOW,
     AbsolutePath,
     ApprovedRules,
     Duration,

@@ -36,8 +36,6 @@ from daybreak.settings.text_forms import (
 
 T = TypeVar("T")
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
-PACK_BELOW = 65_536
-"""Default and maximum of `snapshot.pack_below`. The service reads a packed file as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
