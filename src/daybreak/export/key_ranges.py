@@ -14,12 +14,13 @@ from operator import add
 
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import RunError, SourceError
+from daybreak.export.buckets import Spill
 from daybreak.export.duckdb_internals import packed_row
-from daybreak.export.engine import engine_faults
+from daybreak.export.engine import engine_faults, temp_folder
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
-from daybreak.export.leader_rows import read_leader_rows, read_totals
+from daybreak.export.leader_rows import leader_bundles, read_totals
 from daybreak.export.resource_export import encoding_of, resource_report
 from daybreak.export.sql import identifier
 from daybreak.export.survey import LeaderTotals, RowCounts, surveyed
@@ -40,9 +41,9 @@ class LeaderRange:
 
 
 def range_chunks(
-    rows: EmbeddedRows, resource: Resource, kinds: Sequence[str], *, threads: int
+    rows: EmbeddedRows, resource: Resource, *, threads: int
 ) -> Iterator[tuple[LeaderRange, Iterator[LeaderChunk]]]:
-    """Yield the range and the chunks of every Leader in `rows`, sorted by Leader. `kinds` are the kinds of line.
+    """Yield the range and the chunks of every Leader in `rows`, sorted by Leader.
 
     Consume the chunks of one Leader before you request the next Leader. Raises SourceError, and RunError when Leaders
     are missing.
@@ -58,10 +59,9 @@ def range_chunks(
             first = totals[0].client_id
             ranges[first] = replace(ranges[first], counts=counts)
         leaders_seen = 0
-        with closing(
-            read_leader_rows(tables, tables.rows, list(ranges), counts.non_null, executor, threads, lambda: None)
-        ) as read:
-            chunks = (chunk for bundle in read.bundles(kinds) for part in bundle.lines for chunk in part)
+        with closing(Spill(temp_folder(tables.connection))) as spill:
+            bundles = leader_bundles(tables, tables.rows, list(ranges), spill, executor, threads, lambda: None)
+            chunks = (chunk for bundle in bundles for part in bundle.lines for chunk in part)
             for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
                 yield ranges[client_id], own
                 leaders_seen += 1

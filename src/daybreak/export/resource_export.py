@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -10,17 +10,18 @@ from dataclasses import dataclass, field, replace
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.export.buckets import Spill
 from daybreak.export.delta.kernel.kernel import merge_engines
-from daybreak.export.engine import engine_faults
+from daybreak.export.engine import engine_faults, temp_folder
 from daybreak.export.gzip_member import codec_named
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
-from daybreak.export.leader_chunks import LeaderChunk
+from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.leader_files import LeaderFileWriter
-from daybreak.export.leader_rows import LeaderRows, read_leader_rows, read_totals
+from daybreak.export.leader_rows import leader_bundles, read_totals
 from daybreak.export.parquet_files import ParquetFiles
 from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
 from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
-from daybreak.export.text_formats import TextFormat, line_kinds, text_format
+from daybreak.export.text_formats import TextFormat, text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
 
@@ -44,7 +45,7 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
         export.add_rows(sum(leader.rows for leader in reused))
         if changed:
             # A filter of all rows would take time for nothing.
-            export.write(changed, counts.non_null, tables.rows_of(list(changed)) if reused else tables.rows)
+            export.write(changed, tables.rows_of(list(changed)) if reused else tables.rows)
     report = resource_report(job, leaders, counts, reused_leaders=len(reused), bytes_written=export.bytes_written)
     return replace(report, spill_bytes=export.spill_bytes, sums={one.client_id: one.figures for one in totals})
 
@@ -115,26 +116,24 @@ class _ResourceExport:
             stored[PARQUET] = ParquetFiles(self.tables, self.sink).write_empty()
         return ManifestEntry("", self.job.resource, 0, "", {name: stored[name] for name in self.job.formats})
 
-    def write(self, leaders: Mapping[str, SurveyedLeader], non_null: Collection[str], rows: str) -> None:
-        """Write the files of these Leaders. `rows` and `non_null` are as in `read_leader_rows`. Raises RunError when
-        rows are missing.
-        """
+    def write(self, leaders: Mapping[str, SurveyedLeader], rows: str) -> None:
+        """Write the files of these Leaders. `rows` are as in `leader_bundles`. Raises RunError if some are missing."""
         parquet_files: Mapping[str, StoredFormat] = {}
         if PARQUET in self.job.formats:
             parquet_files = ParquetFiles(self.tables, self.sink).write(list(leaders.values()), self.check)
         if self.texts:
             rows_before = self.rows
-            threads = self.job.threads
-            with closing(
-                read_leader_rows(self.tables, rows, list(leaders), non_null, self.executor, threads, self.check)
-            ) as read:
+            with closing(Spill(temp_folder(self.tables.connection))) as spill:
                 try:
-                    self._write_texts(read, leaders, parquet_files)
+                    bundles = leader_bundles(
+                        self.tables, rows, list(leaders), spill, self.executor, self.job.threads, self.check
+                    )
+                    self._write_texts(bundles, leaders, parquet_files)
                 except BaseException:
                     # Other threads may read the spill.
                     self.executor.shutdown(cancel_futures=True)
                     raise
-            self.spill_bytes = read.spill_bytes
+            self.spill_bytes = spill.bytes
             if self.rows - rows_before != sum(leader.rows for leader in leaders.values()):
                 raise RunError(f"{self.job.resource}: rows of some Leaders are missing. Start the run again.")
             return
@@ -146,7 +145,10 @@ class _ResourceExport:
             self.add_rows(leader.rows)
 
     def _write_texts(
-        self, read: LeaderRows, leaders: Mapping[str, SurveyedLeader], parquet_files: Mapping[str, StoredFormat]
+        self,
+        bundles: Iterator[LineBundle],
+        leaders: Mapping[str, SurveyedLeader],
+        parquet_files: Mapping[str, StoredFormat],
     ) -> None:
         open_merge = merge_engines(self.tables.resource)
 
@@ -171,7 +173,7 @@ class _ResourceExport:
             while len(writing) > max_writing:
                 self.add_rows(self._report(writing.popleft().result()))
 
-        for bundle in read.bundles(line_kinds(self.texts)):
+        for bundle in bundles:
             if bundle.is_large:
                 self._report(write(bundle.lines, self.executor))
             else:

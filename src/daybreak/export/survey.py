@@ -45,11 +45,6 @@ class RowCounts:
     unexpected: Mapping[str, int] = field(default_factory=dict)
     unknown: int = 0
 
-    @property
-    def non_null(self) -> list[str]:
-        """The columns without NULLs."""
-        return [name for name, count in self.nulls.items() if not count]
-
     def __add__(self, other: "RowCounts") -> "RowCounts":
         """Return the counts over the rows of both."""
         nulls, unexpected = (

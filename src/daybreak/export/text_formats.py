@@ -1,6 +1,5 @@
 """Text formats: the content of a file before and after its lines, and the conversion of lines to a format."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from daybreak.catalogue.resources import Resource
@@ -33,11 +32,6 @@ class TextFormat:
             return piece
         # LF inside a JSON record is always escaped, so this matches separators only.
         return bytes(piece).replace(JSON_SEPARATOR, self.separator)
-
-
-def line_kinds(formats: Iterable[TextFormat]) -> tuple[str, ...]:
-    """Return the kinds of line that these formats need, each once."""
-    return tuple(dict.fromkeys(format.line_kind for format in formats))
 
 
 def text_format(resource: Resource, name: str) -> TextFormat:

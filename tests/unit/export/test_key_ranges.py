@@ -16,7 +16,6 @@ from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.key_ranges import LeaderRange, join_ranges, range_chunks
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.resource_export import export_resource
-from daybreak.export.text_formats import line_kinds, text_format
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
 CUSTOM = "custom_member_data"
@@ -49,11 +48,9 @@ def export_unsplit(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, Expor
 def encoded_range(folder: Path, rows: Sequence[Row]) -> tuple[LeaderRange, list[LeaderChunk]]:
     """Encode the rows of one range."""
     resource = resource_named(CUSTOM)
-    kinds = line_kinds(text_format(resource, name) for name in FORMATS)
     with sample_rows(folder, {CUSTOM: rows}, [LEADER]) as sample:
         [(leader_range, chunks)] = [
-            (one, [_copied(chunk) for chunk in chunks])
-            for one, chunks in range_chunks(sample, resource, kinds, threads=1)
+            (one, [_copied(chunk) for chunk in chunks]) for one, chunks in range_chunks(sample, resource, threads=1)
         ]
     return leader_range, chunks
 

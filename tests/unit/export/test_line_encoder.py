@@ -24,8 +24,10 @@ from daybreak.catalogue.resources import Resource
 from daybreak.catalogue.written_sums import KEY_PARTS, SUMMED_COLUMNS
 from daybreak.domain.errors import RunError
 from daybreak.export import row_partition
+from daybreak.export.buckets import Spill
 from daybreak.export.duckdb_internals import packed_row, record_batches
-from daybreak.export.leader_rows import read_leader_rows, read_totals
+from daybreak.export.engine import temp_folder
+from daybreak.export.leader_rows import leader_bundles, read_totals
 from daybreak.export.line_encoder import encoder as line_encoder
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.partitioner import Partitioner
@@ -90,10 +92,8 @@ def lines(
         figures = [(one.client_id, one.rows, one.figures) for one in totals]
         joined["figures"] = repr((figures, counts.unexpected)).encode()
         leaders = [one.client_id for one in totals]
-        with closing(
-            read_leader_rows(tables, tables.rows, leaders, counts.non_null, executor, threads, lambda: None)
-        ) as rows:
-            for bundle in rows.bundles(("csv", "json")):
+        with closing(Spill(temp_folder(cursor))) as spill:
+            for bundle in leader_bundles(tables, tables.rows, leaders, spill, executor, threads, lambda: None):
                 for chunk in (chunk for chunks in bundle.lines for chunk in chunks):
                     joined["leaders"] += chunk.client_id.encode() * chunk.rows
                     for kind, content in chunk.lines.items():

@@ -19,8 +19,8 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import gzip_member, leader_files, leader_rows, row_partition
-from daybreak.export.duckdb_internals import record_batches
 from daybreak.export.job import ExportResults, ResourceReport
+from daybreak.export.leader_rows import sql_lines
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
 from daybreak.export.resource_export import export_resource
@@ -362,7 +362,7 @@ def test_fingerprint_covers_formats_and_compression(tmp_path: Path) -> None:
 def test_missing_lines_end_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of lines is compared with the number of rows that were read before."""
     monkeypatch.setattr(runtime, "unavailable_reason", lambda: "switched off by the test")
-    monkeypatch.setattr(leader_rows, "record_batches", lambda relation, rows: list(record_batches(relation, rows))[:-1])
+    monkeypatch.setattr(leader_rows, "sql_lines", lambda *arguments: list(sql_lines(*arguments))[:-1])
     with pytest.raises(RunError, match="rows"):
         export(tmp_path, many_rows(6000, 9))
 

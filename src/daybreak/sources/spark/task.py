@@ -5,7 +5,7 @@ same version of Daybreak must be installed.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -26,7 +26,7 @@ from daybreak.export.job import DeltaJob, ExportJob, ExportResults, ResourceRepo
 from daybreak.export.key_ranges import LeaderRange, join_ranges, range_chunks
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.resource_export import export_resource
-from daybreak.export.text_formats import line_kinds, text_format
+from daybreak.export.text_formats import text_format
 from daybreak.filestore.file_store import FileSink
 from daybreak.sources.staging import StagingTables, open_staging
 
@@ -56,7 +56,7 @@ def totals_row(place: int, number: int, leader_range: LeaderRange) -> pa.RecordB
     return _row(place, _TOTALS, number, totals=msgspec.json.encode(leader_range).decode())
 
 
-def lines_row(place: int, number: int, position: int, chunk: LeaderChunk, kinds: Sequence[str]) -> pa.RecordBatch:
+def lines_row(place: int, number: int, position: int, chunk: LeaderChunk, kinds: Iterable[str]) -> pa.RecordBatch:
     """Return a row of lines: the chunk at `position` of range `number`, with these kinds of line."""
     lines = {kind: bytes(chunk.lines[kind]) for kind in kinds}
     return _row(place, _LINES, number, position=position, row_count=chunk.rows, **lines)
@@ -136,9 +136,9 @@ class SparkTask:
         if first is None:
             return
         resource = resource_named(self.job.resource)
-        kinds = line_kinds(text_format(resource, name) for name in self.job.formats)
+        kinds = {text_format(resource, name).line_kind for name in self.job.formats}
         with self._staged_rows(_chained(first, batches), frozenset(places)) as rows:
-            for leader_range, chunks in range_chunks(rows, resource, kinds, threads=self.job.threads):
+            for leader_range, chunks in range_chunks(rows, resource, threads=self.job.threads):
                 place = places[leader_range.totals.client_id]
                 yield totals_row(place, number, leader_range)
                 for position, chunk in enumerate(chunks):

@@ -18,7 +18,7 @@ from daybreak.export import leader_files
 from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.key_ranges import join_ranges, range_chunks
 from daybreak.export.resource_export import export_resource
-from daybreak.export.text_formats import line_kinds, text_format
+from daybreak.export.text_formats import text_format
 from daybreak.sources.spark.placement import assign_partitions
 from daybreak.sources.spark.task import SparkTask, lines_row, split_leaders, totals_row
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
@@ -59,11 +59,11 @@ def export_unsplit(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, list[
 def range_rows(folder: Path, parts: Sequence[Sequence[Row]]) -> list[pa.RecordBatch]:
     """Encode each part as a range. Return the rows of all tasks in RANGE_ORDER."""
     resource = resource_named(CUSTOM)
-    kinds = line_kinds(text_format(resource, name) for name in FORMATS)
+    kinds = {text_format(resource, name).line_kind for name in FORMATS}
     sent = []
     for number, part in enumerate(parts):
         with sample_rows(folder, {CUSTOM: part}, LEADERS) as sample:
-            for leader_range, chunks in range_chunks(sample, resource, kinds, threads=1):
+            for leader_range, chunks in range_chunks(sample, resource, threads=1):
                 place = sorted(LEADERS).index(leader_range.totals.client_id)
                 sent.append((place, 0, number, 0, totals_row(place, number, leader_range)))
                 for position, chunk in enumerate(chunks):
