@@ -95,7 +95,7 @@ class FileRevision(Protocol):
         """Return the key that `write` gives to a file."""
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes]) -> WrittenFile:
-        """Store one file."""
+        """Store one file. Safe to call from several threads."""
 
     def commit(self) -> None:
         """Return when all files are durable and can be read."""

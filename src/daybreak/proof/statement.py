@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -69,11 +69,11 @@ class AccountFacts(msgspec.Struct, frozen=True):
     revision: int = 1
 
 
-def statement(facts: Facts, account: AccountFacts) -> bytes:
-    """Return the statement of an account."""
+def statement(template: bytes, account: AccountFacts) -> bytes:
+    """Return the statement of an account from the `statement_template` of all accounts."""
     previous = account.previous
     deltas = {} if previous is None else _deltas(account.deltas, previous)
-    return _template(facts) % (
+    return template % (
         account.chain_id.encode(),
         account.client_id.encode(),
         account.completeness,
@@ -85,8 +85,7 @@ def statement(facts: Facts, account: AccountFacts) -> bytes:
     )
 
 
-@lru_cache(1)
-def _template(facts: Facts) -> bytes:
+def statement_template(facts: Facts) -> bytes:
     """Return the statement of any account, with places for what accounts do not have in common, in their order."""
     common = {name: _json(value).replace(b"%", b"%%") for name, value in structs.asdict(facts).items()}
     own = {"chain_id": b'"%b"', "client_id": b'"%b"', "completeness": b"%b", "deltas": b"%b", "files": b"{%b}",

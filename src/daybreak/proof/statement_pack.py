@@ -1,7 +1,9 @@
 """Statement packs: statements of some accounts with their signatures, in one stored file.
 
-It begins with MAGIC and the number of accounts (4 bytes), followed by an entry for each account, sorted: its id, the
-offset and length of the compressed statement, the length of the signature, and the digest of the statement.
+It begins with the magic bytes, the number of accounts and the length of the dictionary (4 bytes each), followed by the
+dictionary, and an entry for each account, sorted: its id, the offset and length of the compressed statement and
+signature, the length of the signature, and the digest of the statement. The dictionary is the text of the first
+account, of which the others have most. Packs of earlier versions have no dictionary, and signatures are not compressed.
 """
 
 import hashlib
@@ -17,12 +19,15 @@ from daybreak.domain.errors import FileDamaged
 from daybreak.domain.signing import account_namespace
 
 ACCOUNTS_PER_PACK = 512
-_MAGIC = b"DBSTMT1\n"
-_HEAD = struct.Struct(">8sI")
+_MAGIC, _MAGIC_WITHOUT_DICTIONARY = b"DBSTMT2\n", b"DBSTMT1\n"
+_HEAD = struct.Struct(">8sII")
+_HEAD_WITHOUT_DICTIONARY = struct.Struct(">8sI")
 _ENTRY = struct.Struct(">16sIII32s")
-INDEX_BYTES = _HEAD.size + ACCOUNTS_PER_PACK * _ENTRY.size
-"""Length of the largest index."""
-_COMPRESSION_LEVEL = 1
+_DICTIONARY_BYTES = 1 << 14
+INDEX_BYTES = _HEAD.size + _DICTIONARY_BYTES + ACCOUNTS_PER_PACK * _ENTRY.size
+"""Maximum length of what precedes the statements."""
+# Level 1 takes 1.6 times as long and saves a third of the size.
+_COMPRESSION_LEVEL = 0
 
 ReadRange = Callable[[int, int], bytes]
 """Returns a number of bytes from an offset."""
@@ -48,38 +53,55 @@ def sign_statement(content: bytes, key: SigningKey, client_id: str) -> SignedSta
     return SignedStatement(content, key.sign_digest(digest, account_namespace(client_id)), digest)
 
 
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The beginning of a pack. `entries` are the bytes of the entries."""
+
+    dictionary: bytes
+    entries: bytes
+    compresses_signatures: bool
+
+    def __iter__(self) -> Iterator[tuple[bytes, int, int, int, bytes]]:
+        return _ENTRY.iter_unpack(self.entries)
+
+
 def encode_pack(statements: Sequence[tuple[str, SignedStatement]]) -> bytes:
     """Return the pack of these accounts, which are sorted."""
     index, bodies = [], []
-    offset = _HEAD.size + len(statements) * _ENTRY.size
+    first = statements[0][1]
+    dictionary = (first.content + first.signature)[:_DICTIONARY_BYTES]
+    offset = _HEAD.size + len(dictionary) + len(statements) * _ENTRY.size
     for client_id, signed in statements:
         # A third of the time of zlib.
-        compressed = isal_zlib.compress(signed.content, _COMPRESSION_LEVEL)
-        index.append(_ENTRY.pack(_id(client_id), offset, len(compressed), len(signed.signature), signed.digest))
-        bodies += [compressed, signed.signature]
-        offset += len(compressed) + len(signed.signature)
-    return b"".join([_HEAD.pack(_MAGIC, len(statements)), *index, *bodies])
+        compressor = isal_zlib.compressobj(_COMPRESSION_LEVEL, zdict=dictionary)
+        body = compressor.compress(signed.content + signed.signature) + compressor.flush()
+        index.append(_ENTRY.pack(_id(client_id), offset, len(body), len(signed.signature), signed.digest))
+        bodies.append(body)
+        offset += len(body)
+    return b"".join([_HEAD.pack(_MAGIC, len(statements), len(dictionary)), dictionary, *index, *bodies])
 
 
 def read_statement(read: ReadRange, client_id: str) -> SignedStatement | None:
     """Return the statement of an account from a pack, None if it has none. Raises FileDamaged."""
-    found = next((entry for entry in _entries(read(0, INDEX_BYTES)) if entry[0] == _id(client_id)), None)
+    index = _read_index(read)
+    found = next((entry for entry in index if entry[0] == _id(client_id)), None)
     if found is None:
         return None
     _, offset, length, signature_length, digest = found
-    body = read(offset, length + signature_length)
+    body = read(offset, length if index.compresses_signatures else length + signature_length)
     try:
-        content = zlib.decompress(body[:length])
+        text = zlib.decompressobj(zdict=index.dictionary).decompress(body[:length]) + body[length:]
     except zlib.error:
-        content = b""
-    if hashlib.sha256(content).digest() != digest or len(body) != length + signature_length:
+        text = b""
+    content, signature = text[:-signature_length], text[-signature_length:]
+    if hashlib.sha256(content).digest() != digest:
         raise FileDamaged(f"The stored statement of account {client_id} is damaged.")
-    return SignedStatement(content, body[length:], digest)
+    return SignedStatement(content, signature, digest)
 
 
 def read_digests(read: ReadRange) -> Iterator[tuple[str, str]]:
     """Yield the accounts of a pack and the digests of their statements. Raises FileDamaged."""
-    for entry in _entries(read(0, INDEX_BYTES)):
+    for entry in _read_index(read):
         digits = entry[0].hex()
         client_id = "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
         yield client_id, entry[4].hex()
@@ -90,9 +112,16 @@ def _id(client_id: str) -> bytes:
     return bytes.fromhex(client_id.replace("-", ""))
 
 
-def _entries(head: bytes) -> Iterator[tuple[bytes, int, int, int, bytes]]:
-    magic, count = _HEAD.unpack_from(head) if len(head) >= _HEAD.size else (b"", 0)
-    end = _HEAD.size + count * _ENTRY.size
-    if magic != _MAGIC or len(head) < end:
+def _read_index(read: ReadRange) -> _Index:
+    head = read(0, INDEX_BYTES)
+    if len(head) < _HEAD.size:
         raise FileDamaged("A file of stored statements is damaged.")
-    return _ENTRY.iter_unpack(head[_HEAD.size : end])
+    magic, count, dictionary_bytes = _HEAD.unpack_from(head)
+    start = _HEAD.size
+    if magic == _MAGIC_WITHOUT_DICTIONARY:
+        start, dictionary_bytes = _HEAD_WITHOUT_DICTIONARY.size, 0
+    first = start + dictionary_bytes
+    end = first + count * _ENTRY.size
+    if magic not in (_MAGIC, _MAGIC_WITHOUT_DICTIONARY) or len(head) < end:
+        raise FileDamaged("A file of stored statements is damaged.")
+    return _Index(head[start:first], head[first:end], compresses_signatures=magic == _MAGIC)

@@ -21,7 +21,16 @@ from daybreak.domain.errors import Conflict, FileStoreError
 from daybreak.domain.signing import Edition, Revision, SignedSnapshot, StatementPack
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_store import FileRevision
-from daybreak.proof.statement import ERASURE_TYPE, AccountFacts, Facts, in_toto, listed, reconciled, statement
+from daybreak.proof.statement import (
+    ERASURE_TYPE,
+    AccountFacts,
+    Facts,
+    in_toto,
+    listed,
+    reconciled,
+    statement,
+    statement_template,
+)
 from daybreak.proof.statement_pack import SignedStatement, encode_pack, sign_statement
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signed_statements import completeness, read_stored, statement_key
@@ -88,7 +97,7 @@ class ErasureStatements:
             revision=number,
         )
         key = self._authority.key(found.edition.version, now, expires_at)
-        content = statement(facts, account)
+        content = statement(statement_template(facts), account)
         signed = sign_statement(content, key, client_id)
         stored = revision.write(client_id, STATEMENT, STATEMENTS.name, [encode_pack([(client_id, signed)])])
         edition = Edition(found.edition.version, number, signed.digest.hex())

@@ -7,7 +7,8 @@ have: the publication checks it, and the statements are signed again if another 
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,8 +25,18 @@ from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
 from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, StatementPack, Trust
 from daybreak.domain.snapshot import Snapshot
+from daybreak.export.row_partition import bounded_map
 from daybreak.filestore.file_store import FileStore
-from daybreak.proof.statement import UNACCOUNTED, AccountFacts, Facts, ListedFiles, listed, reconciled, statement
+from daybreak.proof.statement import (
+    UNACCOUNTED,
+    AccountFacts,
+    Facts,
+    ListedFiles,
+    listed,
+    reconciled,
+    statement,
+    statement_template,
+)
 from daybreak.proof.statement_pack import ACCOUNTS_PER_PACK, encode_pack, sign_statement
 from daybreak.settings import Settings
 from daybreak.snapshots.schedule import next_publication, publication_of
@@ -213,38 +224,51 @@ class _Signing:
         self, facts: Facts, key: SigningKey, name: str, check: Callable[[], None]
     ) -> tuple[StatementPack, ...]:
         """Sign the statements of all accounts. Return their packs."""
+        threads = self.settings.snapshot.thread_count
+        with (
+            self.store.revise(self.plan.snapshot.snapshot_id, name) as revision,
+            ThreadPoolExecutor(threads, thread_name_prefix="sign") as executor,
+        ):
+
+            def write(numbered: tuple[int, list[tuple[str, bytes]]]) -> StatementPack:
+                number, contents = numbered
+                content = encode_pack([(each, sign_statement(text, key, each)) for each, text in contents])
+                written = revision.write("", f"statements_{number:06}", STATEMENTS.name, [content])
+                return StatementPack(contents[0][0], written.key, written.bytes, written.sha256)
+
+            # Signing and compression release the interpreter's lock.
+            contents = enumerate(self._contents(statement_template(facts), check))
+            packs = tuple(bounded_map(executor, write, contents, threads + 1))
+            revision.commit()
+        return packs
+
+    def _contents(self, template: bytes, check: Callable[[], None]) -> Iterator[list[tuple[str, bytes]]]:
+        """Yield the accounts and the statements of each pack."""
         snapshot_id, plan = self.plan.snapshot.snapshot_id, self.plan
         accounts = self.state.read(lambda stores: sorted(stores.snapshots.leaders(snapshot_id)))
         shared = self._entries("", "").get("", {})
         chains = self.state.read(lambda stores: stores.signatures.account_chains(plan.chain_id))
         previous = self._previous_editions()
-        packs: list[StatementPack] = []
-        with self.store.revise(snapshot_id, name) as revision:
-            for start in range(0, len(accounts), ACCOUNTS_PER_PACK):
-                check()
-                batch = accounts[start : start + ACCOUNTS_PER_PACK]
-                entries, deltas = self._entries(batch[0], batch[-1]), self._deltas(batch[0], batch[-1])
-                statements = []
-                for client_id in batch:
-                    chain_id, closed_at = chains.get(client_id, (plan.chain_id, None))
-                    broken = closed_at is not None and closed_at >= plan.snapshot.started_at
-                    own_entries = shared | entries.get(client_id, {})
-                    section = self.completeness(client_id)
-                    facts_of_account = AccountFacts(
-                        client_id,
-                        chain_id,
-                        [own_entries[name] for name in RESOURCE_NAMES if name in own_entries],
-                        reconciled(section, own_entries) if self.plan.may_have_erasures else section,
-                        previous.get(client_id),
-                        {} if broken else deltas.get(client_id, {}),
-                    )
-                    content = statement(facts, facts_of_account)
-                    statements.append((client_id, sign_statement(content, key, client_id)))
-                name_of_pack = f"statements_{len(packs):06}"
-                written = revision.write("", name_of_pack, STATEMENTS.name, [encode_pack(statements)])
-                packs.append(StatementPack(batch[0], written.key, written.bytes, written.sha256))
-            revision.commit()
-        return tuple(packs)
+        for start in range(0, len(accounts), ACCOUNTS_PER_PACK):
+            check()
+            batch = accounts[start : start + ACCOUNTS_PER_PACK]
+            entries, deltas = self._entries(batch[0], batch[-1]), self._deltas(batch[0], batch[-1])
+            contents = []
+            for client_id in batch:
+                chain_id, closed_at = chains.get(client_id, (plan.chain_id, None))
+                broken = closed_at is not None and closed_at >= plan.snapshot.started_at
+                own_entries = shared | entries.get(client_id, {})
+                section = self.completeness(client_id)
+                account = AccountFacts(
+                    client_id,
+                    chain_id,
+                    [own_entries[name] for name in RESOURCE_NAMES if name in own_entries],
+                    reconciled(section, own_entries) if plan.may_have_erasures else section,
+                    previous.get(client_id),
+                    {} if broken else deltas.get(client_id, {}),
+                )
+                contents.append((client_id, statement(template, account)))
+            yield contents
 
     def _entries(self, first: str, last: str) -> dict[str, dict[str, ListedFiles]]:
         """Return the files of the accounts from `first` to `last`, by account and resource."""

@@ -58,6 +58,14 @@ _ENTRIES = PreparedRead(
     snapshot_files.c.client_id >= sa.bindparam("first"),
     snapshot_files.c.client_id <= sa.bindparam("last"),
 )
+_DELTAS = PreparedRead(
+    snapshot_deltas.join(snapshots, snapshots.c.fence == snapshot_deltas.c.fence),
+    (snapshot_deltas.c.client_id, snapshot_deltas.c.resource, sa.type_coerce(snapshot_deltas.c.delta, sa.Text)),
+    _IS_SNAPSHOT,
+    snapshot_deltas.c.client_id >= sa.bindparam("first"),
+    snapshot_deltas.c.client_id <= sa.bindparam("last"),
+    snapshot_deltas.c.resource != sa.literal_column("''"),
+)
 _REVISIONS = _revisions_of(_IS_SNAPSHOT)
 _REVISIONS_OF_ACCOUNT = _revisions_of(_IS_SNAPSHOT, statement_revisions.c.client_id == sa.bindparam("client_id"))
 
@@ -140,15 +148,7 @@ class SignatureStore(Store):
 
     def deltas(self, snapshot_id: str, first: str, last: str) -> list[LeaderDelta]:
         """Return the deltas of the accounts from `first` to `last`."""
-        table = snapshot_deltas.c
-        rows = self._execute(
-            sa.select(table.client_id, table.resource, sa.type_coerce(table.delta, sa.Text)).where(
-                table.fence == self._fence(snapshot_id),
-                table.client_id >= first,
-                table.client_id <= last,
-                table.resource != "",
-            )
-        )
+        rows = _DELTAS.all(self._connection, snapshot_id=snapshot_id, first=first, last=last)
         return [LeaderDelta(client_id, resource, _DELTA.decode(delta)) for client_id, resource, delta in rows]
 
     def account_chains(self, service_chain_id: str) -> dict[str, tuple[str, datetime]]:

@@ -12,10 +12,19 @@ import msgspec
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.signing import Edition
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.proof.statement import AccountFacts, Facts, ListedFiles, completeness_of, listed, reconciled, statement
+from daybreak.proof.statement import (
+    AccountFacts,
+    Facts,
+    ListedFiles,
+    completeness_of,
+    listed,
+    reconciled,
+    statement,
+    statement_template,
+)
 
 NOW = datetime(2026, 11, 27, 4, 0, tzinfo=UTC)
-FACTS = Facts("export.example.org", 48, NOW, NOW, NOW)
+TEMPLATE = statement_template(Facts("export.example.org", 48, NOW, NOW, NOW))
 ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 STORED = StoredFormat(10, "a" * 64, 20, "b" * 64, "key")
 ENTRY = ManifestEntry(ACCOUNT, "members", 3, "", {"json": STORED, "csv": STORED, "parquet": STORED})
@@ -33,7 +42,7 @@ COMPLETENESS = raw(SECTION)
 
 
 def test_statement_lists_each_file_once() -> None:
-    content = json.loads(statement(FACTS, AccountFacts(ACCOUNT, "chain", ENTRIES, COMPLETENESS)))
+    content = json.loads(statement(TEMPLATE, AccountFacts(ACCOUNT, "chain", ENTRIES, COMPLETENESS)))
     assert [each["name"] for each in content["subject"]] == ["members.json.gz", "members.csv.gz"]
     assert content["predicate"]["files"]["members.csv.gz"] == {"bytes": 10, "rows": 3, "content_sha256": "b" * 64}
     assert content["predicate"]["previous"] is None
@@ -41,7 +50,7 @@ def test_statement_lists_each_file_once() -> None:
 
 
 def test_statement_is_canonical() -> None:
-    content = statement(FACTS, AccountFacts(ACCOUNT, "chain", ENTRIES, COMPLETENESS))
+    content = statement(TEMPLATE, AccountFacts(ACCOUNT, "chain", ENTRIES, COMPLETENESS))
     assert content == json.dumps(json.loads(content), sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -52,7 +61,7 @@ def test_delta_needs_a_previous_edition_and_a_file() -> None:
     }
     before = Edition(47, 2, "d" * 64)
     account = AccountFacts(ACCOUNT, "chain", ENTRIES, COMPLETENESS, before, deltas)
-    found = json.loads(statement(FACTS, account))["predicate"]
+    found = json.loads(statement(TEMPLATE, account))["predicate"]
     assert list(found["deltas"]) == ["members"]
     assert found["deltas"]["members"]["from"] == {"version": 47, "revision": 2, "content_sha256": "c"}
     assert found["previous"] == {"version": 47, "revision": 2, "sha256": "d" * 64}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
+import zlib
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -40,14 +42,36 @@ def test_digests_are_those_of_the_statements() -> None:
     assert dict(read_digests(read)) == {each: signed.sha256 for each, signed in SIGNED.items()}
 
 
-@pytest.mark.parametrize("damage", [0, 1000, len(PACK) - len(PACK) // 3])
-def test_truncated_pack_is_damaged(damage: int) -> None:
+@pytest.mark.parametrize("share", [0, 0.1, 0.9])
+def test_truncated_pack_is_damaged(share: float) -> None:
+    truncated = PACK[: int(len(PACK) * share)]
     with pytest.raises(FileDamaged):
-        read_statement(lambda start, length: PACK[:damage][start : start + length], ACCOUNTS[-1])
+        read_statement(lambda start, length: truncated[start : start + length], ACCOUNTS[-1])
 
 
 def test_changed_statement_is_damaged() -> None:
     changed = bytearray(PACK)
-    changed[len(PACK) - len(SIGNED[ACCOUNTS[-1]].signature) - 8] ^= 1
+    changed[-8] ^= 1
     with pytest.raises(FileDamaged):
         read_statement(lambda start, length: bytes(changed[start : start + length]), ACCOUNTS[-1])
+
+
+def test_pack_with_changed_dictionary_is_damaged() -> None:
+    changed = bytearray(PACK)
+    changed[20] ^= 1
+    with pytest.raises(FileDamaged):
+        read_statement(lambda start, length: bytes(changed[start : start + length]), ACCOUNTS[-1])
+
+
+def test_equal_text_is_stored_once() -> None:
+    alone = encode_pack([(ACCOUNTS[0], SIGNED[ACCOUNTS[0]])])
+    assert len(PACK) < len(alone) * ACCOUNTS_PER_PACK / 4
+
+
+def test_pack_of_an_earlier_version_is_read() -> None:
+    client_id, signed = ACCOUNTS[7], SIGNED[ACCOUNTS[7]]
+    body = zlib.compress(signed.content)
+    entry = struct.pack(">16sIII32s", uuid.UUID(client_id).bytes, 72, len(body), len(signed.signature), signed.digest)
+    pack = struct.pack(">8sI", b"DBSTMT1\n", 1) + entry + body + signed.signature
+    assert read_statement(lambda start, length: pack[start : start + length], client_id) == signed
+    assert list(read_digests(lambda start, length: pack[start : start + length])) == [(client_id, signed.sha256)]
