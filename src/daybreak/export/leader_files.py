@@ -69,7 +69,7 @@ class _File:
 
     def close(self) -> Callable[[], StoredFormat]:
         """End the file. Return a function that returns the stored file, after waiting for it."""
-        self._append(self._format.tail)
+        self._append(self._format.end)
         self._add_part(self._part[: self._size], self._part, last=True)
         return self._store()
 

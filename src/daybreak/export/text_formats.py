@@ -1,4 +1,4 @@
-"""Text formats: the content of a file before and after its lines, and the conversion of lines to a format."""
+"""Text formats: layout of a file, and the conversion of lines to a format."""
 
 from dataclasses import dataclass
 
@@ -12,37 +12,46 @@ Piece = bytes | memoryview
 class TextFormat:
     """One text format of one resource.
 
-    `line_kind` names its lines (csv, json); several formats may share a kind. A file is `head`, the lines without the
-    first `skip_bytes` bytes, `tail`; `empty_file` when there are no rows. `separator`, when set, replaces the comma and
-    LF between JSON records.
+    A file is `head`, the records joined by `separator`, and `tail`; `empty_file` without records. `line_kind` names its
+    lines (csv, json); several formats may share a kind.
     """
 
     name: str
     line_kind: str
     head: bytes
+    separator: bytes
     tail: bytes
     empty_file: bytes
-    skip_bytes: int = 0
-    separator: bytes | None = None
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether records may contain the separator inside quotes, and lines end in it."""
+        return self.line_kind == "csv"
 
     def body(self, lines: memoryview, *, first: bool) -> Piece:
         """Return lines as they are in the file. `first` is True for the file's first lines."""
-        piece = lines[self.skip_bytes :] if first else lines
-        if self.separator is None:
+        if self.is_csv:
+            return lines
+        piece = lines[len(JSON_SEPARATOR) :] if first else lines
+        if self.separator == JSON_SEPARATOR:
             return piece
         # LF inside a JSON record is always escaped, so this matches separators only.
         return bytes(piece).replace(JSON_SEPARATOR, self.separator)
 
+    @property
+    def end(self) -> bytes:
+        """What follows the last lines."""
+        return b"" if self.is_csv else self.tail
+
 
 def text_format(resource: Resource, name: str) -> TextFormat:
     """Return the text format of that name (csv, json, ndjson). Raises KeyError."""
-    skip_bytes = len(JSON_SEPARATOR)
     match name:
         case "csv":
             head = csv_header(resource)
-            return TextFormat(name, "csv", head, b"", head)
+            return TextFormat(name, "csv", head, b"\n", b"\n", head)
         case "json":
-            return TextFormat(name, "json", b"[", b"]", b"[]", skip_bytes)
+            return TextFormat(name, "json", b"[", JSON_SEPARATOR, b"]", b"[]")
         case "ndjson":
-            return TextFormat(name, "json", b"", b"\n", b"", skip_bytes, b"\n")
+            return TextFormat(name, "json", b"", b"\n", b"\n", b"")
     raise KeyError(name)

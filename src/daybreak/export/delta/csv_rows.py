@@ -7,9 +7,10 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 
 SortKey = tuple[tuple[object, ...], ...]
-CELL = rb'("[^"]*(?:""[^"]*)*"|[^,"\n]*)'
-"""A regular expression for a cell, its only group."""
-_CELL = re.compile(rb"(?:\A|,)" + CELL)
+CELL = rb'(?:"[^"]*(?:""[^"]*)*"|[^,"\n]*)'
+"""A regular expression for a cell."""
+CELL_GROUP = b"(" + CELL + b")"
+_CELL = re.compile(rb"(?:\A|,)" + CELL_GROUP)
 _BEFORE_CHRIST = b" (BC)"
 _INFINITE = {b"infinity": (1, 0, b""), b"-infinity": (-1, 0, b"")}
 
@@ -52,7 +53,7 @@ class KeyOrder:
         self._is_time = tuple(
             resource.column(name).type in {ColumnType.DATE, ColumnType.TIMESTAMP} for name in resource.key
         )
-        self._first_cells = re.compile(b",".join([CELL] * (max(self.places) + 1)))
+        self._first_cells = re.compile(b",".join([CELL_GROUP] * (max(self.places) + 1)))
 
     def key(self, row: bytes, start: int = 0) -> SortKey:
         """Return the key of the row that begins at `start`, in a form that sorts like the rows of a file.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import NewCampaign, ResourceDelta
-from daybreak.export.delta.csv_rows import CELL, unquoted
+from daybreak.export.delta.csv_rows import CELL, CELL_GROUP, unquoted
 
 _MAXIMUM_LINES = 200_000
 _MAXIMUM_NAME_LENGTH = 80
@@ -31,7 +31,7 @@ def with_highlights(resource: Resource, delta: ResourceDelta, lines: int, conten
 def _rows(resource: Resource, content: Iterator[bytes], *names: str) -> Iterator[tuple[bytes, ...]]:
     """Yield the operation and these cells of each row. `names` are in the order of the columns."""
     first_columns = resource.column_names[: resource.column_names.index(names[-1]) + 1]
-    cells = [CELL if name in names else CELL.replace(b"(", b"(?:", 1) for name in first_columns]
+    cells = [CELL_GROUP if name in names else CELL for name in first_columns]
     # An operation after LF begins a row: quotes within a cell are doubled.
     row = re.compile(b",".join([b'\n("[ID]")', *cells]))
     kept = b""
