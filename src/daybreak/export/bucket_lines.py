@@ -44,6 +44,8 @@ class BucketLines:
         buckets = self._partition.buckets
         pending: list[Bucket] = []
         for number, size_bytes in enumerate(buckets.sizes):
+            if not size_bytes:
+                continue
             bucket = Bucket(self._partition.ordinals(number), buckets.take(number), size_bytes)
             if pending and sum(one.size_bytes for one in pending) + size_bytes > self._max_bytes:
                 yield self._bundle(pending)

@@ -59,8 +59,9 @@ def range_chunks(
             first = totals[0].client_id
             ranges[first] = replace(ranges[first], counts=counts)
         leaders_seen = 0
+        leaders = {one.client_id: one.rows for one in totals}
         with closing(Spill(temp_folder(tables.connection))) as spill:
-            bundles = leader_bundles(tables, tables.rows, list(ranges), spill, executor, threads, lambda: None)
+            bundles = leader_bundles(tables, tables.rows, leaders, spill, executor, threads, lambda: None)
             chunks = (chunk for bundle in bundles for part in bundle.lines for chunk in part)
             for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
                 yield ranges[client_id], own

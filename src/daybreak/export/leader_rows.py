@@ -5,7 +5,7 @@ The compiled code sorts and encodes lines, where it can be used; SQL does the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import groupby
 
@@ -36,14 +36,14 @@ _BATCH_ROWS = 4096
 def leader_bundles(
     tables: WorkTables,
     rows: str,
-    leaders: Sequence[str],
+    leaders: Mapping[str, int],
     spill: Spill,
     executor: Executor,
     threads: int,
     watch: Callable[[], None],
 ) -> Iterator[LineBundle]:
-    """Read the rows of Leaders, which are sorted, and return their lines in order. The FROM item `rows` has the rows,
-    and perhaps others. `watch` is called regularly, and may raise to stop.
+    """Read the rows of Leaders, and return their lines in order. `leaders` has the number of rows of each, sorted by
+    Leader. The FROM item `rows` has the rows, and perhaps others. `watch` is called regularly, and may raise to stop.
     """
     if runtime.unavailable_reason() is None:
         fault = sort_key_fault(tables.connection)
@@ -57,7 +57,7 @@ def leader_bundles(
 
         log = structlog.get_logger("daybreak.export")
         log.warning("export.encoder_unusable", resource=tables.resource.name, reason=fault)
-    return iter([LineBundle(sql_lines(tables, leaders), is_large=True)])
+    return iter([LineBundle(sql_lines(tables, list(leaders)), is_large=True)])
 
 
 def bucket_memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:

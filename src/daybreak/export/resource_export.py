@@ -125,8 +125,9 @@ class _ResourceExport:
             rows_before = self.rows
             with closing(Spill(temp_folder(self.tables.connection))) as spill:
                 try:
+                    rows_of = {leader.client_id: leader.rows for leader in leaders.values()}
                     bundles = leader_bundles(
-                        self.tables, rows, list(leaders), spill, self.executor, self.job.threads, self.check
+                        self.tables, rows, rows_of, spill, self.executor, self.job.threads, self.check
                     )
                     self._write_texts(bundles, leaders, parquet_files)
                 except BaseException:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from functools import lru_cache
+from ctypes import c_ubyte
+from itertools import accumulate
 from typing import TypeVar
 
 import nanoarrow
@@ -25,7 +26,7 @@ BATCH_ROWS = 4096
 """Rows per batch, unless they are large."""
 _LARGE_TEXT_BYTES = 8 << 10
 _LARGE_ROWS_PER_BATCH = 4
-GROUP_BYTES = 2 << 20
+GROUP_BYTES = 4 << 20
 """Size from which packed rows are divided among buckets."""
 
 T = TypeVar("T")
@@ -34,16 +35,15 @@ D = TypeVar("D")
 
 
 class RowPartition:
-    """Records of the rows of some Leaders in buckets, each for neighboring Leaders. `leaders` are sorted, and the FROM
-    item `rows` may have rows of others.
+    """Records of the rows of some Leaders in buckets, each for neighboring Leaders. `leaders` has the number of rows of
+    each, sorted by Leader, and the FROM item `rows` may have rows of others.
     """
 
-    def __init__(self, tables: WorkTables, rows: str, leaders: Sequence[str], buckets: Buckets) -> None:
-        self.leaders, self.buckets = leaders, buckets
+    def __init__(self, tables: WorkTables, rows: str, leaders: Mapping[str, int], buckets: Buckets) -> None:
+        self.leaders, self.buckets = list(leaders), buckets
         self.layout = RecordLayout.of(tables.resource)
         self.identifiers = bytes.fromhex("".join(leaders).replace("-", ""))
-        count = len(buckets.sizes)
-        self.bucket_of = _buckets_of(len(leaders), count)
+        self.bucket_of = _buckets_of(leaders.values(), len(buckets.sizes))
         self._tables, self._rows = tables, rows
 
     def ordinals(self, bucket: int) -> range:
@@ -90,16 +90,22 @@ class RowPartition:
                     yield from _packed_large_rows(batch)
 
 
-@lru_cache(1)  # The same for every resource.
-def _buckets_of(leaders: int, count: int) -> array[int]:
-    return array("I", (place * count // leaders for place in range(leaders)))
+def _buckets_of(rows: Collection[int], count: int) -> array[int]:
+    """Return the bucket of each Leader: that of its middle row, if all buckets had the same number of rows.
+
+    A Leader with many rows is thus alone in its bucket, between empty ones.
+    """
+    total = sum(rows)
+    return array("I", ((2 * end - own) * count // (2 * total) for own, end in zip(rows, accumulate(rows), strict=True)))
 
 
 def split_batch(batch: CArray) -> Iterator[PackedRows]:
     """Split an Arrow batch of packed rows into single rows or parts of up to `GROUP_BYTES`."""
     column = batch.view().child(0)
     offsets = memoryview(column.buffer(1)).cast("B").cast("i")[column.offset : column.offset + batch.length + 1]
-    content = memoryview(column.buffer(2)).cast("B")
+    # The buffer's own view is read-only, and can be copied with the interpreter's lock only.
+    address = batch.child(0).buffers[2]
+    content = memoryview((c_ubyte * column.buffer(2).size_bytes).from_address(address)).cast("B")
     start = 0
     while start < batch.length:
         end = max(start + 1, bisect_right(offsets, offsets[start] + GROUP_BYTES) - 1)

@@ -135,6 +135,10 @@ def test_rows_with_large_texts_do_not_change_the_bytes(
         assert export(rows) == (whole, report)
 
 
+def test_large_leader_has_a_bucket_of_its_own() -> None:
+    assert list(row_partition._buckets_of([1, 1, 100, 1, 1], 4)) == [0, 0, 2, 3, 3]
+
+
 def test_stored_rows_of_the_engine_leave_less_memory_for_buckets(tmp_path: Path) -> None:
     limit = 100_000_000
     with closing(open_engine(memory_bytes=limit, threads=1, temp_dir=tmp_path)) as engine:

@@ -91,7 +91,7 @@ def lines(
         totals, counts = read_totals(tables, LEADERS)
         figures = [(one.client_id, one.rows, one.figures) for one in totals]
         joined["figures"] = repr((figures, counts.unexpected)).encode()
-        leaders = [one.client_id for one in totals]
+        leaders = {one.client_id: one.rows for one in totals}
         with closing(Spill(temp_folder(cursor))) as spill:
             for bundle in leader_bundles(tables, tables.rows, leaders, spill, executor, threads, lambda: None):
                 for chunk in (chunk for chunks in bundle.lines for chunk in chunks):
