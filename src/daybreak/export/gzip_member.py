@@ -100,24 +100,33 @@ class ContentTotals:
         return trailer(self._crc, self.length)
 
 
-class CompressedContent:
-    """Content as one gzip member, in pieces. `totals` describe the content that was iterated so far."""
+class GzipMember:
+    """Content that arrives in pieces of any size, as one gzip member. `totals` describe what was compressed so far."""
 
-    def __init__(self, content: Iterable[bytes], codec: Codec) -> None:
-        self._content = content
+    def __init__(self, codec: Codec) -> None:
         self._codec = codec
+        self._part = bytearray()
         self.totals = ContentTotals()
 
-    def __iter__(self) -> Iterator[bytes]:
+    def compressed(self, content: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the member with the whole content."""
         yield HEADER
-        part = b""
-        for piece in self._content:
-            part += piece
-            # `>` instead of `>=`, so that the last part is never empty.
-            while len(part) > PART_BYTES:
-                yield from self._compressed(part[:PART_BYTES], last=False)
-                part = part[PART_BYTES:]
-        yield from self._compressed(part, last=True)
+        for piece in content:
+            yield from self.add(piece)
+        yield from self.end()
+
+    def add(self, piece: bytes | memoryview) -> Iterator[bytes]:
+        """Append content. Yield the parts that it completes, without the header."""
+        self._part += piece
+        # `>` instead of `>=`, so that the last part is never empty.
+        while len(self._part) > PART_BYTES:
+            yield from self._compressed(bytes(self._part[:PART_BYTES]), last=False)
+            del self._part[:PART_BYTES]
+
+    def end(self, tail: bytes = b"") -> Iterator[bytes]:
+        """Yield the rest with `tail` as the last content, and the trailer."""
+        yield from self.add(tail)
+        yield from self._compressed(bytes(self._part), last=True)
         yield self.totals.trailer
 
     def _compressed(self, part: bytes, *, last: bool) -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.export.gzip_member import Codec, CompressedContent, codec_named, decompressed
+from daybreak.export.gzip_member import Codec, GzipMember, codec_named, decompressed
 from daybreak.export.line_sql import csv_header
 from daybreak.export.member_parquet import MemberParquet
 from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
@@ -159,9 +159,9 @@ class MemberFiles:
     def _write_text(
         self, entry: ManifestEntry, format: str, content: Iterable[bytes], revision: FileRevision
     ) -> StoredFormat:
-        compressed = CompressedContent(content, self._codec)
-        written = revision.write(entry.client_id, entry.resource, format, compressed)
-        totals = compressed.totals
+        member = GzipMember(self._codec)
+        written = revision.write(entry.client_id, entry.resource, format, member.compressed(content))
+        totals = member.totals
         return StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
 
     def _write_parquet(

@@ -3,6 +3,7 @@
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import IO, Self
 
@@ -16,10 +17,11 @@ from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.highlights import with_highlights
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, decompressed
+from daybreak.export.gzip_member import HEADER, Codec, GzipMember, decompressed
 from daybreak.export.job import DeltaBase, DeltaJob
-from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
+from daybreak.export.line_sql import csv_header
 from daybreak.export.parquet_writer import PARQUET, ParquetWriter
+from daybreak.export.text_formats import TextFormat, text_format
 from daybreak.filestore.file_store import FileSink
 
 _SPOOL_BYTES = 2 << 20
@@ -29,29 +31,21 @@ _READ_BYTES = 1 << 20
 class _DeltaFile:
     """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file."""
 
-    def __init__(self, codec: Codec, head: bytes, tail: bytes, skip_bytes: int, temp_dir: str | None) -> None:
-        self._codec, self._tail, self._skip_bytes = codec, tail, skip_bytes
-        self._part = bytearray(head)
+    def __init__(self, codec: Codec, format: TextFormat, temp_dir: str | None) -> None:
+        self._format, self._has_lines = format, False
+        self._member = GzipMember(codec)
+        self.totals = self._member.totals
         self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=temp_dir)  # noqa: SIM115 - closed below
-        self._spool.write(HEADER)
-        self.totals = ContentTotals()
+        self._spool.writelines((HEADER, *self._member.add(format.head)))
 
     def add(self, lines: bytes) -> None:
         """Append lines."""
-        self._part += memoryview(lines)[self._skip_bytes :]
-        self._skip_bytes = 0
-        while len(self._part) > PART_BYTES:
-            self._compress(bytes(self._part[:PART_BYTES]), last=False)
-            del self._part[:PART_BYTES]
+        self._spool.writelines(self._member.add(self._format.body(memoryview(lines), first=not self._has_lines)))
+        self._has_lines = True
 
     def end(self) -> int:
         """Complete the file. Return its size."""
-        self._part += self._tail
-        while len(self._part) > PART_BYTES:
-            self._compress(bytes(self._part[:PART_BYTES]), last=False)
-            del self._part[:PART_BYTES]
-        self._compress(bytes(self._part), last=True)
-        self._spool.write(self.totals.trailer)
+        self._spool.writelines(self._member.end(self._format.end))
         return self._spool.tell()
 
     def pieces(self) -> Iterator[bytes]:
@@ -60,19 +54,14 @@ class _DeltaFile:
         while piece := self._spool.read(_READ_BYTES):
             yield piece
 
-    def store(self, sink: FileSink, client_id: str, resource: str, format: str) -> StoredFormat:
+    def store(self, sink: FileSink, client_id: str, resource: str) -> StoredFormat:
         """Write the file to the sink."""
-        written = sink.write(client_id, resource, delta_format(format).name, self.pieces())
+        written = sink.write(client_id, resource, delta_format(self._format.name).name, self.pieces())
         return StoredFormat(written.bytes, written.sha256, self.totals.length, self.totals.sha256, written.key)
 
     def close(self) -> None:
         """Delete the temporary file."""
         self._spool.close()
-
-    def _compress(self, content: bytes, *, last: bool) -> None:
-        compressed, crc = self._codec.part(content, last=last)
-        self.totals.add(content, crc)
-        self._spool.writelines(compressed)
 
 
 class LeaderDeltaWriter:
@@ -94,11 +83,11 @@ class LeaderDeltaWriter:
         self._without_rows = without_rows
         self._fault = ""
         self._files: dict[str, _DeltaFile] = {}
-        for format in DEFAULT_FORMATS:
-            is_csv = format == "csv"
-            head, tail = (delta_header(self._resource), b"") if is_csv else (b"[", b"]")
-            skip_bytes = 0 if is_csv else len(JSON_SEPARATOR)
-            self._files[format] = _DeltaFile(codec, head, tail, skip_bytes, deltas.temp_dir)
+        for name in DEFAULT_FORMATS:
+            format = text_format(resource, name)
+            if format.is_csv:
+                format = replace(format, head=delta_header(resource))
+            self._files[name] = _DeltaFile(codec, format, deltas.temp_dir)
         self._engine = open_engine()
         header = csv_header(self._resource)
         self._merge = DeltaMerge(self._engine, header, self._previous_content(), self._add_lines)
@@ -182,7 +171,7 @@ class LeaderDeltaWriter:
 
     def _written(self, client_id: str) -> dict[str, StoredFormat]:
         name = self._resource.name
-        return {format: file.store(self._sink, client_id, name, format) for format, file in self._files.items()}
+        return {format: file.store(self._sink, client_id, name) for format, file in self._files.items()}
 
     def _previous_content(self) -> Iterator[bytes]:
         return decompressed(self._sink.read(self._base.stored.key))
