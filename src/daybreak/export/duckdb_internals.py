@@ -1,4 +1,4 @@
-"""Undocumented behavior of DuckDB: sort-key layout, batch size of the Arrow stream, keys of EXPLAIN, wording of errors.
+"""Undocumented behavior of DuckDB: sort-key layout, batch size of the Arrow stream, wording of errors.
 
 pyproject.toml bounds DuckDB's minor version because of this module. `tests/unit/export/test_duckdb_internals.py` checks
 each part separately, so that a failure names the part that a new version changed.
@@ -6,7 +6,6 @@ each part separately, so that a failure names the part that a new version change
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -84,16 +83,6 @@ def record_batches(relation: duckdb.DuckDBPyRelation, rows_per_batch: int) -> It
     """
     capsule = relation._submit("stream", rows_per_batch).arrow_capsule()  # noqa: SLF001
     yield from nanoarrow.c_array_stream(_Capsule(capsule))
-
-
-# ---------------------------------------------------------------- EXPLAIN
-
-
-def scanned_row_groups(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[int, int]:
-    """Run a query. Return the number of row groups that it read, and the number of row groups in its tables."""
-    ((_, text),) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
-    figures = json.loads(text)["query"]
-    return int(figures["total_row_groups_scanned"]), int(figures["total_row_groups_to_scan"])
 
 
 # ---------------------------------------------------------------- errors

@@ -21,8 +21,6 @@ from daybreak.export.sql import identifier, literal
 
 _PIECE_BYTES = 1 << 20
 _MEMORY_BYTES = 128_000_000
-# The number of a row in its file. Copies keep the order.
-_ROWS = "read_parquet({file}, file_row_number = true)"
 
 
 @contextmanager
@@ -38,14 +36,19 @@ def _file_faults() -> Iterator[None]:
 class MemberParquet:
     """Copies Parquet files in a temporary folder. One instance for one thread.
 
-    `parts_of_copy` are those of the last copy, after its bytes were read.
+    `statistics` and `parts` are those of the last copy, after its bytes were read. `removed` counts the rows that the
+    last copy `without` the Member lacks, and `communities` those by COMMUNITY_ID, if the resource has it.
     """
 
     def __init__(self, engine: duckdb.DuckDBPyConnection, folder: Path, member_id: str) -> None:
         self._engine = engine
         self._source, self._target = folder / "source.parquet", folder / "target.parquet"
-        self.parts_of_copy: tuple[StoredPart, ...] = ()
+        self._rows = f"read_parquet({literal(str(self._source))}, file_row_number = true)"
         self._member = f"CAST({literal(member_id)} AS UUID)"
+        self.statistics = FileStatistics(0, ())
+        self.parts: tuple[StoredPart, ...] = ()
+        self.removed = 0
+        self.communities: Counter[str] = Counter()
 
     @classmethod
     @contextmanager
@@ -61,55 +64,39 @@ class MemberParquet:
     def occurs_in(self, pieces: Iterable[bytes]) -> bool:
         """Return whether a file has a row of the Member."""
         self._store(pieces)
-        found = self._fetch(f"SELECT 1 FROM {self._rows} WHERE MEMBER_ID = {self._member} LIMIT 1")
-        return bool(found)
+        return bool(self._fetch(f"SELECT 1 FROM {self._rows} WHERE MEMBER_ID = {self._member} LIMIT 1"))
 
-    def removed_from(self, resource: Resource, pieces: Iterable[bytes]) -> tuple[int, Counter[str]]:
-        """Return how many rows of a file are the Member's, and how many by COMMUNITY_ID, if the resource has it."""
+    def without(self, resource: Resource, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the bytes of a copy of a file without the Member's rows."""
         self._store(pieces)
         group = "CAST(COMMUNITY_ID AS VARCHAR)" if "COMMUNITY_ID" in resource.column_names else "''"
         counted = self._fetch(
             f"SELECT {group}, count(*) FROM {self._rows} WHERE MEMBER_ID = {self._member} GROUP BY ALL"
         )
-        communities = Counter({community: rows for community, rows in counted if community})
-        return sum(rows for _, rows in counted), communities
-
-    def without(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the bytes of a copy of a file without the Member's rows."""
-        return self._copy(pieces, f"SELECT * FROM {self._rows} WHERE MEMBER_ID <> {self._member}")
+        self.removed = sum(rows for _, rows in counted)
+        self.communities = Counter({community: rows for community, rows in counted if community})
+        yield from self._copy(f"SELECT * FROM {self._rows} WHERE MEMBER_ID <> {self._member}")
 
     def with_fewer_members(self, pieces: Iterable[bytes], removed: Mapping[str, int]) -> Iterator[bytes]:
         """Yield the bytes of a copy of `communities` with lower values of MEMBER_COUNT."""
         cases = " ".join(f"WHEN {literal(community)} THEN {rows}" for community, rows in removed.items())
         fewer = f"MEMBER_COUNT - CASE CAST(COMMUNITY_ID AS VARCHAR) {cases} ELSE 0 END" if cases else "MEMBER_COUNT"
-        return self._copy(pieces, f"SELECT * REPLACE (CAST({fewer} AS BIGINT) AS MEMBER_COUNT) FROM {self._rows}")
-
-    def statistics_of_copy(self) -> FileStatistics:
-        """Return the statistics of the last copy. Call it after its bytes were read."""
-        copy = f"read_parquet({literal(str(self._target))})"
-        with _file_faults():
-            columns = self._engine.execute(f"SELECT * FROM {copy} LIMIT 0").description
-            nulls = ", ".join(f"count(*) - count({identifier(column[0])})" for column in columns)
-            found = self._engine.execute(f"SELECT count(*), {nulls} FROM {copy}")
-            rows, *null_counts = found.fetchall()[0]
-        return FileStatistics(rows, tuple(null_counts))
-
-    @property
-    def _rows(self) -> str:
-        return _ROWS.format(file=literal(str(self._source)))
-
-    def _copy(self, pieces: Iterable[bytes], query: str) -> Iterator[bytes]:
         self._store(pieces)
+        yield from self._copy(f"SELECT * REPLACE (CAST({fewer} AS BIGINT) AS MEMBER_COUNT) FROM {self._rows}")
+
+    def _copy(self, query: str) -> Iterator[bytes]:
+        # Copies keep the order of rows.
+        in_order = f"SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number"
         with _file_faults():
-            in_order = f"SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number"
-            columns = self._engine.execute(f"DESCRIBE {in_order}").fetchall()
-            ids = ", ".join(f"{identifier(column[0])}: {field_id(column[0])}" for column in columns)
-            self._engine.execute(
+            names = self._engine.sql(in_order).columns
+            ids = ", ".join(f"{identifier(name)}: {field_id(name)}" for name in names)
+            [(_, rows, _, _, columns, *_)] = self._engine.execute(
                 f"COPY ({in_order}) TO {literal(str(self._target))} "
-                f"(FORMAT parquet, COMPRESSION zstd, FIELD_IDS {{{ids}}})"
-            )
+                f"(FORMAT parquet, COMPRESSION zstd, FIELD_IDS {{{ids}}}, RETURN_STATS)"
+            ).fetchall()
+        self.statistics = FileStatistics(rows, tuple(int(columns[identifier(name)]["null_count"]) for name in names))
         with self._target.open("r+b") as file:
-            self.parts_of_copy = add_parts(file)
+            self.parts = add_parts(file)
             file.seek(0)
             while piece := file.read(_PIECE_BYTES):
                 yield piece

@@ -1,6 +1,7 @@
 """Referential checks: relations between resources, as the catalogue declares them."""
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 from daybreak.catalogue.columns import ColumnType
@@ -9,7 +10,7 @@ from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.engine import engine_faults
 from daybreak.export.row_figures import TIMES
 from daybreak.export.sql import identifier
-from daybreak.export.work_tables import EmbeddedRows, open_known_rows
+from daybreak.export.work_tables import EmbeddedRows
 
 
 class Check(NamedTuple):
@@ -27,10 +28,21 @@ def referential_faults(
     rows: EmbeddedRows, resources: Collection[str], skipped: Collection[str] = ()
 ) -> list[ReferentialFault]:
     """Check the relations as `Reading.referential_faults` does."""
+
+    def known_rows(resource: str) -> str:
+        return (
+            f"(SELECT r.* FROM ({rows.rows_query(resource)}) AS r "
+            'JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
+        )
+
     faults: list[ReferentialFault] = []
-    with engine_faults("The referential checks"), open_known_rows(rows) as known:
-        for check in check_queries(known.of, resources, skipped):
-            count, example = known.connection.execute(check.query).fetchall()[0]
+    with engine_faults("The referential checks"), closing(rows.cursor()) as connection:
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE known_leaders AS SELECT CAST(unnest($1) AS UUID) AS leader_id",
+            [rows.leaders()],
+        )
+        for check in check_queries(known_rows, resources, skipped):
+            [(count, example)] = connection.execute(check.query).fetchall()
             if count:
                 faults.append(ReferentialFault(check.text, count, example, check.code))
     return faults

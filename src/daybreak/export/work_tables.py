@@ -115,37 +115,11 @@ class WorkTables:
         self.connection.execute(f"DROP TABLE {self.SORTED_ROWS}")
 
 
-class KnownRows:
-    """Rows of known Leaders, of every resource, on one connection. Its table `known_leaders` is temporary."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, rows: EmbeddedRows) -> None:
-        self.connection = connection
-        self._rows = rows
-        connection.execute(
-            "CREATE OR REPLACE TEMP TABLE known_leaders AS SELECT CAST(unnest($1) AS UUID) AS leader_id",
-            [rows.leaders()],
-        )
-
-    def of(self, resource: str) -> str:
-        """Return the rows of a resource as a FROM item."""
-        return (
-            f"(SELECT r.* FROM ({self._rows.rows_query(resource)}) AS r "
-            f'JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
-        )
-
-
 @contextmanager
 def open_work_tables(rows: EmbeddedRows, resource: Resource) -> Iterator[WorkTables]:
     """Open the work tables of one resource on a dedicated connection. They are dropped when the context ends."""
     with closing(rows.cursor()) as connection:
         yield WorkTables(connection, resource, rows.rows_query(resource.name))
-
-
-@contextmanager
-def open_known_rows(rows: EmbeddedRows) -> Iterator[KnownRows]:
-    """Open the rows of known Leaders on a dedicated connection. Its table is dropped when the context ends."""
-    with closing(rows.cursor()) as connection:
-        yield KnownRows(connection, rows)
 
 
 def _exported(column: Column) -> str:

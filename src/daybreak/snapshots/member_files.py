@@ -84,9 +84,9 @@ class MemberFiles:
         for name, stored in entry.formats.items():
             if name == PARQUET:
                 with self._parquet_lock:
-                    removed, communities = self._parquet.removed_from(resource, self._store.read(stored.key))
-                    copy = self._parquet.without(self._store.read(stored.key))
+                    copy = self._parquet.without(resource, self._store.read(stored.key))
                     formats[name] = self._write_parquet(entry, stored, copy, revision)
+                    removed, communities = self._parquet.removed, self._parquet.communities
             else:
                 stored_resource, content = self._text(resource, name, stored)
                 records = MemberRecords(stored_resource, name, self._member_id)
@@ -169,9 +169,9 @@ class MemberFiles:
     ) -> StoredFormat:
         written = revision.write(entry.client_id, entry.resource, PARQUET, copy)
         # Files of earlier versions have no statistics.
-        statistics = None if old.statistics is None else self._parquet.statistics_of_copy()
-        size, digest, parts = written.bytes, written.sha256, self._parquet.parts_of_copy
-        return StoredFormat(size, digest, size, digest, written.key, statistics, parts=parts)
+        statistics = None if old.statistics is None else self._parquet.statistics
+        size, digest = written.bytes, written.sha256
+        return StoredFormat(size, digest, size, digest, written.key, statistics, parts=self._parquet.parts)
 
 
 def _occurrences(pieces: Iterable[bytes], text: bytes) -> int:

@@ -19,7 +19,6 @@ from daybreak.export.duckdb_internals import (
     is_temp_space_exhausted,
     packed_row,
     record_batches,
-    scanned_row_groups,
     sort_key_fault,
 )
 
@@ -66,14 +65,6 @@ def test_stream_is_lazy(connection: duckdb.DuckDBPyConnection) -> None:
     relation = connection.sql("SELECT CASE WHEN i < 1_000_000 THEN i ELSE error('read') END FROM range(2_000_000) t(i)")
     batches = record_batches(relation, 2048)
     assert next(batches).length > 0, "the Arrow stream computes all rows before the first batch"
-
-
-def test_explain_counts_row_groups(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    path = tmp_path / "rows.parquet"
-    connection.execute(f"COPY (SELECT i FROM range(20_480) AS t (i)) TO '{path}' (ROW_GROUP_SIZE 2048)")
-    scanned, total = scanned_row_groups(connection, f"SELECT count(*) FROM '{path}' WHERE i BETWEEN 3000 AND 5000")
-    assert total == 10, "EXPLAIN does not count all row groups"
-    assert 0 < scanned <= 3, "EXPLAIN does not count the row groups that were skipped"
 
 
 def test_exhausted_temp_space_is_recognized(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from daybreak.catalogue.resources import resource_named
 from daybreak.domain.snapshot import PARQUET_MAGIC
 from daybreak.export import parquet_parts
 from daybreak.export.member_parquet import MemberParquet
@@ -18,9 +19,9 @@ def test_large_copies_have_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     sink, _ = export(tmp_path, CUSTOM, rows, ("parquet",))
     monkeypatch.setattr(parquet_parts, "MAX_FILE_BYTES", 100_000)
     with MemberParquet.open(tmp_path / "spill", member(7)) as copies:
-        copy = b"".join(copies.without([sink.files[LEADERS[0], CUSTOM, "parquet"]]))
-        parts = copies.parts_of_copy
-        assert copies.statistics_of_copy().rows == sum(part.statistics.rows for part in parts) == len(rows) - 2
+        copy = b"".join(copies.without(resource_named(CUSTOM), [sink.files[LEADERS[0], CUSTOM, "parquet"]]))
+        parts = copies.parts
+        assert copies.statistics.rows == sum(part.statistics.rows for part in parts) == len(rows) - 2
     assert len(parts) > 1
     for part in parts:
         data_bytes = part.bytes - len(PARQUET_MAGIC) - part.footer_bytes
