@@ -16,6 +16,8 @@ from daybreak.export.row_partition import RowPartition, bounded_map, fill_bucket
 
 _MAX_BUCKET_BYTES = 16 << 20
 _MIN_BUCKET_BYTES = 1 << 20
+_BUNDLE_BYTES = 4 << 20
+"""Size up to which small buckets are combined: enough work for a thread, and not much for the last one."""
 _MAX_POOLED_BYTES = 64 << 20
 _GROUP_BYTES = 1 << 20
 _SIZE = attrgetter("size")
@@ -41,13 +43,13 @@ class BucketLines:
 
     def bundles(self) -> Iterator[LineBundle]:
         """Yield the lines of all Leaders in order. Small buckets are combined."""
-        buckets = self._partition.buckets
+        buckets, bundle_bytes = self._partition.buckets, min(_BUNDLE_BYTES, self._max_bytes)
         pending: list[Bucket] = []
         for number, size_bytes in enumerate(buckets.sizes):
             if not size_bytes:
                 continue
             bucket = Bucket(self._partition.ordinals(number), buckets.take(number), size_bytes)
-            if pending and sum(one.size_bytes for one in pending) + size_bytes > self._max_bytes:
+            if pending and sum(one.size_bytes for one in pending) + size_bytes > bundle_bytes:
                 yield self._bundle(pending)
                 pending = []
             pending.append(bucket)

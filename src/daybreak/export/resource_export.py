@@ -179,7 +179,8 @@ class _ResourceExport:
                 self._report(write(bundle.lines, self.executor))
             else:
                 writing.append(self.executor.submit(write, bundle.lines))
-                finished(self.job.threads)
+                # Bundles that wait keep the threads busy while this one stores entries.
+                finished(4 * self.job.threads)
         finished(0)
 
     def _report(self, files: LeaderFileWriter) -> int:
