@@ -7,7 +7,6 @@ each part separately, so that a failure names the part that a new version change
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import duckdb
 import nanoarrow
@@ -67,14 +66,6 @@ def sort_key_fault(connection: duckdb.DuckDBPyConnection) -> str | None:
 # ---------------------------------------------------------------- Arrow stream
 
 
-@dataclass(frozen=True, slots=True)
-class _Capsule:
-    stream: object
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.stream
-
-
 def record_batches(relation: duckdb.DuckDBPyRelation, rows_per_batch: int) -> Iterator[CArray]:
     """Yield batches of about `rows_per_batch` rows as the engine produces them.
 
@@ -82,7 +73,7 @@ def record_batches(relation: duckdb.DuckDBPyRelation, rows_per_batch: int) -> It
     are wide. This function requests the stream through DuckDB's internal API instead.
     """
     capsule = relation._submit("stream", rows_per_batch).arrow_capsule()  # noqa: SLF001
-    yield from nanoarrow.c_array_stream(_Capsule(capsule))
+    yield from nanoarrow.c_array_stream(capsule)
 
 
 # ---------------------------------------------------------------- errors

@@ -90,11 +90,10 @@ def join_ranges(
             )
     totals = reduce(add, (one.totals for one in ranges))
     counts = reduce(add, (one.counts for one in ranges))
-    sums = {totals.client_id: totals.figures}
     [leader] = leaders = surveyed([totals], resource_named(job.resource), encoding_of(job))
     if job.previous.get(leader.client_id) == leader.fingerprint:
         observer.leaders_reused([leader.client_id])
-        return replace(resource_report(job, leaders, counts, reused_leaders=1), sums=sums)
+        return resource_report(job, leaders, counts, reused_leaders=1)
     with (
         ThreadPoolExecutor(job.threads, thread_name_prefix="compress") as executor,
         LeaderFileWriter(job, sink, compressors=executor) as files,
@@ -107,7 +106,7 @@ def join_ranges(
     observer.entries_written(entries)
     observer.deltas_made(files.finished_deltas())
     bytes_written = sum(stored.bytes for entry in entries for stored in entry.formats.values())
-    return replace(resource_report(job, leaders, counts, bytes_written=bytes_written), sums=sums)
+    return resource_report(job, leaders, counts, bytes_written=bytes_written)
 
 
 def _keys(tables: WorkTables) -> dict[str, tuple[bytes, bytes]]:

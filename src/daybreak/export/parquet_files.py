@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-import duckdb
 from arro3.core import RecordBatch, Table
 from msgspec import structs
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.domain.snapshot import FileStatistics, StoredFormat
-from daybreak.export.engine import ENGINE_TYPES, temp_folder
+from daybreak.export.engine import temp_folder
 from daybreak.export.parquet_writer import PARQUET, FileRows, ParquetWriter
 from daybreak.export.sql import identifier
 from daybreak.export.survey import SurveyedLeader
@@ -29,14 +28,6 @@ _TEXTS = frozenset({ColumnType.UUID, ColumnType.TEXT})
 _MAX_ROWS_AT_ONCE = 100_000
 _MIN_ROWS_AT_ONCE = 2_048
 _BYTES_AT_ONCE = 32 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _ArrowRows:
-    relation: duckdb.DuckDBPyRelation
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.relation.__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +48,20 @@ class ParquetFiles:
 
     def __init__(self, tables: WorkTables, sink: FileSink) -> None:
         self._tables = tables
+        self._columns = ", ".join(map(_as_arrow, tables.resource.columns))
         self._writer = ParquetWriter(sink, tables.resource.name, str(temp_folder(tables.connection)))
 
     def write_empty(self) -> StoredFormat:
         """Write the shared file without rows."""
-        columns = self._tables.resource.columns
-        nulls = ", ".join(_as_arrow(f"CAST(NULL AS {ENGINE_TYPES[column.type]})", column) for column in columns)
-        empty = Table.from_arrow(_ArrowRows(self._tables.connection.sql(f"SELECT {nulls} LIMIT 0")))
-        return self._write("", 0, iter([empty]), _MAX_ROWS_AT_ONCE)
+        rows = self._tables.connection.sql(f"SELECT {self._columns} FROM {self._tables.rows} LIMIT 0")
+        return self._write("", 0, iter([Table.from_arrow(rows)]), _MAX_ROWS_AT_ONCE)
 
     def write(self, leaders: Sequence[SurveyedLeader], watch: Callable[[], None]) -> dict[str, StoredFormat]:
         """Write one file per Leader and return them by client_id. `watch` is called between reads, and may raise."""
-        columns = self._tables.resource.columns
         self._tables.number_leaders([leader.client_id for leader in leaders])
         stored: dict[str, StoredFormat] = {}
         done = 0
-        with self._tables.sorted_rows(", ".join(_as_arrow(identifier(column.name), column) for column in columns)):
+        with self._tables.sorted_rows(self._columns):
             for group in _groups(self._sized(leaders)):
                 stored.update(self._write_group(group, done + 1))
                 done += sum(leader.rows for leader in group)
@@ -111,7 +100,7 @@ class ParquetFiles:
         rows = self._tables.connection.sql(
             f"SELECT {names} FROM {self._tables.SORTED_ROWS} WHERE place BETWEEN {first} AND {last} ORDER BY place"
         )
-        return Table.from_arrow(_ArrowRows(rows))
+        return Table.from_arrow(rows)
 
     def _write(self, client_id: str, rows: int, parts: Iterator[Table], row_group_rows: int) -> StoredFormat:
         first = next(parts)
@@ -145,14 +134,15 @@ def _groups(leaders: Sequence[_SizedLeader]) -> Iterator[list[_SizedLeader]]:
         yield group
 
 
-def _as_arrow(value: str, column: Column) -> str:
+def _as_arrow(column: Column) -> str:
+    name = value = identifier(column.name)
     match column.type:
         case ColumnType.UUID:
             # Clients of Delta Sharing have no UUID type.
-            value = f"CAST({value} AS VARCHAR)"
+            value = f"CAST({name} AS VARCHAR)"
         case ColumnType.TIMESTAMP:
             # With a time zone, so that readers do not interpret it as local time.
-            value = f"timezone('UTC', {value})"
+            value = f"timezone('UTC', {name})"
         case _:
             pass
-    return f"{value} AS {identifier(column.name)}"
+    return f"{value} AS {name}"

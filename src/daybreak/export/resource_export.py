@@ -47,7 +47,7 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
             # A filter of all rows would take time for nothing.
             export.write(changed, tables.rows_of(list(changed)) if reused else tables.rows)
     report = resource_report(job, leaders, counts, reused_leaders=len(reused), bytes_written=export.bytes_written)
-    return replace(report, spill_bytes=export.spill_bytes, sums={one.client_id: one.figures for one in totals})
+    return replace(report, spill_bytes=export.spill_bytes)
 
 
 def encoding_of(job: ExportJob) -> str:
@@ -74,6 +74,7 @@ def resource_report(
         unexpected_values=counts.unexpected,
         null_counts=counts.nulls,
         bytes_written=bytes_written,
+        sums={leader.client_id: leader.figures for leader in leaders},
     )
 
 

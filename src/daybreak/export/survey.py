@@ -57,12 +57,13 @@ class RowCounts:
 @dataclass(frozen=True, slots=True)
 class SurveyedLeader:
     """A known Leader with rows. The fingerprint covers the rows and everything else that affects the bytes of its
-    files.
+    files. `figures` are those of its `LeaderTotals`.
     """
 
     client_id: str
     rows: int
     fingerprint: str
+    figures: tuple[int, ...] = ()
 
 
 def surveyed(totals: Sequence[LeaderTotals], resource: Resource, encoding: str) -> list[SurveyedLeader]:
@@ -76,4 +77,4 @@ def surveyed(totals: Sequence[LeaderTotals], resource: Resource, encoding: str) 
         content = f"{one.client_id} {one.rows} {one.sums[0]} {one.sums[1]}".encode()
         return hashlib.blake2b(content, digest_size=16, key=key).hexdigest()
 
-    return [SurveyedLeader(one.client_id, one.rows, fingerprint(one)) for one in totals]
+    return [SurveyedLeader(one.client_id, one.rows, fingerprint(one), one.figures) for one in totals]

@@ -3,7 +3,8 @@
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
@@ -14,65 +15,48 @@ Struct = dict[int, tuple[int, Any]]
 
 
 def decode(content: bytes) -> Struct:
-    """Return a struct. Raises ValueError, IndexError."""
-    return _Reader(content).struct()
+    """Return a struct. Raises ValueError for a type that is not supported."""
+    return _struct(iter(content))
 
 
-class _Reader:
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._position = 0
+def _struct(content: Iterator[int]) -> Struct:
+    fields: Struct = {}
+    number = 0
+    while head := next(content):
+        kind = head & 0x0F
+        number = number + (head >> 4) if head >> 4 else _integer(content)
+        # The type of a truth value is the value.
+        fields[number] = kind, kind == _TRUE if kind in (_TRUE, _FALSE) else _value(content, kind)
+    return fields
 
-    def struct(self) -> Struct:
-        fields: Struct = {}
-        number = 0
-        while head := self._byte():
-            kind = head & 0x0F
-            number = number + (head >> 4) if head >> 4 else self._integer()
-            fields[number] = kind, self._value(kind)
-        return fields
 
-    def _value(self, kind: int) -> Any:
-        if kind in (_TRUE, _FALSE):
-            return kind == _TRUE
-        if kind == _BYTE:
-            return self._byte()
-        if kind <= _I64:
-            return self._integer()
-        if kind in (_DOUBLE, _BINARY):
-            return self._bytes(8 if kind == _DOUBLE else self._varint())
-        if kind in (_LIST, _SET):
-            head = self._byte()
-            count = self._varint() if head >> 4 == _LONG else head >> 4
-            return head & 0x0F, [self._item(head & 0x0F) for _ in range(count)]
-        if kind == _STRUCT:
-            return self.struct()
-        raise ValueError(f"Type {kind} of the compact protocol is not supported.")
+def _value(content: Iterator[int], kind: int) -> Any:
+    if kind in (_TRUE, _FALSE, _BYTE):
+        return next(content)
+    if kind <= _I64:
+        return _integer(content)
+    if kind in (_DOUBLE, _BINARY):
+        return bytes(islice(content, 8 if kind == _DOUBLE else _varint(content)))
+    if kind in (_LIST, _SET):
+        head = next(content)
+        count = _varint(content) if head >> 4 == _LONG else head >> 4
+        return head & 0x0F, [_value(content, head & 0x0F) for _ in range(count)]
+    if kind == _STRUCT:
+        return _struct(content)
+    raise ValueError(f"Type {kind} of the compact protocol is not supported.")
 
-    def _item(self, kind: int) -> Any:
-        # Truth values in lists are bytes.
-        return self._value(_BYTE if kind in (_TRUE, _FALSE) else kind)
 
-    def _byte(self) -> int:
-        self._position += 1
-        return self._content[self._position - 1]
+def _varint(content: Iterator[int]) -> int:
+    value = shift = 0
+    while (byte := next(content)) >= 0x80:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value | byte << shift
 
-    def _bytes(self, length: int) -> bytes:
-        self._position += length
-        return self._content[self._position - length : self._position]
 
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def _integer(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)
+def _integer(content: Iterator[int]) -> int:
+    value = _varint(content)
+    return value >> 1 ^ -(value & 1)
 
 
 def encode(fields: Struct) -> bytes:
@@ -94,19 +78,16 @@ def _encoded(kind: int, value: Any) -> bytes:
     if kind <= _I64:
         return integer(value)
     if kind in (_DOUBLE, _BINARY):
-        return (b"" if kind == _DOUBLE else _varint(len(value))) + bytes(value)
+        return (b"" if kind == _DOUBLE else _encoded_varint(len(value))) + bytes(value)
     if kind == _STRUCT:
         return encode(value)
     item_kind, items = value
-    return _list_head(item_kind, items) + b"".join(_encoded(item_kind, item) for item in items)
-
-
-def _list_head(kind: int, items: Sequence[Any]) -> bytes:
     count = len(items)
-    return bytes([count << 4 | kind]) if count < _LONG else bytes([_LONG << 4 | kind]) + _varint(count)
+    head = bytes([min(count, _LONG) << 4 | item_kind]) + (b"" if count < _LONG else _encoded_varint(count))
+    return head + b"".join(_encoded(item_kind, item) for item in items)
 
 
-def _varint(value: int) -> bytes:
+def _encoded_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -117,4 +98,4 @@ def _varint(value: int) -> bytes:
 
 def integer(value: int) -> bytes:
     """Return an integer: zigzag, then seven bits per byte, as Avro has it too."""
-    return _varint((value << 1) ^ (value >> 63))
+    return _encoded_varint((value << 1) ^ (value >> 63))
