@@ -31,6 +31,8 @@ _PRIVATE_FOLDER = 0o700
 # Python and libraries, which take as much with a small limit as with a large one.
 _ENGINE_MEMORY_SHARE = 0.37
 _LIBRARY_BYTES = 180_000_000
+# With less memory for each thread, grouping the rows of a large resource by Leader exceeds the limit.
+_BYTES_PER_THREAD = 32_000_000
 _SOURCE_COLUMN = re.compile(r" when casting from source column (\w+)$")
 # A value in an error that may also quote the path of a file.
 _QUOTED_VALUE = re.compile(r"\b(string|value|Input:) \".*")
@@ -42,7 +44,8 @@ def engine_memory_bytes(limit_bytes: int) -> int:
 
 
 def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:
-    """Open an empty in-memory engine: UTC, bounded memory, spilling to `temp_dir`, no extension downloads.
+    """Open an empty in-memory engine: UTC, bounded memory, spilling to `temp_dir`, no extension downloads. It has fewer
+    threads than requested if the memory is too small for them.
 
     Raises OperatorError when the folder cannot be created.
     """
@@ -56,7 +59,7 @@ def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.Du
         ":memory:",
         config={
             "memory_limit": f"{memory_bytes // 1_000_000}MB",
-            "threads": threads,
+            "threads": max(1, min(threads, memory_bytes // _BYTES_PER_THREAD)),
             "temp_directory": str(temp_dir),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,13 @@ def test_full_disk_differs_from_low_memory_limit(tmp_path: Path, temp_space: str
         engine.execute(f"CREATE TABLE a AS {rows if code == 'disk_short' else large_row}")
     assert caught.value.code == code
     engine.close()
+
+
+@pytest.mark.parametrize(("memory_bytes", "threads"), [(370_000_000, 11), (32_000_000, 1), (20_000_000, 1)])
+def test_memory_limits_the_number_of_threads(tmp_path: Path, memory_bytes: int, threads: int) -> None:
+    for requested, expected in ((16, threads), (1, 1)):
+        with closing(open_engine(memory_bytes=memory_bytes, threads=requested, temp_dir=tmp_path)) as engine:
+            assert engine.execute("SELECT current_setting('threads')").fetchall() == [(expected,)]
 
 
 def test_other_errors_are_source_errors(tmp_path: Path) -> None:
