@@ -47,7 +47,8 @@ class RunDeltas:
         self._pending: list[LeaderDelta] = []
         self._bases: dict[str, DeltaBase] = {}
         self._empty: ManifestEntry | None = None
-        self._former: frozenset[str] = frozenset()
+        # The Leaders of both snapshots.
+        self._lasting: frozenset[str] = frozenset()
         self._leaders: frozenset[str] = frozenset()
         self._made: set[str] = set()
         # Files that Leaders share, which are counted once.
@@ -71,8 +72,9 @@ class RunDeltas:
             return
         base_id, own = self._base.snapshot_id, self._snapshot
         self._leaders = frozenset(leaders)
-        self._former = self._context.state.read(lambda stores: frozenset(stores.snapshots.leaders(base_id)))
-        new = sorted(self._leaders - self._former)
+        former = self._context.state.read(lambda stores: frozenset(stores.snapshots.leaders(base_id)))
+        self._lasting = self._leaders & former
+        new = sorted(self._leaders - former)
         for start in range(0, len(new), _DELTAS_PER_TRANSACTION):
             batch = new[start : start + _DELTAS_PER_TRANSACTION]
             self._lease.write(
@@ -136,12 +138,14 @@ class RunDeltas:
         if self._base is None or self._empty is None:
             return
         empty_before, empty_now = self._empty, entries[""]
-        clients = (self._former & self._leaders - self._made).difference(reused)
+        clients: Collection[str] = self._lasting
         if empty_before.formats["csv"].content_sha256 == empty_now.formats["csv"].content_sha256:
             # Leaders without rows on both sides have the same file.
-            clients &= self._bases.keys() | entries.keys()
+            clients = (self._bases.keys() | entries.keys()) & self._lasting
         missing = []
         for client_id in clients:
+            if client_id in self._made or client_id in reused:
+                continue
             before, now = self._bases.get(client_id), entries.get(client_id)
             old = DeltaBase(0, empty_before.formats["csv"]) if before is None else before
             new = empty_now if now is None else now

@@ -112,11 +112,20 @@ _FIRST_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE)
 _MORE_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE, snapshot_files.c.client_id > sa.bindparam("client_id"))
 _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
+_KNOWN_LEADERS = snapshot_leaders.join(snapshots, snapshots.c.fence == snapshot_leaders.c.fence)
 _LEADER = PreparedRead(
-    snapshot_leaders.join(snapshots, snapshots.c.fence == snapshot_leaders.c.fence),
+    _KNOWN_LEADERS,
     (snapshot_leaders.c.client_id,),
     snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
     snapshot_leaders.c.client_id == sa.bindparam("client_id"),
+)
+_LEADERS = PreparedRead(
+    _KNOWN_LEADERS,
+    (snapshot_leaders.c.client_id,),
+    snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
+    snapshot_leaders.c.client_id > sa.bindparam("client_id"),
+    order_by=[snapshot_leaders.c.client_id],
+    limit=sa.bindparam("limit", type_=sa.Integer),
 )
 
 
@@ -271,19 +280,11 @@ class ManifestStore(Store):
         return [(resource, client_id, PLACES.decode(formats).values()) for resource, client_id, formats in rows]
 
     def leaders(self, snapshot_id: str) -> Iterator[str]:
-        """Yield the Leaders of a snapshot."""
-        table = snapshot_leaders.c
-        fence = self._fence_of(snapshot_id)
-        after: str | None = None
-        while True:
-            page = sa.select(table.client_id).where(table.fence == fence).order_by(table.client_id).limit(_PAGE)
-            if after is not None:
-                page = page.where(table.client_id > after)
-            names = self._execute(page).scalars().all()
-            yield from names
-            if len(names) < _PAGE:
-                break
-            after = names[-1]
+        """Yield the Leaders of a snapshot, sorted."""
+        after, limit = "", str(_PAGE)
+        while page := _LEADERS.all(self._connection, snapshot_id=snapshot_id, client_id=after, limit=limit):
+            yield from (client_id for (client_id,) in page)
+            [after] = page[-1]
 
     def rows_lost(
         self, before_id: str, now_id: str, resource: str, *, least_rows: int, share: float
