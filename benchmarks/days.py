@@ -5,20 +5,29 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from statistics import median
+from unittest.mock import patch
 
 from benchmarks.job import Job, Section
-from benchmarks.measure import summarize
+from benchmarks.measure import ProcessUsage, run_program, summarize
+from benchmarks.serving.attach import add_tokens
+from benchmarks.serving.figures import get, link_path, percentile
+from benchmarks.serving.load import Plan
+from benchmarks.serving.servers import CLIENT_CORE, daybreak, run_client
 from benchmarks.snapshot_run import Run, make_service, snapshot_run
-from benchmarks.source import AS_OF, Shape, make_shape
+from benchmarks.source import AS_OF, Shape, change_source, make_shape, make_source
+from tests.parts.s3 import S3Bucket, running_s3
 
 _DAY = timedelta(days=1)
 _FULL, _SAME, _TENTH = "first day", "the same rows again", "rows of a tenth of the Leaders changed"
 _PART = "rows of a hundredth of the Leaders changed"
+_PROGRAM = str(Path(sys.executable).with_name("daybreakd"))
+_LINKS_PER_SECOND, _LINK_SECONDS = 100.0, 10.0
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -91,15 +100,17 @@ def _run_many(options: argparse.Namespace) -> Section:
     lines = ["| Leaders | Packs | Day | Files and packs | Time, s | CPU, s | Time, ratio | CPU, ratio | MB |"]
     lines.append("|--:|---|---" + "|--:" * 6 + "|")
     base: dict[str, list[Run]] = {}
-    for leaders in (options.leaders, options.many):
-        same, changed = _source(options, leaders), _source(options, leaders, changed=100)
-        for packs, setting in {"no": "0B", "yes": "64KB"}.items():
-            for day, found in _packed_days(options, leaders, setting, {_FULL: same, _SAME: same, _PART: changed}):
-                runs = [run for run, _ in found]
-                cells = [f"{leaders:,}", packs, day, f"{found[0][1]:,}", *_usage(runs, base.setdefault(day, runs))]
-                lines.append(f"| {' | '.join(cells)} |")
+    for leaders, packs in ((options.leaders, "yes"), (options.many, "no"), (options.many, "yes")):
+        days = {_FULL: _source(options, leaders)}
+        if packs == "yes":
+            days |= {_SAME: days[_FULL], _PART: _source(options, leaders, changed=100)}
+        for day, found in _packed_days(options, leaders, "64KB" if packs == "yes" else "0B", days):
+            runs = [run for run, _ in found]
+            cells = [f"{leaders:,}", packs, day, f"{found[0][1]:,}", *_usage(runs, base.setdefault(day, runs))]
+            lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join(lines)
-    return Section(f"{_MANY.format(rows=options.rows)}\n{table}", packages=("duckdb", "isal", "wasmtime"))
+    body = f"{_MANY.format(rows=options.rows)}\n{table}\n\n{_filled(options)}"
+    return Section(body, packages=("duckdb", "isal", "wasmtime", "cryptography", "swift"))
 
 
 def _packed_days(
@@ -112,12 +123,16 @@ def _packed_days(
         before = 0
         for day, (name, source) in enumerate(days.items()):
             run = snapshot_run(config, source, AS_OF + day * _DAY, {"SNAPSHOT__PACK_BELOW": pack_below})
-            inodes = len({one.inode() for one in _entries(config.parent)})
+            inodes = _inodes(config.parent)
             found[name].append((run, inodes - before))
             before = inodes
             print(f"{leaders:,} Leaders, {pack_below}, {name}: {run.usage.cpu_seconds:.1f} CPU s", flush=True)
     shutil.rmtree(options.folder / "out")
     yield from found.items()
+
+
+def _inodes(folder: Path) -> int:
+    return len({one.inode() for one in _entries(folder)})
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -129,12 +144,71 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
                 yield one
 
 
+def _filled(options: argparse.Namespace) -> str:
+    """Return the table of a platform in which nearly all Leaders have rows of all nine resources."""
+    many = options.many
+    source = make_source(options.folder, 10 * many, many, 25 * many, "shuffled", even=True)
+    days = {_FULL: source, _PART: change_source(source, 100)}
+    folder = options.folder.absolute() / "out" / "filled"
+    disk = _filled_days("local disk", folder, days, lambda: _inodes(folder / "files"))
+    with running_s3() as server:
+        bucket = S3Bucket(server, server.fresh_bucket())
+        variables = {"FILES__URL": bucket.url, "FILES__ENDPOINT": server.endpoint, "FILES__PATH_STYLE": "true"}
+        with patch.dict(os.environ, bucket.environment() | {f"DAYBREAK_{name}": variables[name] for name in variables}):
+            objects = _filled_days("bucket", folder, days, lambda: sum(map(len, server.store(bucket.name).list())))
+    shutil.rmtree(folder)
+    lines = ["| Files in | Step | New files and packs | Time, s | CPU, s | MB |", "|---|---" + "|--:" * 4 + "|"]
+    return "\n".join([_FILLED.format(leaders=many, rows=10 * many), *lines, *disk, *objects])
+
+
+def _filled_days(store: str, folder: Path, days: dict[str, Path], count: Callable[[], int]) -> list[str]:
+    """Return the rows of the table for a new service. `count` returns the number of its files and packs."""
+    config = make_service(folder)
+    runs: dict[str, Run] = {}
+    rows: list[tuple[str, ...]] = []
+    before = 0
+    for number, (day, source) in enumerate(days.items()):
+        runs[day] = run = snapshot_run(config, source, AS_OF + number * _DAY)
+        after = count()
+        rows.append((day, f"{after - before:,}", *_figures(run.usage)))
+        before = after
+        rows.append(("its publication", "", f"{run.publication_seconds:.1f}", "", ""))
+    links = _link_times(folder, days[_FULL])
+    forget = [_PROGRAM, "snapshot", "forget", runs[_FULL].snapshot_id, "--config", str(config)]
+    deletion = run_program(forget)
+    rows.append(("deletion of the first day", f"{count() - before:,}", *_figures(deletion)))
+    p99 = percentile(links, 0.99)
+    rows.append((f"file opened by link, p50 {percentile(links, 0.5):.1f} ms, p99 {p99:.1f} ms", *[""] * 4))
+    print(f"{store}: {rows}", flush=True)
+    return [f"| {store} | {' | '.join(cells)} |" for cells in rows]
+
+
+def _figures(usage: ProcessUsage) -> tuple[str, str, str]:
+    return f"{usage.wall_seconds:.1f}", f"{usage.cpu_seconds:.1f}", f"{usage.peak_bytes / 1e6:,.0f}"
+
+
+def _link_times(service: Path, platform: Path) -> list[float]:
+    """Return how long it takes to open links of some accounts, in milliseconds."""
+    accounts = add_tokens(service, platform)
+    with daybreak(service) as server:
+        paths = [link_path(server, each.api_token, each.client_id, "members.csv.gz") for each in accounts]
+        requests = tuple(get(server.port, path) for path in paths)
+        plan = Plan(server.port, requests, _LINK_SECONDS, 32, _LINKS_PER_SECOND, core=CLIENT_CORE, real_time=True)
+        return run_client(server, plan, expected=200).client.milliseconds
+
+
 _QUIET = """Whole runs (`daybreakd snapshot run`) of {rows:,} Members on three days. Ratios compare with the first day.
 Runs of later days also make deltas, and sign the statements of all accounts again. Other resources have no rows.
 """
 
-_MANY = """The same {rows:,} Members in few and in many Leaders, without and with packs. *Files and packs* are new ones
-on the local disk, with those of the state database. Ratios compare with the first row of the same day.
+_MANY = """The same {rows:,} Members in few and in many Leaders, and without packs. *Files and packs* are new ones on
+the local disk, with those of the state database. Ratios compare with the first row of the same day. Other resources
+have no rows.
+"""
+
+_FILLED = f"""{{leaders:,}} Leaders with {{rows:,}} Members and rows in all nine resources. The bucket is OpenStack
+Swift on the same machine, whose CPU time is not included. Term acceptances contain the snapshot's instant, so that
+their files change every day. Links are those of some accounts in turn, {_LINKS_PER_SECOND:.0f} per second.
 """
 
 QUIET_DAYS = Job(

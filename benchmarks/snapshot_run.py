@@ -29,14 +29,18 @@ class ResourceRun:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Usage and report of a run. `phases` has the second at which each phase began."""
+    """Usage and report of a run. `phases` has the second at which each phase began, `publication_seconds` is the time
+    between the last one and the publication.
+    """
 
+    snapshot_id: str
     usage: ProcessUsage
     rows: int
     files: int
     bytes: int
     resources: Mapping[str, ResourceRun]
     phases: Mapping[str, float]
+    publication_seconds: float
 
 
 def make_service(folder: Path) -> Path:
@@ -63,9 +67,20 @@ def snapshot_run(config: Path, source: Path, as_of: datetime, settings: Mapping[
     shown = run_program(
         [_PROGRAM, "snapshot", "show", found[0], "--config", str(config), "--json"], environment=environment
     )
-    report = json.loads(shown.output)["report"]
+    snapshot = json.loads(shown.output)
+    report = snapshot["report"]
+    began, published = (datetime.fromisoformat(snapshot[name]) for name in ("started_at", "published_at"))
     resources = {
         name: ResourceRun(one["rows"], one["leaders"], one["carried"], one["bytes"], one["seconds"])
         for name, one in report["resources"].items()
     }
-    return Run(usage, report["rows"], report["files"], report["bytes"], resources, report["phases"])
+    return Run(
+        snapshot_id=found[0],
+        usage=usage,
+        rows=report["rows"],
+        files=report["files"],
+        bytes=report["bytes"],
+        resources=resources,
+        phases=report["phases"],
+        publication_seconds=(published - began).total_seconds() - report["phases"]["complete"],
+    )

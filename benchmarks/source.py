@@ -16,17 +16,20 @@ from daybreak.export.engine import ENGINE_TYPES
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
-def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str) -> Path:
-    """Create a folder of Parquet files. `order` of the Members is "shuffled" (random) or "clustered" (by Leader)."""
+def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str, *, even: bool = False) -> Path:
+    """Create a folder of Parquet files. `order` of the Members is "shuffled" (random) or "clustered" (by Leader). The
+    Leaders are of very different size, or of one size if `even`.
+    """
     # Methods import this module too, and need no generator.
     from daybreak.demo.plan import PlatformSizes
     from daybreak.demo.platform import make_platform
 
-    source = folder / f"platform-{rows}-{leaders}-{messages}-{order}"
+    source = folder / f"platform-{rows}-{leaders}-{messages}-{order}{'-even' if even else ''}"
     if (source / ".ready").exists():
         return source
     print(f"Generating a platform of {rows:,} Members in {source} ...", flush=True)
-    make_platform(source, PlatformSizes(leaders=leaders, members=rows, messages=messages), as_of=AS_OF)
+    sizes = PlatformSizes(leaders=leaders, members=rows, messages=messages)
+    make_platform(source, replace(sizes, skew=0.0) if even else sizes, as_of=AS_OF)
     sort_columns = "hash(member_id)" if order == "shuffled" else "leader_id, member_id"
     ordered = source.with_name(source.name + "-ordered.parquet")
     with _engine() as connection:

@@ -47,7 +47,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Attached:
+class Attached:
     """An account with a token and an access key."""
 
     client_id: str
@@ -76,20 +76,20 @@ def _make_many(folder: Path, leaders: int) -> Path:
     return service
 
 
-def _add_tokens(service: Path) -> list[_Attached]:
+def add_tokens(service: Path, platform: Path) -> list[Attached]:
     """Add all accounts of the platform, and a token to some. The first one has the most Members."""
     rows = (
         duckdb.connect()
         .execute(
-            f"SELECT leader_id::VARCHAR FROM '{service}-platform/leaders.parquet' LEFT JOIN "
-            f"(SELECT leader_id, count(*) AS members FROM '{service}-platform/members.parquet' GROUP BY 1) "
+            f"SELECT leader_id::VARCHAR FROM '{platform}/leaders.parquet' LEFT JOIN "
+            f"(SELECT leader_id, count(*) AS members FROM '{platform}/members.parquet' GROUP BY 1) "
             "USING (leader_id) ORDER BY members DESC NULLS LAST, leader_id"
         )
         .fetchall()
     )
     leaders = [leader for (leader,) in rows]
     seat, now, ring = str(uuid.uuid4()), datetime.now(UTC), keyring.load(service / "keyring.json")
-    found: list[_Attached] = []
+    found: list[Attached] = []
 
     def work(stores: Stores) -> None:
         stores.directory.put_accounts(
@@ -101,7 +101,7 @@ def _add_tokens(service: Path) -> list[_Attached]:
             stores.directory.put_grants(Grant(seat, client_id, ("owner",), data_export=True, async_rest_api=True))
             digest = api_tokens.digest(secret)
             stores.api_tokens.add(ApiToken(token_id, digest, seat, client_id, "benchmark", secret[-4:], now))
-            found.append(_Attached(client_id, secret, static_key(token_id, keyring=ring)))
+            found.append(Attached(client_id, secret, static_key(token_id, keyring=ring)))
 
     state = open_state(f"sqlite:///{service / 'state.db'}")
     try:
@@ -111,7 +111,7 @@ def _add_tokens(service: Path) -> list[_Attached]:
     return found
 
 
-def _requests(port: int, accounts: list[_Attached]) -> Mapping[str, tuple[str, ...]]:
+def _requests(port: int, accounts: list[Attached]) -> Mapping[str, tuple[str, ...]]:
     table = "/iceberg/v1/{}/namespaces/daybreak/tables/members"
     return {
         "S3, list of one object": tuple(
@@ -126,7 +126,7 @@ def _requests(port: int, accounts: list[_Attached]) -> Mapping[str, tuple[str, .
 
 def _many_accounts(options: argparse.Namespace, service: Path) -> str:
     """Return the table of latencies, next to transfers."""
-    accounts = _add_tokens(service)
+    accounts = add_tokens(service, Path(f"{service}-platform"))
     lines = ["| Request | p50, ms | p99, ms | Largest, ms | MB/s of transfers | CPU, µs |", "|---|--:|--:|--:|--:|--:|"]
     with daybreak(service) as server:
         memory = []
@@ -155,7 +155,7 @@ def _many_accounts(options: argparse.Namespace, service: Path) -> str:
     )
 
 
-def _transfers(server: Server, account: _Attached, seconds: float) -> Plan:
+def _transfers(server: Server, account: Attached, seconds: float) -> Plan:
     """Return the plan of downloads that together transfer 50 MB a second."""
     path = link_path(server, account.api_token, account.client_id, "members.json.gz")
     size = run_client(server, closed_loop(server, (get(server.port, path),), 1, 0), expected=200).client.octets

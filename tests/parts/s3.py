@@ -164,9 +164,9 @@ def _folder_with_attributes() -> str:
     absent("a file system with extended attributes", "Swift needs them in /tmp or /var/tmp")
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    """Return an S3 server for the whole test run."""
+@contextlib.contextmanager
+def running_s3() -> Iterator[S3Server]:
+    """Run an S3 server."""
     if importlib.util.find_spec("swift") is None:
         absent("OpenStack Swift", "pip install swift 'setuptools<81'")
     with contextlib.ExitStack() as stack:
@@ -199,6 +199,13 @@ def s3_server() -> Iterator[S3Server]:
 
         wait_until(up, 120, what=f"Swift on ports {ports}")
         yield S3Server(f"http://127.0.0.1:{ports['proxy']}", program, count(1))
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """Return an S3 server for the whole test run."""
+    with running_s3() as server:
+        yield server
 
 
 @pytest.fixture

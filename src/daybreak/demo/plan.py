@@ -21,11 +21,12 @@ CAMPAIGN_SHARE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class PlatformSizes:
-    """Number of rows to generate. `messages` counts outbound messages."""
+    """Number of rows to generate. `messages` counts outbound messages. With a `skew` of 0, Leaders have one size."""
 
     leaders: int = 40
     members: int = 200_000
     messages: int = 1_000_000
+    skew: float = SKEW
 
 
 def drawn_locale(draws: Draws, name: str, row: str) -> str:
@@ -74,7 +75,7 @@ def _leaders(draws: Draws, sizes: PlatformSizes) -> str:
         CREATE TABLE plan_leaders AS
         WITH weights AS (
             SELECT range AS leader_number,
-                   CASE WHEN range = {empty} THEN 0 ELSE (1e12 / pow(range + 1, {SKEW}))::BIGINT END::HUGEINT AS weight,
+                   CASE WHEN range = {empty} THEN 0 ELSE (1e12 / pow(range + 1, {sizes.skew!r}))::BIGINT END::HUGEINT AS weight,
                    {drawn_locale(draws, "leader/locale", "range")} AS locale
             FROM range({sizes.leaders})
         ), sums AS (
