@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ class SparkTask:
             return
         known, previous, deltas = self.known.value
         results = ExportResults()
-        with self._staged_rows(_chained(first, batches), known) as rows:
+        with self._staged_rows(chain((first,), batches), known) as rows:
             job = replace(self.job, previous=previous, deltas=deltas)
             report = export_resource(rows, job, self.sink, results)
         rows_done.add(report.rows)
@@ -137,7 +137,7 @@ class SparkTask:
             return
         resource = resource_named(self.job.resource)
         kinds = {text_format(resource, name).line_kind for name in self.job.formats}
-        with self._staged_rows(_chained(first, batches), frozenset(places)) as rows:
+        with self._staged_rows(chain((first,), batches), frozenset(places)) as rows:
             for leader_range, chunks in range_chunks(rows, resource, threads=self.job.threads):
                 place = places[leader_range.totals.client_id]
                 yield totals_row(place, number, leader_range)
@@ -193,15 +193,10 @@ class _StagedRows:
         return self.staging.cursor()
 
 
-def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from others
-
-
 def _stream(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     iterator = iter(batches)
     first = next(iterator)
-    reader = pa.RecordBatchReader.from_batches(first.schema, _chained(first, iterator))
+    reader = pa.RecordBatchReader.from_batches(first.schema, chain((first,), iterator))
     # The session's time zone is UTC. The engine cannot convert the earliest instant of Arrow, which other sources read.
     instants = pa.timestamp("us")
     return reader.cast(
