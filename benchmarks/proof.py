@@ -67,7 +67,7 @@ def _measured(folder: Path, source: Path, kind: str, *, signed: bool = False) ->
 def _program(kind: str) -> None:
     """Run `daybreakd` with the remaining arguments. Print the CPU seconds of its signing."""
     from daybreak.cli.main import run
-    from daybreak.export import leader_rows, work_tables
+    from daybreak.export import work_tables
     from daybreak.proof import accounting
     from daybreak.snapshots.snapshot_run import SnapshotRun
 
@@ -83,8 +83,8 @@ def _program(kind: str) -> None:
         signs = partialmethod(partial(timed, vars(SnapshotRun)["_sign"]))
         patches.enter_context(patch.object(SnapshotRun, "_sign", signs))
         if kind == "without":
-            without = {"row_figures": dict, "times": list, "figure_names": tuple}
-            for module in (accounting, leader_rows, work_tables):
+            without = {"_figures": tuple, "_source_times": list, "figure_names": tuple}
+            for module in (accounting, work_tables):
                 for name in without.keys() & vars(module).keys():
                     patches.enter_context(patch.object(module, name, lambda _, empty=without[name]: empty()))
             figures = accounting.SourceFigures((), ())

@@ -16,6 +16,11 @@ class ColumnType(StrEnum):
     TIMESTAMP = "timestamp"
 
 
+TEXTS = frozenset({ColumnType.UUID, ColumnType.TEXT})
+"""Types whose values are quoted in CSV."""
+TIMES = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column. `allowed` lists the expected values; other values are exported and counted."""

@@ -20,7 +20,7 @@ from daybreak.export.engine import engine_faults, temp_folder
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
-from daybreak.export.leader_rows import leader_bundles, read_totals
+from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.resource_export import encoding_of, resource_report
 from daybreak.export.sql import identifier
 from daybreak.export.survey import LeaderTotals, RowCounts, surveyed
@@ -53,7 +53,7 @@ def range_chunks(
         open_work_tables(rows, resource) as tables,
         ThreadPoolExecutor(threads, thread_name_prefix="ranges") as executor,
     ):
-        (totals, counts), keys = read_totals(tables, frozenset(rows.leaders())), _keys(tables)
+        (totals, counts), keys = tables.totals(frozenset(rows.leaders())), _keys(tables)
         ranges = {one.client_id: LeaderRange(one, RowCounts(), *keys[one.client_id]) for one in totals}
         if totals:
             first = totals[0].client_id

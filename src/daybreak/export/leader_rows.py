@@ -1,18 +1,17 @@
-"""A resource's rows, read from the embedded engine: totals by Leader, then the lines of changed Leaders in order.
+"""The lines of a resource's rows, which are read from the embedded engine, in the order of files.
 
 The compiled code sorts and encodes lines, where it can be used; SQL does the same elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import groupby
 
 import duckdb
 from nanoarrow.c_array import CArrayView
 
-from daybreak.catalogue.written_sums import figure_names
 from daybreak.export.bucket_lines import BucketLines
 from daybreak.export.buckets import Buckets, Spill
 from daybreak.export.duckdb_internals import record_batches, sort_key_fault
@@ -20,10 +19,7 @@ from daybreak.export.engine import memory_bytes
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_sql import LINE_KINDS, line_query
-from daybreak.export.row_figures import row_figures, times
 from daybreak.export.row_partition import RowPartition
-from daybreak.export.sql import identifier, literal
-from daybreak.export.survey import LeaderTotals, RowCounts
 from daybreak.export.work_tables import WorkTables
 
 _MAX_BUCKETS = 256
@@ -64,35 +60,6 @@ def bucket_memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the maximum memory of buckets: less if the engine stores the rows of a resource in memory."""
     limit, used = memory_bytes(connection)
     return int(max(_MIN_BUCKET_SHARE * limit, min(_MAX_BUCKET_SHARE * limit, limit - used)))
-
-
-def read_totals(tables: WorkTables, known: Collection[str]) -> tuple[list[LeaderTotals], RowCounts]:
-    """Return the totals of known Leaders with rows, sorted, and the counts over all rows.
-
-    Two 64-bit hashes cover a row. They combine the hashes of its cells in opposite order, and are hashed again, because
-    the engine combines by XOR: values that two rows exchange could leave the sum unchanged.
-    """
-    resource, columns = tables.resource, tables.resource.columns
-    names = [identifier(column.name) for column in columns]
-    checked = [column for column in columns if column.allowed]
-    kept, sums = len(figure_names(resource.name)), [f"sum({name})" for name in row_figures(resource)]
-    hashes = [f"sum(hash(hash({', '.join(each)})))" for each in (names, names[::-1])]
-    counts = [
-        *(f"count(*) - count({name})" for name in names),
-        *(f"count(*) FILTER ({identifier(c.name)} NOT IN ({', '.join(map(literal, c.allowed))}))" for c in checked),
-        *sums[kept:],
-    ]
-    found, found_counts, unknown_rows = tables.totals([*hashes, *sums[:kept]], counts, known)
-    named = zip((*(c.name for c in checked), *times(resource)), found_counts[len(names) :], strict=True)
-    totals = [
-        LeaderTotals(leader, rows, (first, second), tuple(kept_sums))
-        for leader, rows, first, second, *kept_sums in found
-    ]
-    return totals, RowCounts(
-        {column.name: count for column, count in zip(columns, found_counts, strict=False)},
-        {name: count for name, count in named if count},
-        unknown_rows,
-    )
 
 
 def sql_lines(tables: WorkTables, leaders: Sequence[str]) -> Iterator[list[LeaderChunk]]:

@@ -14,7 +14,7 @@ from itertools import chain
 from arro3.core import RecordBatch, Table
 from msgspec import structs
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import TEXTS, Column, ColumnType
 from daybreak.domain.snapshot import FileStatistics, StoredFormat
 from daybreak.export.engine import temp_folder
 from daybreak.export.parquet_writer import PARQUET, FileRows, ParquetWriter
@@ -23,7 +23,6 @@ from daybreak.export.survey import SurveyedLeader
 from daybreak.export.work_tables import WorkTables
 from daybreak.filestore.file_store import FileSink
 
-_TEXTS = frozenset({ColumnType.UUID, ColumnType.TEXT})
 # Read at the same time: several small Leaders, or a part of a large one. The engine itself reads 2,048 rows at a time.
 _MAX_ROWS_AT_ONCE = 100_000
 _MIN_ROWS_AT_ONCE = 2_048
@@ -70,7 +69,7 @@ class ParquetFiles:
 
     def _sized(self, leaders: Sequence[SurveyedLeader]) -> list[_SizedLeader]:
         columns = self._tables.resource.columns
-        texts = [f"coalesce(strlen({identifier(column.name)}), 0)" for column in columns if column.type in _TEXTS]
+        texts = [f"coalesce(strlen({identifier(column.name)}), 0)" for column in columns if column.type in TEXTS]
         query = f"SELECT sum({' + '.join(texts)}) FROM {self._tables.SORTED_ROWS} GROUP BY ordinal ORDER BY ordinal"
         sizes = self._tables.connection.execute(query).fetchall()
         return [

@@ -4,11 +4,10 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.columns import TIMES, ColumnType
 from daybreak.catalogue.resources import RESOURCES, Reference, Resource, RowCount
 from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.engine import engine_faults
-from daybreak.export.row_figures import TIMES
 from daybreak.export.sql import identifier
 from daybreak.export.work_tables import EmbeddedRows
 

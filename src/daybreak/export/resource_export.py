@@ -17,7 +17,7 @@ from daybreak.export.gzip_member import codec_named
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.leader_files import LeaderFileWriter
-from daybreak.export.leader_rows import leader_bundles, read_totals
+from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.parquet_files import ParquetFiles
 from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
 from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
@@ -36,7 +36,7 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
     ):
         export = _ResourceExport(tables, job, sink, observer, executor)
         observer.entries_written([export.write_header_only()])
-        totals, counts = read_totals(tables, frozenset(rows.leaders()))
+        totals, counts = tables.totals(frozenset(rows.leaders()))
         leaders = surveyed(totals, resource, encoding_of(job))
         changed = {one.client_id: one for one in leaders if job.previous.get(one.client_id) != one.fingerprint}
         reused = [leader for leader in leaders if leader.client_id not in changed]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import TIMES, Column
 from daybreak.catalogue.resources import Resource
 from daybreak.export.sql import identifier
 from daybreak.insight.published_tables import PublishedTables
@@ -15,7 +15,6 @@ _VALUES_PER_COLUMN = 3
 _MAXIMUM_LENGTH = 200
 # A value explains rows if it has this share of the missing rows, and that much more than of all rows before.
 _LEAST_SHARE, _LEAST_EXCESS = 0.1, 0.1
-_TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def _candidates(tables: PublishedTables, column: Column, total: int) -> list[Tra
         {"least": max(1, total * _LEAST_SHARE)},
     )
     found = [Trait(column, text, text, count, 0) for text, count in frequent]
-    if column.type in _TIMES:
+    if column.type in TIMES:
         ((first, last, count),) = tables.rows(f"SELECT MIN({value}), MAX({value}), COUNT({value}) FROM missing")
         if count and first != last:
             found.append(Trait(column, first, last, count, 0))
@@ -94,7 +93,7 @@ def _counted(tables: PublishedTables, candidates: Sequence[Trait], total: int, b
 def _value(column: Column) -> str:
     """Return SQL for the value of a column as text that sorts as the values do: times are days."""
     name = identifier(column.name)
-    if column.type in _TIMES:
+    if column.type in TIMES:
         return f"strftime(CAST({name} AS DATE), '%Y-%m-%d')"
     return f"left(CAST({name} AS VARCHAR), {_MAXIMUM_LENGTH})"
 

@@ -13,7 +13,7 @@ from typing import Self
 
 import duckdb
 
-from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.columns import TIMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import SourceError
@@ -39,10 +39,7 @@ _PART_OF_TABLE = re.compile(
 _SHOWN_FAULTS = 20
 
 _FIRST_GREGORIAN_DAY = "DATE '1582-10-15'"
-_TEMPORAL = {
-    table.name: [column.name for column in table.columns if column.type in {ColumnType.DATE, ColumnType.TIMESTAMP}]
-    for table in SOURCE_TABLES
-}
+_TEMPORAL = {table.name: [column.name for column in table.columns if column.type in TIMES] for table in SOURCE_TABLES}
 # https://github.com/apache/spark/blob/v4.0.0/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/DataSourceUtils.scala
 _LEGACY = (
     "key IN ('org.apache.spark.legacyDateTime'::BLOB, 'org.apache.spark.legacyINT96'::BLOB) "

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.resources import Resource
+from daybreak.catalogue.written_sums import SUMMED_COLUMNS
 from daybreak.domain.errors import RunError
 from daybreak.export import bucket_lines, buckets, duckdb_internals, leader_rows, row_partition
 from daybreak.export.buckets import Buckets, Spill, move_segments
@@ -22,6 +24,7 @@ from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.line_encoder import encoder, runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.resource_export import export_resource
+from daybreak.export.survey import RowCounts
 from daybreak.export.work_tables import WorkTables
 from tests.parts.export_rows import MemorySink, SampleRows, export_job, naughty_strings, sample_rows
 
@@ -151,20 +154,23 @@ def test_stored_rows_of_the_engine_leave_less_memory_for_buckets(tmp_path: Path)
             assert leader_rows.bucket_memory_bytes(engine) in expected
 
 
-def test_totals_are_those_of_known_leaders(tmp_path: Path) -> None:
+def test_totals_are_those_of_known_leaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, other = sorted(LEADERS)[:3]
     values = [(b, -3), (a, 2**63 - 1), (b, None), (other, 1), (None, 1), (b, -1), (a, 2**63 - 1)]
+    columns = (Column("LEADER_ID", ColumnType.UUID, True, ""), Column("N", ColumnType.BIGINT, True, ""))
+    monkeypatch.setitem(SUMMED_COLUMNS, "numbers", ("N",))
     with closing(open_engine(memory_bytes=100_000_000, threads=1, temp_dir=tmp_path)) as engine:
-        engine.execute('CREATE TABLE numbers ("LEADER_ID" UUID, n BIGINT)')
+        engine.execute('CREATE TABLE numbers ("LEADER_ID" UUID, "N" BIGINT)')
         engine.executemany("INSERT INTO numbers VALUES (?, ?)", [list(row) for row in values])
-        tables = WorkTables(engine, resource_named(CUSTOM), "SELECT 1")
-        tables.rows = "numbers"
-        assert tables.totals(["sum(n)"], ["count(n)", "count(*) - count(n)"], {a, b}) == (
-            [(a, 2, 2**64 - 2), (b, 3, 2**64 - 4)],
-            [4, 1],
-            2,
-        )
-        assert tables.totals(["sum(n)"], ["count(n)"], set()) == ([], [0], 7)
+        resource = Resource("numbers", "", "", "", columns, ("N",))
+        tables = WorkTables(engine, resource, "SELECT * FROM numbers")
+        totals, counts = tables.totals({a, b})
+        assert [(one.client_id, one.rows, one.figures) for one in totals] == [
+            (a, 2, (2**64 - 2,)),
+            (b, 3, (2**64 - 4,)),
+        ]
+        assert counts == RowCounts({"LEADER_ID": 0, "N": 1}, {}, unknown=2)
+        assert tables.totals(set()) == ([], RowCounts({"LEADER_ID": 0, "N": 0}, {}, unknown=7))
 
 
 def test_spill_is_private_and_has_no_name(tmp_path: Path) -> None:

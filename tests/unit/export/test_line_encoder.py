@@ -27,7 +27,7 @@ from daybreak.export import row_partition
 from daybreak.export.buckets import Spill
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.engine import temp_folder
-from daybreak.export.leader_rows import leader_bundles, read_totals
+from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.line_encoder import encoder as line_encoder
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.partitioner import Partitioner
@@ -88,7 +88,7 @@ def lines(
     joined = {"leaders": b"", "csv": b"", "json": b""}
     with engine.cursor() as cursor, ThreadPoolExecutor(threads) as executor:
         tables = WorkTables(cursor, resource, "SELECT * FROM every_type")
-        totals, counts = read_totals(tables, LEADERS)
+        totals, counts = tables.totals(LEADERS)
         figures = [(one.client_id, one.rows, one.figures) for one in totals]
         joined["figures"] = repr((figures, counts.unexpected)).encode()
         leaders = {one.client_id: one.rows for one in totals}

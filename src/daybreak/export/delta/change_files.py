@@ -10,7 +10,7 @@ from itertools import islice
 
 from arro3.core import Array, DataType, Field, RecordBatch, Schema
 
-from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.columns import TEXTS, ColumnType
 from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import CHANGE_TYPE
@@ -20,7 +20,6 @@ from daybreak.export.delta.merge import DeltaFault
 from daybreak.export.parquet_writer import PARQUET, FileRows, ParquetWriter
 
 _CHANGES = {b'"I"': "insert", b'"D"': "delete"}
-_TEXTS = frozenset({ColumnType.UUID, ColumnType.TEXT})
 _TYPES = {
     ColumnType.UUID: DataType.utf8(),
     ColumnType.TEXT: DataType.utf8(),
@@ -108,7 +107,7 @@ def _cells(line: bytes, width: int) -> list[bytes]:
 def _array(type_: ColumnType, cells: Sequence[bytes]) -> Array:
     """Return the values of cells. An empty cell is NULL."""
     texts = [cell.decode() if cell else None for cell in cells]
-    if type_ in _TEXTS:
+    if type_ in TEXTS:
         return Array([text and text[1:-1].replace('""', '"') for text in texts], DataType.utf8())
     found = Array(texts, DataType.utf8())
     values = found.cast(_TYPES[type_])

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.columns import TIMES
 from daybreak.catalogue.resources import Resource
 
 SortKey = tuple[tuple[object, ...], ...]
@@ -50,9 +50,7 @@ class KeyOrder:
     def __init__(self, resource: Resource) -> None:
         names = resource.column_names
         self.places = tuple(names.index(name) for name in resource.key)
-        self._is_time = tuple(
-            resource.column(name).type in {ColumnType.DATE, ColumnType.TIMESTAMP} for name in resource.key
-        )
+        self._is_time = tuple(resource.column(name).type in TIMES for name in resource.key)
         self._first_cells = re.compile(b",".join([CELL_GROUP] * (max(self.places) + 1)))
 
     def key(self, row: bytes, start: int = 0) -> SortKey:

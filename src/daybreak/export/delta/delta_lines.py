@@ -3,13 +3,12 @@
 import re
 from collections.abc import Sequence
 
-from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.columns import TEXTS, TIMES
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import OPERATION
 from daybreak.export.delta.csv_rows import unquoted
 from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
 
-_QUOTED = frozenset({ColumnType.TEXT, ColumnType.UUID})
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 _SHORT = {b'"': b'\\"', b"\\": b"\\\\", b"\b": b"\\b", b"\f": b"\\f", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t"}
 
@@ -26,8 +25,8 @@ class DeltaLines:
         self._is_key = tuple(name in resource.key for name in resource.column_names)
         self._names = tuple(f'"{name}":'.encode() for name in resource.column_names)
         types = [column.type for column in resource.columns]
-        self._is_text = tuple(type_ in _QUOTED for type_ in types)
-        self._is_time = tuple(type_ in {ColumnType.DATE, ColumnType.TIMESTAMP} for type_ in types)
+        self._is_text = tuple(type_ in TEXTS for type_ in types)
+        self._is_time = tuple(type_ in TIMES for type_ in types)
 
     def delete(self, cells: Sequence[bytes]) -> tuple[bytes, bytes]:
         """Return the lines that delete all rows with the key of this row."""

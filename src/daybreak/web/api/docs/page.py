@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from daybreak.catalogue.column_examples import example_of
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import TEXTS, Column, ColumnType
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.settings import Settings
@@ -34,7 +34,6 @@ share = delta_sharing.SharingClient("{PROFILE_NAME}").list_shares()[0].name
 members = delta_sharing.load_as_pandas(f"{PROFILE_NAME}#{{share}}.daybreak.members")"""
 _JSON_TOKEN = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")(?P<colon>:)?|\b(?:true|false|null)\b|-?\b\d+\b')
 
-_QUOTED = frozenset({ColumnType.UUID, ColumnType.TEXT})
 _EXAMPLE_ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 
 
@@ -167,7 +166,7 @@ def csv_sample(resource: Resource) -> str:
     """Return the header and one row of the CSV file."""
     header = ",".join(f'"{name}"' for name in resource.column_names)
     cells = (
-        '"' + example_of(column).replace('"', '""') + '"' if column.type in _QUOTED else example_of(column)
+        '"' + example_of(column).replace('"', '""') + '"' if column.type in TEXTS else example_of(column)
         for column in resource.columns
     )
     return f"{header}\n{','.join(cells)}"
