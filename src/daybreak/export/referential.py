@@ -1,6 +1,6 @@
 """Referential checks: relations between resources, as the catalogue declares them."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import closing
 from typing import NamedTuple
 
@@ -49,25 +49,19 @@ def referential_faults(
 
 def check_queries(
     known_rows: Callable[[str], str], resources: Collection[str], skipped: Collection[str] = ()
-) -> Iterator[Check]:
-    """Yield each check, except those whose code is `skipped`.
+) -> list[Check]:
+    """Return the checks, except those whose code is `skipped`.
 
     `known_rows` returns a FROM item for a resource's rows of known Leaders. `resources` are the resources with such
     rows. The SQL runs in every engine.
     """
-    yield from (check for check in _all_checks(known_rows, resources) if check.code not in skipped)
-
-
-def _all_checks(known_rows: Callable[[str], str], resources: Collection[str]) -> Iterator[Check]:
     checked = [resource for resource in RESOURCES if resource.name in resources]
+    checks = [_unique_key(resource, known_rows) for resource in checked if resource.key_is_unique]
     for resource in checked:
-        if resource.key_is_unique:
-            yield _unique_key(resource, known_rows)
-    for resource in checked:
-        for reference in resource.references:
-            yield _reference(resource, reference, known_rows)
+        checks += (_reference(resource, reference, known_rows) for reference in resource.references)
         if resource.row_count is not None:
-            yield _row_count(resource, resource.row_count, known_rows)
+            checks.append(_row_count(resource, resource.row_count, known_rows))
+    return [check for check in checks if check.code not in skipped]
 
 
 def unique_code(resource: Resource) -> str:

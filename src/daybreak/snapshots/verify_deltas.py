@@ -9,7 +9,6 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import Snapshot, StoredFormat
 from daybreak.export.delta.apply import applied_digest
-from daybreak.export.delta.merge import DeltaFault
 from daybreak.export.gzip_member import decompressed
 from daybreak.filestore.file_store import FileStore
 from daybreak.state.stores import State, Stores
@@ -101,7 +100,7 @@ def _fault(
         result = applied_digest(resource_named(leader.resource), rows, changes, delta.constants)
     except FileStoreError as error:
         return error.message, False
-    except (DeltaFault, ValueError) as error:
+    except ValueError as error:
         return f"it cannot be applied: {error}", False
     if result != delta.content_sha256_after:
         return "applied to the file before, it does not yield the file after", True

@@ -372,8 +372,8 @@ def test_resources_without_rows_are_not_checked() -> None:
         "CAMPAIGN_ID of campaign_links exists in campaigns",
     ]
     assert queried == {"members", "campaign_links", "campaigns"}
-    assert list(check_queries(known_rows, ())) == []
-    assert len(list(check_queries(known_rows, RESOURCE_NAMES))) == 14
+    assert check_queries(known_rows, ()) == []
+    assert len(check_queries(known_rows, RESOURCE_NAMES)) == 14
 
 
 def test_broken_view_is_named(platform: Path, tmp_path: Path) -> None:

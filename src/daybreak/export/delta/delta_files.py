@@ -198,5 +198,5 @@ class LeaderDeltaWriter:
         delta = decompressed(self._files["csv"].pieces())
         try:
             return applied_digest(self._resource, self._previous_content(), delta, constants) == content_sha256
-        except (DeltaFault, FileStoreError, ValueError):
+        except (FileStoreError, ValueError):
             return False

@@ -22,6 +22,7 @@ from daybreak.catalogue.models import Model, required_tables
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
 from daybreak.domain.run_report import ReferentialFault
+from daybreak.export.engine import ENGINE_TYPES
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.referential import referential_faults
 from daybreak.export.resource_export import export_resource
@@ -57,15 +58,6 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.BOOLEAN: ("boolean",),
     ColumnType.DATE: ("date",),
     ColumnType.TIMESTAMP: ("timestamp with time zone", "timestamp without time zone"),
-}
-
-_STREAMED_AS = {
-    ColumnType.UUID: "uuid",
-    ColumnType.TEXT: "text",
-    ColumnType.BIGINT: "bigint",
-    ColumnType.BOOLEAN: "boolean",
-    ColumnType.DATE: "date",
-    ColumnType.TIMESTAMP: "timestamp",
 }
 
 # No row on a primary. A standby that is connected and has replayed all that it received is current, however old the
@@ -236,7 +228,8 @@ class PostgresqlReading:
     def _streams(self, resource: Resource) -> list[OpenStream]:
         model = self.models[resource.name]
         columns = ", ".join(
-            f"CAST({identifier(column.name)} AS {_STREAMED_AS[column.type]}) AS {identifier(column.name)}"
+            # PostgreSQL has the engine's types under the same names.
+            f"CAST({identifier(column.name)} AS {ENGINE_TYPES[column.type]}) AS {identifier(column.name)}"
             for column in resource.columns
         )
         select = f"{self._typed_tables()}SELECT {columns} FROM ({model.at(self._as_of)}) AS model"
