@@ -18,7 +18,7 @@ from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.file_keys import delta_folder, file_key, format_folder, slice_key, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
-from daybreak.filestore.packs import NO_PACKS, Packing, new_pack, pack_folder, small_content
+from daybreak.filestore.packs import NO_PACKS, Packing, PackReader, new_pack, pack_folder, small_content
 
 PART_BYTES = 8 << 20
 _MAXIMUM_QUEUED_BYTES = 64 << 20
@@ -39,8 +39,8 @@ class UploadTarget(Protocol):
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read an object back. Raises FileDamaged."""
 
-    def read(self, key: str) -> Iterator[bytes]:
-        """Yield the bytes of an object."""
+    def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes of an object, or `length` of them from `start`."""
 
     def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
         """Delete all objects with the prefix except the kept keys. Return the number of deleted objects."""
@@ -93,6 +93,7 @@ class ObjectSink:
         self._failure: BaseException | None = None
         self._packing = packing
         self._packs: dict[str, _OpenPack] = {}
+        self._pack_reader = PackReader(target.read)
 
     def key(self, client_id: str, resource: str, format: str) -> str:
         """Return the key of a file."""
@@ -150,7 +151,7 @@ class ObjectSink:
 
     def read(self, key: str) -> Iterator[bytes]:
         """Yield the bytes of a file of an earlier snapshot. Raises FileStoreError, Unavailable."""
-        return self._target.read(key)
+        return self._pack_reader.read(key)
 
     def reuse(self, key: str, size_bytes: int) -> str:
         """Return the same key: the new manifest refers to the existing object, which the run has looked for."""

@@ -6,8 +6,8 @@ to it. `FileStore.trim` replaces the bytes of files that are no longer in use by
 """
 
 import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
@@ -18,6 +18,7 @@ from daybreak.filestore.file_store import FileSlice
 
 PACK_BYTES = 8 << 20
 """One request uploads a pack of this size, and trimming holds one in memory."""
+_WINDOW_BYTES, _WINDOWS = 256 << 10, 16
 
 
 class Packing(msgspec.Struct, frozen=True):
@@ -59,6 +60,32 @@ def small_content(
         # The memory of a view may change when the next piece is requested.
         read.append(bytes(piece))
     return b"".join(read), ()
+
+
+class PackReader:
+    """Reads files of a bucket. For a packed file it requests a window of the pack, and keeps some windows: files that
+    are read one after the other are often neighbors. Safe to use from several threads.
+
+    `read` returns a number of bytes of an object from an offset, all without a number.
+    """
+
+    def __init__(self, read: Callable[[str, int, int | None], Iterator[bytes]]) -> None:
+        self._read = read
+        self._windows: deque[tuple[str, int, bytes]] = deque(maxlen=_WINDOWS)
+
+    def read(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes of a file. Raises the errors of `read`."""
+        part = slice_of(key)
+        if part.length is None:
+            yield from self._read(key, 0, None)
+            return
+        for pack, start, content in self._windows.copy():
+            if pack == part.key and start <= part.offset and part.offset + part.length <= start + len(content):
+                yield content[part.offset - start :][: part.length]
+                return
+        window = b"".join(self._read(part.key, part.offset, max(part.length, _WINDOW_BYTES)))
+        self._windows.append((part.key, part.offset, window))
+        yield window[: part.length]
 
 
 def by_pack(keys: Iterable[str]) -> dict[str, list[FileSlice]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from daybreak.filestore import local_disk
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.packs import Packing, by_pack
+from daybreak.filestore.packs import Packing, PackReader, by_pack
 
 LIMIT = 1000
 CLIENT_IDS = [str(uuid.UUID(int=number, version=4)) for number in range(1, 41)]
@@ -149,3 +150,22 @@ def test_invalid_slice_is_refused(disk: LocalDisk, place: str) -> None:
     key = f"snapshots/{uuid.uuid4()}/packs/a.pack{place}"
     with pytest.raises(FileStoreError):
         b"".join(disk.read(key))
+
+
+def test_neighbors_in_a_pack_are_read_together(disk: LocalDisk) -> None:
+    snapshot_id = str(uuid.uuid4())
+    files = written_snapshot(disk, snapshot_id)
+    sink = disk.stage(str(uuid.uuid4()))
+    large = sink.write(CLIENT_IDS[0], "members", "json", [content_of(0, 5000)])
+    sink.commit()
+    reads: list[str] = []
+
+    def read(key: str, start: int, length: int | None) -> Iterator[bytes]:
+        reads.append(key)
+        return disk.read(key, start, length)
+
+    reader = PackReader(read)
+    for number, file in enumerate(files):
+        assert b"".join(reader.read(file.key)) == content_of(number)
+    assert b"".join(reader.read(large.key)) == content_of(0, 5000)
+    assert sorted(reads) == sorted({*(slice_of(file.key).key for file in files), large.key})
