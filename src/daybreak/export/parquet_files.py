@@ -38,8 +38,8 @@ class _SizedLeader:
     @property
     def rows_at_once(self) -> int:
         """Number of rows to read at the same time, which is also the size of row groups."""
-        row_bytes = max(1, self.text_bytes // self.rows)
-        return min(_MAX_ROWS_AT_ONCE, max(_MIN_ROWS_AT_ONCE, _BYTES_AT_ONCE // row_bytes))
+        row_bytes = self.text_bytes // max(1, self.rows)
+        return min(_MAX_ROWS_AT_ONCE, max(_MIN_ROWS_AT_ONCE, _BYTES_AT_ONCE // max(1, row_bytes)))
 
 
 class ParquetFiles:
@@ -53,7 +53,7 @@ class ParquetFiles:
     def write_empty(self) -> StoredFormat:
         """Write the shared file without rows."""
         rows = self._tables.connection.sql(f"SELECT {self._columns} FROM {self._tables.rows} LIMIT 0")
-        return self._write("", 0, iter([Table.from_arrow(rows)]), _MAX_ROWS_AT_ONCE)
+        return self._write(_SizedLeader("", rows=0, text_bytes=0), iter([Table.from_arrow(rows)]))
 
     def write(self, leaders: Sequence[SurveyedLeader], watch: Callable[[], None]) -> dict[str, StoredFormat]:
         """Write one file per Leader and return them by client_id. `watch` is called between reads, and may raise."""
@@ -78,21 +78,19 @@ class ParquetFiles:
 
     def _write_group(self, group: Sequence[_SizedLeader], first: int) -> Iterator[tuple[str, StoredFormat]]:
         if len(group) == 1:
-            leader = group[0]
-            parts = self._parts(first, leader.rows, leader.rows_at_once)
-            yield leader.client_id, self._write(leader.client_id, leader.rows, parts, leader.rows_at_once)
+            [leader] = group
+            yield leader.client_id, self._write(leader, self._parts(first, leader))
             return
         table = self._read(first, first + sum(leader.rows for leader in group) - 1)
         start = 0
         for leader in group:
-            parts = iter([table.slice(start, leader.rows)])
-            yield leader.client_id, self._write(leader.client_id, leader.rows, parts, leader.rows_at_once)
+            yield leader.client_id, self._write(leader, iter([table.slice(start, leader.rows)]))
             start += leader.rows
 
-    def _parts(self, first: int, rows: int, rows_at_once: int) -> Iterator[Table]:
-        end = first + rows
-        for start in range(first, end, rows_at_once):
-            yield self._read(start, min(start + rows_at_once, end) - 1)
+    def _parts(self, first: int, leader: _SizedLeader) -> Iterator[Table]:
+        end = first + leader.rows
+        for start in range(first, end, leader.rows_at_once):
+            yield self._read(start, min(start + leader.rows_at_once, end) - 1)
 
     def _read(self, first: int, last: int) -> Table:
         names = ", ".join(identifier(column.name) for column in self._tables.resource.columns)
@@ -101,7 +99,7 @@ class ParquetFiles:
         )
         return Table.from_arrow(rows)
 
-    def _write(self, client_id: str, rows: int, parts: Iterator[Table], row_group_rows: int) -> StoredFormat:
+    def _write(self, leader: _SizedLeader, parts: Iterator[Table]) -> StoredFormat:
         first = next(parts)
         null_counts = [0] * len(first.column_names)
 
@@ -113,9 +111,9 @@ class ParquetFiles:
                         null_counts[position] += column.null_count
                     yield batch
 
-        content = FileRows(first.schema, batches(), rows, row_group_rows)
-        stored = self._writer.write(client_id, PARQUET, content)
-        return structs.replace(stored, statistics=FileStatistics(rows, tuple(null_counts)))
+        content = FileRows(first.schema, batches(), leader.rows, leader.rows_at_once)
+        stored = self._writer.write(leader.client_id, PARQUET, content)
+        return structs.replace(stored, statistics=FileStatistics(leader.rows, tuple(null_counts)))
 
 
 def _groups(leaders: Sequence[_SizedLeader]) -> Iterator[list[_SizedLeader]]:
