@@ -20,7 +20,6 @@ from zlib_ng import zlib_ng
 from daybreak.domain.errors import FileDamaged
 
 PART_BYTES = 1 << 20
-PART_PIECES = 3
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
 _TIME_AT = 4
 
@@ -56,7 +55,7 @@ class Codec:
     opening_bytes: int = 0
 
     def part(self, content: bytes | memoryview, *, last: bool) -> tuple[tuple[bytes, bytes, bytes], int]:
-        """Return one part as raw deflate, in `PART_PIECES` pieces, and the CRC-32 of its content.
+        """Return one part as raw deflate, in pieces, and the CRC-32 of its content.
 
         The sequence of calls is fixed, because igzip's output depends on how its input is divided into calls. Each part
         has a new compressor, because igzip's one-shot function reads uninitialized memory.

@@ -20,7 +20,7 @@ from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.delta.delta_files import LeaderDeltaWriter
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, PART_PIECES, Codec, ContentTotals, codec_named
+from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, codec_named
 from daybreak.export.job import ExportJob
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.memory import MemoryPool, copy
@@ -32,8 +32,6 @@ from daybreak.filestore.file_store import FileSink, WrittenFile
 _WAITING_PARTS = 4
 """Parts of a streamed file that wait for compression or for the sink."""
 _WAITING_LEADERS = 32
-_SMALL_FILE_PIECES = PART_PIECES + 2
-"""Header, one part, and trailer."""
 
 _part_memory = MemoryPool(PART_BYTES)
 
@@ -109,8 +107,8 @@ class _File:
 
     def _store(self) -> Callable[[], StoredFormat]:
         pieces = [*self._compressed, self._totals.trailer]
-        # A small file is written with one system call.
-        stored = self._stored(pieces if len(pieces) > _SMALL_FILE_PIECES else [b"".join(pieces)])
+        # A file of one part is written with one system call.
+        stored = self._stored(pieces if self._totals.length > PART_BYTES else [b"".join(pieces)])
         return lambda: stored
 
     def _stored(self, pieces: Iterable[bytes]) -> StoredFormat:
