@@ -168,6 +168,7 @@ class RunDeltas:
                 )
             )
         self.add(sorted(missing, key=lambda each: each.client_id))
+        self._bases = {}
         faults = {reason: count for reason, count in self._reasons[resource].items() if reason != LARGER_THAN_FULL}
         if faults:
             _log.warning("deltas.full_required", resource=resource, leaders=faults)

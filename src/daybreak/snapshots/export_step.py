@@ -211,6 +211,8 @@ class ManifestWriter:
     def begin_resource(self, state: State, resource: str) -> Mapping[str, ManifestEntry]:
         """Return the entries of a resource in the published snapshot, by client_id. Raises Unavailable."""
         published = self._published
+        # The entries of two resources would be in memory at the same time.
+        self._before = {}
         if published is not None:
             entries = state.read(lambda stores: list(stores.snapshots.entries(published.snapshot_id, resource)))
             self._before = {entry.client_id: entry for entry in entries}
