@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from ctypes import c_ubyte
+from functools import partial
 from itertools import accumulate
 from typing import TypeVar
 
@@ -52,9 +53,8 @@ class RowPartition:
 
     def read(self, executor: Executor, threads: int, watch: Callable[[], None]) -> None:
         """Read all rows. `watch` is called between batches, and may raise. Raises RunError for a malformed row."""
-
-        def new() -> Partitioner:
-            return Partitioner(self.layout, self.identifiers, self.bucket_of.tobytes(), len(self.buckets.sizes))
+        count = len(self.buckets.sizes)
+        new = partial(Partitioner, self.layout, self.identifiers, self.bucket_of.tobytes(), count)
 
         def groups() -> Iterator[list[PackedRows]]:
             for group in grouped(self._packed_rows(), lambda rows: len(rows.content), GROUP_BYTES):
