@@ -8,7 +8,7 @@ https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thr
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import IO, Any
 
 from daybreak.domain.snapshot import PARQUET_MAGIC, FileStatistics, StoredPart
@@ -50,7 +50,7 @@ def add_parts(file: IO[bytes]) -> tuple[StoredPart, ...]:
         start, own = _start(groups[first]), groups[first:last]
         length = _end(own[-1]) - start
         digest = hashlib.sha256(PARQUET_MAGIC)
-        for piece in (*_pieces(file, start, length), footer):
+        for piece in chain(_pieces(file, start, length), (footer,)):
             digest.update(piece)
         total = len(PARQUET_MAGIC) + length + len(footer)
         parts.append(StoredPart(total, digest.hexdigest(), _statistics(own), start, position, len(footer)))
