@@ -11,7 +11,8 @@ from daybreak.export.text_formats import TextFormat, text_format
 
 MEMBER_COLUMN = "MEMBER_ID"
 _BLOCK_BYTES = 1 << 20
-_CSV_RECORD = re.compile(rb'(?:[^"\n]+|"[^"]*")+')
+# Possessive repetitions take no memory for each quote.
+_CSV_RECORD = re.compile(rb'(?:[^"\n]++|"[^"]*+")++')
 # Expressions for values, each with one group.
 _IDENTIFIER = rb'"([0-9a-f-]{36})"'
 _NUMBER = rb"([0-9]+)"
@@ -133,8 +134,11 @@ def record_blocks(format: TextFormat, pieces: Iterable[bytes]) -> Iterator[bytes
 def _last_boundary(format: TextFormat, buffer: bytes) -> int:
     """Return the position of the last separator between records, -1 without one. `buffer` begins with a record."""
     end = buffer.rfind(format.separator)
-    while format.is_csv and end > 0 and buffer.count(b'"', 0, end) % 2:
-        end = buffer.rfind(format.separator, 0, end)
+    quotes = buffer.count(b'"', 0, end) if format.is_csv and end > 0 else 0
+    while quotes % 2 and end > 0:
+        start = buffer.rfind(format.separator, 0, end)
+        quotes -= buffer.count(b'"', max(start, 0), end)
+        end = start
     return end
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tracemalloc
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -135,6 +136,22 @@ def test_block_boundaries_do_not_matter() -> None:
         remaining = [row for row in rows if row["MEMBER_ID"] != MEMBER]
         records = MemberRecords(resource, format, MEMBER)
         assert b"".join(records.without(pieces(content, 70_001))) == encoded(resource, format, remaining)
+
+
+def test_memory_does_not_depend_on_quotes() -> None:
+    """A cell of many lines and quotes, which is longer than a block."""
+    resource = resource_named("custom_member_data")
+    text = '""\n' * 400_000
+    content = encoded(resource, "csv", custom_rows([(OTHER, "a", text), (MEMBER, "a", text)]))
+    remaining = encoded(resource, "csv", custom_rows([(OTHER, "a", text)]))
+    tracemalloc.start()
+    try:
+        found = b"".join(MemberRecords(resource, "csv", MEMBER).without(pieces(content, 1 << 18)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == remaining
+    assert peak < 10 * len(content)
 
 
 @pytest.mark.parametrize("format", FORMATS)
