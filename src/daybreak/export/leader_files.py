@@ -17,7 +17,7 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.export.delta.delta_files import LeaderDeltaWriter
+from daybreak.export.delta.delta_files import DeltaFiles, LeaderDeltaWriter
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, codec_named
@@ -117,7 +117,7 @@ class _File:
             totals = self._totals
             stored = StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
             if delta_writer is not None:
-                self.delta = delta_writer.finish(self._leader.client_id, self._leader.rows, stored)
+                self.delta = delta_writer.finish(self._leader.rows, stored)
         return stored
 
 
@@ -196,8 +196,8 @@ class LeaderFileWriter:
         compressors: Executor | None = None,
         open_merge: Callable[[], MergeEngine] | None = None,
     ) -> None:
-        resource = self._resource = resource_named(job.resource)
-        self._job, self._sink, self._compressors, self._open_merge = job, sink, compressors, open_merge
+        resource = resource_named(job.resource)
+        self._job, self._sink, self._compressors = job, sink, compressors
         self._texts = [text_format(resource, name) for name in job.formats if name != PARQUET]
         self._parquet_files = parquet_files or {}
         self._codec = codec_named(job.compression)
@@ -208,7 +208,9 @@ class LeaderFileWriter:
         self._closed: deque[tuple[SurveyedLeader, list[tuple[_File, Callable[[], StoredFormat]]]]] = deque()
         self._entries: list[ManifestEntry] = []
         self._deltas: list[LeaderDelta] = []
-        self._deltas_without_rows: dict[str, StoredFormat] = {}
+        self._delta_files = job.deltas and DeltaFiles(
+            resource, job.deltas, self._codec, sink, open_merge or merge_engines(resource)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -262,21 +264,11 @@ class LeaderFileWriter:
         def write(pieces: Iterable[bytes]) -> WrittenFile:
             return self._sink.write(leader.client_id, self._job.resource, format.name, pieces)
 
-        delta = self._delta_writer(leader.client_id) if format.name == "csv" else None
+        delta = self._delta_files.open(leader.client_id) if self._delta_files and format.name == "csv" else None
         if self._compressors is None:
             return _File(leader, format, self._codec, write, delta)
         return _StreamedFile(
             leader, format, self._codec, write, delta, compressors=self._compressors, writers=self._writers
-        )
-
-    def _delta_writer(self, client_id: str) -> LeaderDeltaWriter | None:
-        deltas = self._job.deltas
-        base = None if deltas is None else deltas.bases.get(client_id)
-        if deltas is None or base is None:
-            return None
-        open_merge = self._open_merge or merge_engines(self._resource)
-        return LeaderDeltaWriter(
-            self._resource, deltas, base, self._codec, self._sink, open_merge, self._deltas_without_rows
         )
 
     def _wait(self, waiting_leaders: int) -> None:

@@ -2,8 +2,8 @@
 
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import IO, Self
 
@@ -17,7 +17,7 @@ from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.highlights import with_highlights
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
-from daybreak.export.gzip_member import HEADER, Codec, GzipMember, decompressed
+from daybreak.export.gzip_member import HEADER, Codec, GzipMember, GzipReader, decompressed
 from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.export.line_sql import csv_header
 from daybreak.export.parquet_writer import PARQUET, ParquetWriter
@@ -32,27 +32,35 @@ class _DeltaFile:
     """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file."""
 
     def __init__(self, codec: Codec, format: TextFormat, temp_dir: str | None) -> None:
-        self._format, self._has_lines = format, False
+        self._format, self._temp_dir, self._has_lines = format, temp_dir, False
         self._member = GzipMember(codec)
         self.totals = self._member.totals
-        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=temp_dir)  # noqa: SIM115 - closed below
-        self._spool.writelines((HEADER, *self._member.add(format.head)))
+        self._compressed = HEADER
+        self._spool: IO[bytes] | None = None
+        self._append(self._member.add(format.head))
 
     def add(self, lines: bytes) -> None:
         """Append lines."""
-        self._spool.writelines(self._member.add(self._format.body(memoryview(lines), first=not self._has_lines)))
+        self._append(self._member.add(self._format.body(memoryview(lines), first=not self._has_lines)))
         self._has_lines = True
 
     def end(self) -> int:
         """Complete the file. Return its size."""
-        self._spool.writelines(self._member.end(self._format.end))
-        return self._spool.tell()
+        self._append(self._member.end(self._format.end))
+        return len(self._compressed) + (self._spool.tell() if self._spool else 0)
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the compressed file."""
-        self._spool.seek(0)
-        while piece := self._spool.read(_READ_BYTES):
-            yield piece
+        if self._spool:
+            self._spool.seek(0)
+            while piece := self._spool.read(_READ_BYTES):
+                yield piece
+        yield self._compressed
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the lines of the complete file."""
+        whole = self._member.whole_content
+        return decompressed(self.pieces()) if whole is None else iter([whole])
 
     def store(self, sink: FileSink, client_id: str, resource: str) -> StoredFormat:
         """Write the file to the sink."""
@@ -61,36 +69,52 @@ class _DeltaFile:
 
     def close(self) -> None:
         """Delete the temporary file."""
-        self._spool.close()
+        if self._spool:
+            self._spool.close()
+
+    def _append(self, pieces: Iterable[bytes]) -> None:
+        self._compressed += b"".join(pieces)
+        if len(self._compressed) > _SPOOL_BYTES:
+            self._spool = self._spool or tempfile.TemporaryFile(dir=self._temp_dir)  # noqa: SIM115 - closed by `close`
+            self._spool.write(self._compressed)
+            self._compressed = b""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFiles:
+    """Opens the deltas of one resource. Use it in one thread."""
+
+    resource: Resource
+    deltas: DeltaJob
+    codec: Codec
+    sink: FileSink
+    open_engine: Callable[[], MergeEngine]
+    formats: Sequence[TextFormat] = field(init=False)
+    without_rows: dict[str, StoredFormat] = field(init=False, default_factory=dict)
+    """Shared files without rows, empty until a Leader needs them."""
+
+    def __post_init__(self) -> None:
+        csv, json = (text_format(self.resource, name) for name in DEFAULT_FORMATS)
+        object.__setattr__(self, "formats", (replace(csv, head=delta_header(self.resource)), json))
+
+    def open(self, client_id: str) -> "LeaderDeltaWriter | None":
+        """Open the delta of a Leader, None if it has no previous file. Close it."""
+        base = self.deltas.bases.get(client_id)
+        return None if base is None else LeaderDeltaWriter(self, client_id, base)
 
 
 class LeaderDeltaWriter:
     """Makes the delta of one Leader from the pieces of its new CSV file. Use it in one thread, and close it."""
 
-    def __init__(
-        self,
-        resource: Resource,
-        deltas: DeltaJob,
-        base: DeltaBase,
-        codec: Codec,
-        sink: FileSink,
-        open_engine: Callable[[], MergeEngine],
-        without_rows: dict[str, StoredFormat],
-    ) -> None:
-        """Open the delta. `without_rows` are the shared files without rows, empty until a writer has stored them."""
-        self._resource = resource
-        self._deltas, self._base, self._codec, self._sink = deltas, base, codec, sink
-        self._without_rows = without_rows
+    def __init__(self, shared: DeltaFiles, client_id: str, base: DeltaBase) -> None:
+        self._shared, self._client_id, self._base = shared, client_id, base
         self._fault = ""
-        self._files: dict[str, _DeltaFile] = {}
-        for name in DEFAULT_FORMATS:
-            format = text_format(resource, name)
-            if format.is_csv:
-                format = replace(format, head=delta_header(resource))
-            self._files[name] = _DeltaFile(codec, format, deltas.temp_dir)
-        self._engine = open_engine()
-        header = csv_header(self._resource)
-        self._merge = DeltaMerge(self._engine, header, self._previous_content(), self._add_lines)
+        self._files = {
+            format.name: _DeltaFile(shared.codec, format, shared.deltas.temp_dir) for format in shared.formats
+        }
+        self._engine = shared.open_engine()
+        self._previous: GzipReader | None = None
+        self._merge = DeltaMerge(self._engine, csv_header(shared.resource), self._read_previous, self._add_lines)
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +134,7 @@ class LeaderDeltaWriter:
             except (DeltaFault, FileStoreError) as fault:
                 self._fail(fault)
 
-    def finish(self, client_id: str, rows: int, stored: StoredFormat) -> LeaderDelta | None:
+    def finish(self, rows: int, stored: StoredFormat) -> LeaderDelta | None:
         """Store the delta of a complete CSV file. Return None if no row changed."""
         if not self._fault:
             try:
@@ -130,11 +154,11 @@ class LeaderDeltaWriter:
             # Most deltas of tiny Leaders are too large: their JSON is not compressed.
             if 2 * self._files["csv"].end() > stored.bytes:
                 self._fault = LARGER_THAN_FULL
-            elif self._is_verified(client_id) and not self._yields(stored.content_sha256, constants):
+            elif self._is_verified() and not self._yields(stored.content_sha256, constants):
                 self._fault = "verification_failed"
             else:
                 try:
-                    formats = self._stored(client_id)
+                    formats = self._stored()
                 except DeltaFault as fault:
                     self._fail(fault)
         has_counts = self._fault in {"", LARGER_THAN_FULL}
@@ -151,30 +175,32 @@ class LeaderDeltaWriter:
             reason=self._fault,
         )
         if has_counts:
-            delta = with_highlights(self._resource, delta, totals.lines, decompressed(self._files["csv"].pieces()))
-        return LeaderDelta(client_id, self._resource.name, delta)
+            delta = with_highlights(self._shared.resource, delta, totals.lines, self._files["csv"].content())
+        return LeaderDelta(self._client_id, self._shared.resource.name, delta)
 
-    def _stored(self, client_id: str) -> dict[str, StoredFormat]:
+    def _stored(self) -> dict[str, StoredFormat]:
         """Store the files, of which the CSV file is complete. Return them by format."""
         self._files["json"].end()
-        name, lines = self._resource.name, self._engine.totals.lines
+        shared, lines = self._shared, self._engine.totals.lines
         if not lines:
             # Only constants changed. These files are the same for all Leaders.
-            self._without_rows.update(self._without_rows or self._written(""))
-            return dict(self._without_rows)
-        formats = self._written(client_id)
-        if self._deltas.parquet:
-            csv, writer = self._files["csv"], ParquetWriter(self._sink, name, self._deltas.temp_dir)
-            content = decompressed(csv.pieces())
-            formats[PARQUET] = write_changes(writer, self._resource, client_id, content, (lines, csv.totals.length))
+            shared.without_rows.update(shared.without_rows or self._written(""))
+            return dict(shared.without_rows)
+        formats = self._written(self._client_id)
+        if shared.deltas.parquet:
+            csv, writer = self._files["csv"], ParquetWriter(shared.sink, shared.resource.name, shared.deltas.temp_dir)
+            size = lines, csv.totals.length
+            formats[PARQUET] = write_changes(writer, shared.resource, self._client_id, csv.content(), size)
         return formats
 
     def _written(self, client_id: str) -> dict[str, StoredFormat]:
-        name = self._resource.name
-        return {format: file.store(self._sink, client_id, name) for format, file in self._files.items()}
+        sink, name = self._shared.sink, self._shared.resource.name
+        return {format: file.store(sink, client_id, name) for format, file in self._files.items()}
 
-    def _previous_content(self) -> Iterator[bytes]:
-        return decompressed(self._sink.read(self._base.stored.key))
+    def _read_previous(self, target: memoryview) -> int:
+        if self._previous is None:
+            self._previous = GzipReader(self._shared.sink.read(self._base.stored.key))
+        return self._previous.readinto(target)
 
     def _add_lines(self, csv: bytes, json: bytes) -> None:
         self._files["csv"].add(csv)
@@ -189,14 +215,16 @@ class LeaderDeltaWriter:
             case _:
                 self._fault = "previous_file_missing"
 
-    def _is_verified(self, client_id: str) -> bool:
-        draw = zlib.crc32(f"{self._deltas.seed} {client_id}".encode()) / 2**32
-        return draw < self._deltas.verified_share
+    def _is_verified(self) -> bool:
+        deltas = self._shared.deltas
+        draw = zlib.crc32(f"{deltas.seed} {self._client_id}".encode()) / 2**32
+        return draw < deltas.verified_share
 
     def _yields(self, content_sha256: str, constants: dict[str, str | None]) -> bool:
         """Return whether the delta, applied to the previous file, yields the new one."""
         delta = decompressed(self._files["csv"].pieces())
+        previous = decompressed(self._shared.sink.read(self._base.stored.key))
         try:
-            return applied_digest(self._resource, self._previous_content(), delta, constants) == content_sha256
+            return applied_digest(self._shared.resource, previous, delta, constants) == content_sha256
         except (FileStoreError, ValueError):
             return False

@@ -6,6 +6,7 @@ They are added and removed Members, opt-outs, and the new campaign with most rec
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 
@@ -41,6 +42,14 @@ def _rows(resource: Resource, content: Iterator[bytes], *names: str) -> Iterator
         yield from row.findall(kept, 0, end)
         kept = kept[end:]
     yield from row.findall(kept)
+
+
+@cache
+def _row_pattern(columns: tuple[str, ...], names: tuple[str, ...]) -> re.Pattern[bytes]:
+    first_columns = columns[: columns.index(names[-1]) + 1]
+    cells = [CELL if name in names else CELL.replace(b"(", b"(?:", 1) for name in first_columns]
+    # An operation after LF begins a row: quotes within a cell are doubled.
+    return re.compile(b",".join([b'\n("[ID]")', *cells]))
 
 
 def _members(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:
