@@ -75,7 +75,7 @@ class MemberParquet:
         )
         self.removed = sum(rows for _, rows in counted)
         self.communities = Counter({community: rows for community, rows in counted if community})
-        yield from self._copy(f"SELECT * FROM {self._rows} WHERE MEMBER_ID <> {self._member}")
+        yield from self._copy(f"SELECT * FROM {self._rows} WHERE MEMBER_ID IS DISTINCT FROM {self._member}")
 
     def with_fewer_members(self, pieces: Iterable[bytes], removed: Mapping[str, int]) -> Iterator[bytes]:
         """Yield the bytes of a copy of `communities` with lower values of MEMBER_COUNT."""

@@ -13,8 +13,8 @@ MEMBER_COLUMN = "MEMBER_ID"
 _BLOCK_BYTES = 1 << 20
 # Possessive repetitions take no memory for each quote.
 _CSV_RECORD = re.compile(rb'(?:[^"\n]++|"[^"]*+")++')
-# Expressions for values, each with one group.
-_IDENTIFIER = rb'"([0-9a-f-]{36})"'
+# Expressions for values, each with one group. An identifier may be NULL in the rows of a source.
+_IDENTIFIER = rb'(?:"([0-9a-f-]{36})"|null|(?=,|\Z))'
 _NUMBER = rb"([0-9]+)"
 
 
@@ -60,7 +60,8 @@ class MemberRecords:
                 continue
             self.removed += len(own)
             if self._community is not None:
-                self.communities.update(_value(self._community, record)[1].decode() for record in own)
+                found = (_value(self._community, record)[1] for record in own)
+                self.communities.update(map(bytes.decode, filter(None, found)))
             kept = [record for record in records if not self._is_own(record)]
             if kept:
                 yield self._format.separator.join(kept)
@@ -79,7 +80,7 @@ def with_fewer_members(
 
     def fewer(record: bytes) -> bytes:
         found = _value(count, record)
-        left = int(found[1]) - removed.get(_value(community, record)[1].decode(), 0)
+        left = int(found[1]) - removed.get((_value(community, record)[1] or b"").decode(), 0)
         if left < 0:
             raise FileStoreError("communities: MEMBER_COUNT is lower than the number of rows in member_communities.")
         return record[: found.start(1)] + str(left).encode() + record[found.end(1) :]

@@ -13,6 +13,17 @@ from daybreak.export.member_parquet import MemberParquet
 from tests.unit.export.test_parquet_files import CUSTOM, LEADERS, export, member
 
 
+def test_row_without_a_member_is_kept(tmp_path: Path) -> None:
+    """A source may have NULL in a required column."""
+    table = pyarrow.table({"MEMBER_ID": [member(7), None], "CUSTOM_FIELD_NAME": ["a", "b"]})
+    source = io.BytesIO()
+    pyarrow.parquet.write_table(table, source)
+    with MemberParquet.open(tmp_path / "spill", member(7)) as copies:
+        copy = b"".join(copies.without(resource_named(CUSTOM), [source.getvalue()]))
+        assert (copies.removed, copies.statistics.rows) == (1, 1)
+    assert pyarrow.parquet.read_table(io.BytesIO(copy)).to_pylist() == table.slice(1).to_pylist()
+
+
 @pytest.mark.release
 def test_large_copies_have_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(member(number % 70_000), LEADERS[0], f"field {number}", None) for number in range(140_000)]

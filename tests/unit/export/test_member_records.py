@@ -125,6 +125,25 @@ def test_number_of_members_becomes_lower(
     assert b"".join(lower) == encoded(resource, format, rows([5 - removed, 3]))
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_record_without_a_member_is_kept(format: str) -> None:
+    """A source may have NULL in a required column."""
+    resource = resource_named("custom_member_data")
+    [other] = custom_rows([(OTHER, MEMBER, None)])
+    other["MEMBER_ID"] = None
+    content = encoded(resource, format, [*custom_rows([(MEMBER, "a", "b")]), other])
+    assert b"".join(MemberRecords(resource, format, MEMBER).without([content])) == encoded(resource, format, [other])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_membership_without_a_community_is_removed(format: str) -> None:
+    resource = resource_named("member_communities")
+    row: Row = dict.fromkeys(resource.column_names) | {"MEMBER_ID": MEMBER, "LEADER_ID": OTHER}
+    records = MemberRecords(resource, format, MEMBER)
+    assert b"".join(records.without([encoded(resource, format, [row])])) == encoded(resource, format, [])
+    assert (records.removed, records.communities) == (1, {})
+
+
 @pytest.mark.release
 def test_block_boundaries_do_not_matter() -> None:
     """Records of more than one block of 1 MiB."""
@@ -141,7 +160,7 @@ def test_block_boundaries_do_not_matter() -> None:
 def test_memory_does_not_depend_on_quotes() -> None:
     """A cell of many lines and quotes, which is longer than a block."""
     resource = resource_named("custom_member_data")
-    text = '""\n' * 400_000
+    text = ('"' * 200 + "\n") * 8_000
     content = encoded(resource, "csv", custom_rows([(OTHER, "a", text), (MEMBER, "a", text)]))
     remaining = encoded(resource, "csv", custom_rows([(OTHER, "a", text)]))
     tracemalloc.start()
