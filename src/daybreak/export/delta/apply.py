@@ -46,7 +46,8 @@ def applied_rows(
     groups = _changes(changes, order)
     changed = next(groups, None)
     for row in rows:
-        key = order.key(row)
+        # Rows after the last change need no key.
+        key = order.key(row) if changed is not None else ()
         while changed is not None and changed.key < key:
             yield from changed.inserted
             changed = next(groups, None)

@@ -82,7 +82,7 @@ class _DeltaFile:
 
 @dataclass(frozen=True, slots=True)
 class DeltaFiles:
-    """Opens the deltas of one resource. Use it in one thread."""
+    """Opens the deltas of one resource."""
 
     resource: Resource
     deltas: DeltaJob
