@@ -4,7 +4,6 @@ They are added and removed Members, opt-outs, and the new campaign with most rec
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
@@ -55,8 +54,8 @@ def _row_pattern(columns: tuple[str, ...], names: tuple[str, ...]) -> re.Pattern
 def _members(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:
     # A changed Member has a row of each sign. Rows are in the order of the key.
     groups = groupby(_rows(resource, content, "MEMBER_ID"), itemgetter(1))
-    found = Counter(sum(_SIGNS[row[0]] for row in group) for _, group in groups)
-    return replace(delta, added=found[1], removed=found[-1])
+    found = [sum(_SIGNS[row[0]] for row in group) for _, group in groups]
+    return replace(delta, added=found.count(1), removed=found.count(-1))
 
 
 def _opt_outs(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:
