@@ -51,6 +51,8 @@ def range_chunks(
     with (
         engine_faults(f"Resource {resource.name}"),
         open_work_tables(rows, resource) as tables,
+        # Closed after the executor, whose threads read it.
+        closing(Spill(temp_folder(tables.connection))) as spill,
         ThreadPoolExecutor(threads, thread_name_prefix="ranges") as executor,
     ):
         (totals, counts), keys = tables.totals(frozenset(rows.leaders())), _keys(tables)
@@ -60,12 +62,11 @@ def range_chunks(
             ranges[first] = replace(ranges[first], counts=counts)
         leaders_seen = 0
         leaders = {one.client_id: one.rows for one in totals}
-        with closing(Spill(temp_folder(tables.connection))) as spill:
-            bundles = leader_bundles(tables, tables.rows, leaders, spill, executor, threads, lambda: None)
-            chunks = (chunk for bundle in bundles for part in bundle.lines for chunk in part)
-            for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
-                yield ranges[client_id], own
-                leaders_seen += 1
+        bundles = leader_bundles(tables, tables.rows, leaders, spill, executor, threads, lambda: None)
+        chunks = (chunk for bundle in bundles for part in bundle.lines for chunk in part)
+        for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
+            yield ranges[client_id], own
+            leaders_seen += 1
         if leaders_seen != len(ranges):
             raise RunError(f"{resource.name}: received lines of {leaders_seen} Leaders, but {len(ranges)} have rows.")
 
