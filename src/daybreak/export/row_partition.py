@@ -28,7 +28,8 @@ BATCH_ROWS = 4096
 _LARGE_TEXT_BYTES = 8 << 10
 _LARGE_ROWS_PER_BATCH = 4
 GROUP_BYTES = 4 << 20
-"""Size from which packed rows are divided among buckets."""
+"""Size from which packed rows are divided among buckets, unless many threads share little memory."""
+_MIN_GROUP_BYTES = 1 << 20
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,10 +55,11 @@ class RowPartition:
     def read(self, executor: Executor, threads: int, watch: Callable[[], None]) -> None:
         """Read all rows. `watch` is called between batches, and may raise. Raises RunError for a malformed row."""
         count = len(self.buckets.sizes)
+        group_bytes = min(GROUP_BYTES, max(_MIN_GROUP_BYTES, self.buckets.max_bytes // (8 * threads)))
         new = partial(Partitioner, self.layout, self.identifiers, self.bucket_of.tobytes(), count)
 
         def groups() -> Iterator[list[PackedRows]]:
-            for group in grouped(self._packed_rows(), lambda rows: len(rows.content), GROUP_BYTES):
+            for group in grouped(self._packed_rows(), lambda rows: len(rows.content), group_bytes):
                 watch()
                 yield group
 
