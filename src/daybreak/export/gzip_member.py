@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from gzip import BadGzipFile
 from io import RawIOBase
 from itertools import chain
-from typing import Any, Protocol
+from typing import Protocol
 
-from isal import isal_zlib
+from isal import igzip, isal_zlib
 from zlib_ng import zlib_ng
 
 from daybreak.domain.errors import FileDamaged
@@ -140,54 +140,43 @@ class GzipMember:
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a file as `GzipReader` reads it. Raises FileDamaged."""
-    reader = GzipReader(pieces)
-    buffer = memoryview(bytearray(min(_CONTENT_BYTES, reader.expected_bytes)))
-    while length := reader.readinto(buffer):
-        yield bytes(buffer[:length])
+    """Yield the content of a file with one gzip member, whose header has no optional fields.
+
+    Raises FileDamaged if it is damaged.
+    """
+    rest = filter(None, pieces)
+    first = next(rest, b"")
+    while len(first) < len(HEADER) and (piece := next(rest, b"")):
+        first += piece
+    # Readers ignore time, compression level and system.
+    if first[:_TIME_AT] != HEADER[:_TIME_AT]:
+        raise FileDamaged("The header of a file's gzip data is wrong or missing.")
+    second = next(rest, b"")
+    file = _Pieces(chain((first, second), rest))
+    # A file object would take as long to make as a small file takes to decompress.
+    is_small = not second and _stated_length(first) < PART_BYTES
+    length = 0
+    try:
+        for content in [igzip.decompress(first)] if is_small else _read(file):  # type: ignore[no-untyped-call]
+            zlib_ng.crc32(_CLEARING)
+            length += len(content)
+            yield content
+    except (EOFError, BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc] # an exception, which the stubs do not say
+        raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
+    # Readers accept several members, and zeros after the last one.
+    if length & 0xFFFFFFFF != _stated_length(first if is_small else file.end):
+        raise FileDamaged("The gzip data of a file is damaged: its length is not the one at its end.")
 
 
-class GzipReader:
-    """Reads the content of a file with one gzip member, whose header has no optional fields."""
+def _stated_length(end: bytes) -> int:
+    """Return the length of a member's content modulo 2^32, from the last bytes of the member."""
+    return int.from_bytes(end[-4:], "little")
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        """Raises FileDamaged if the header is damaged."""
-        rest = filter(None, pieces)
-        first = next(rest, b"")
-        while len(first) < len(HEADER) and (piece := next(rest, b"")):
-            first += piece
-        # Readers ignore time, compression level and system.
-        if first[:_TIME_AT] != HEADER[:_TIME_AT]:
-            raise FileDamaged("The header of a file's gzip data is wrong or missing.")
-        self._end, second = first[-4:], next(rest, b"")
-        # A file object would take as long to make as a small file takes to decompress.
-        self._pieces = _Pieces(chain((first, second), rest)) if second else None
-        source: Any = self._pieces or first
-        self._reader = isal_zlib._GzipReader(source)  # noqa: SLF001 - the class that `igzip.decompress` uses
-        self._length = 0
 
-    @property
-    def expected_bytes(self) -> int:
-        """Length of the content as far as it is known, at least 1. A large file has more."""
-        return PART_BYTES if self._pieces else max(1, self._stated_length)
-
-    @property
-    def _stated_length(self) -> int:
-        """Length of the content modulo 2^32, from the last bytes that were read."""
-        return int.from_bytes((self._pieces.end if self._pieces else self._end), "little")
-
-    def readinto(self, target: memoryview) -> int:
-        """Read content into memory. Return its length, 0 at the end. Raises FileDamaged if the file is damaged."""
-        try:
-            length: int = self._reader.readinto(target)
-        except (EOFError, BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc] # an exception, which the stubs do not say
-            raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
-        zlib_ng.crc32(_CLEARING)
-        self._length += length
-        # Readers accept several members, and zeros after the last one.
-        if not length and self._length & 0xFFFFFFFF != self._stated_length:
-            raise FileDamaged("The gzip data of a file is damaged: its length is not the one at its end.")
-        return length
+def _read(file: "_Pieces") -> Iterator[bytes]:
+    with igzip.open(file) as reader:  # type: ignore[no-untyped-call]
+        while content := reader.read(_CONTENT_BYTES):
+            yield content
 
 
 class _Pieces(RawIOBase):

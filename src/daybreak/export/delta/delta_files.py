@@ -17,7 +17,7 @@ from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.highlights import with_highlights
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
-from daybreak.export.gzip_member import HEADER, Codec, GzipMember, GzipReader, decompressed
+from daybreak.export.gzip_member import HEADER, Codec, GzipMember, decompressed
 from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.export.line_sql import csv_header
 from daybreak.export.parquet_writer import PARQUET, ParquetWriter
@@ -113,8 +113,7 @@ class LeaderDeltaWriter:
             format.name: _DeltaFile(shared.codec, format, shared.deltas.temp_dir) for format in shared.formats
         }
         self._engine = shared.open_engine()
-        self._previous: GzipReader | None = None
-        self._merge = DeltaMerge(self._engine, csv_header(shared.resource), self._read_previous, self._add_lines)
+        self._merge = DeltaMerge(self._engine, csv_header(shared.resource), self._previous_content(), self._add_lines)
 
     def __enter__(self) -> Self:
         return self
@@ -197,10 +196,8 @@ class LeaderDeltaWriter:
         sink, name = self._shared.sink, self._shared.resource.name
         return {format: file.store(sink, client_id, name) for format, file in self._files.items()}
 
-    def _read_previous(self, target: memoryview) -> int:
-        if self._previous is None:
-            self._previous = GzipReader(self._shared.sink.read(self._base.stored.key))
-        return self._previous.readinto(target)
+    def _previous_content(self) -> Iterator[bytes]:
+        return decompressed(self._shared.sink.read(self._base.stored.key))
 
     def _add_lines(self, csv: bytes, json: bytes) -> None:
         self._files["csv"].add(csv)
@@ -223,8 +220,7 @@ class LeaderDeltaWriter:
     def _yields(self, content_sha256: str, constants: dict[str, str | None]) -> bool:
         """Return whether the delta, applied to the previous file, yields the new one."""
         delta = decompressed(self._files["csv"].pieces())
-        previous = decompressed(self._shared.sink.read(self._base.stored.key))
         try:
-            return applied_digest(self._shared.resource, previous, delta, constants) == content_sha256
+            return applied_digest(self._shared.resource, self._previous_content(), delta, constants) == content_sha256
         except (FileStoreError, ValueError):
             return False

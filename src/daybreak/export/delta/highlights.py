@@ -28,12 +28,16 @@ def with_highlights(resource: Resource, delta: ResourceDelta, lines: int, conten
     return compute(resource, delta, content)
 
 
+@cache
+def _row_pattern(columns: tuple[str, ...], names: tuple[str, ...]) -> re.Pattern[bytes]:
+    cells = [CELL_GROUP if name in names else CELL for name in columns[: columns.index(names[-1]) + 1]]
+    # An operation after LF begins a row: quotes within a cell are doubled.
+    return re.compile(b",".join([b'\n("[ID]")', *cells]))
+
+
 def _rows(resource: Resource, content: Iterator[bytes], *names: str) -> Iterator[tuple[bytes, ...]]:
     """Yield the operation and these cells of each row. `names` are in the order of the columns."""
-    first_columns = resource.column_names[: resource.column_names.index(names[-1]) + 1]
-    cells = [CELL_GROUP if name in names else CELL for name in first_columns]
-    # An operation after LF begins a row: quotes within a cell are doubled.
-    row = re.compile(b",".join([b'\n("[ID]")', *cells]))
+    row = _row_pattern(resource.column_names, names)
     kept = b""
     for piece in content:
         kept += piece
@@ -41,14 +45,6 @@ def _rows(resource: Resource, content: Iterator[bytes], *names: str) -> Iterator
         yield from row.findall(kept, 0, end)
         kept = kept[end:]
     yield from row.findall(kept)
-
-
-@cache
-def _row_pattern(columns: tuple[str, ...], names: tuple[str, ...]) -> re.Pattern[bytes]:
-    first_columns = columns[: columns.index(names[-1]) + 1]
-    cells = [CELL if name in names else CELL.replace(b"(", b"(?:", 1) for name in first_columns]
-    # An operation after LF begins a row: quotes within a cell are doubled.
-    return re.compile(b",".join([b'\n("[ID]")', *cells]))
 
 
 def _members(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:

@@ -4,7 +4,7 @@ Rows with the same key form one group. A group whose rows differ is deleted and 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -18,8 +18,6 @@ _STEP_BYTES = 768 << 10
 """Size of the old rows that are read for a step, which fit in the memory of the compiled engine."""
 _SUM_MODULUS = 1 << 64
 
-ReadInto = Callable[[memoryview], int]
-"""Reads the next bytes of a file into memory. Returns their number, 0 at the end."""
 Needs = Literal["old", "new", "nothing"]
 
 
@@ -68,13 +66,8 @@ class MergeEngine(Protocol):
 
     totals: MergeTotals
 
-    def add(self, piece: bytes | memoryview) -> None:
-        """Append a piece of the new file. Raises DeltaFault if the rows of one key are too large."""
-
-    def read(self, readinto: ReadInto, size: int) -> int:
-        """Append up to `size` bytes of the old file. Return how many it has, 0 at the end. Raises as `add` does, and
-        the errors of `readinto`.
-        """
+    def add(self, side: Literal["old", "new"], piece: bytes | memoryview) -> None:
+        """Append a piece of the old or the new file. Raises DeltaFault if the rows of one key are too large."""
 
     def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
         """Merge as many complete groups as the pieces contain. Raises DeltaFault."""
@@ -90,10 +83,11 @@ class DeltaMerge:
     """Passes two files to an engine: the old one is read as it is needed, the new one arrives in pieces."""
 
     def __init__(
-        self, engine: MergeEngine, header: bytes, old: ReadInto, write: Callable[[bytes, bytes], None]
+        self, engine: MergeEngine, header: bytes, old: Iterator[bytes], write: Callable[[bytes, bytes], None]
     ) -> None:
-        self._engine, self._read, self._write = engine, old, write
+        self._engine, self._old_pieces, self._write = engine, old, write
         self._header = header
+        self._old_head: bytes | memoryview = b""
         self._new_head: bytes | memoryview = b""
         self._old_ended = self._has_rows = False
 
@@ -104,10 +98,9 @@ class DeltaMerge:
         """
         if self._has_rows:
             self._advance(ended=False)
-            self._engine.add(piece)
+            self._engine.add("new", piece)
             return
-        # Most files have one piece, which is not copied.
-        self._new_head = bytes(self._new_head) + piece if self._new_head else piece
+        self._new_head = _joined(self._new_head, piece)
         if not self._skip_headers(ended=False):
             self._new_head = bytes(self._new_head)
 
@@ -135,13 +128,17 @@ class DeltaMerge:
         length = len(self._header)
         if len(self._new_head) < length and not ended:
             return False
-        old_head, found = bytearray(length), 0
-        while found < length and (added := self._read(memoryview(old_head)[found:])):
-            found += added
-        if old_head != self._header or self._new_head[:length] != self._header:
+        while len(self._old_head) < length and not self._old_ended:
+            piece = next(self._old_pieces, None)
+            if piece is None:
+                self._old_ended = True
+            else:
+                self._old_head = _joined(self._old_head, piece)
+        if self._old_head[:length] != self._header or self._new_head[:length] != self._header:
             raise DeltaFault("columns_changed")
-        self._engine.add(memoryview(self._new_head)[length:])
-        self._new_head = b""
+        self._engine.add("old", memoryview(self._old_head)[length:])
+        self._engine.add("new", memoryview(self._new_head)[length:])
+        self._old_head = self._new_head = b""
         # Reading on finds the end of most old files.
         self._read_old()
         self._has_rows = True
@@ -149,11 +146,19 @@ class DeltaMerge:
 
     def _read_old(self) -> None:
         """Read on until there are enough rows for a step."""
-        left = _STEP_BYTES
-        while left and not self._old_ended:
-            added = self._engine.read(self._read, left)
-            left -= added
-            self._old_ended = not added
+        added = 0
+        while added < _STEP_BYTES:
+            piece = next(self._old_pieces, None)
+            if piece is None:
+                self._old_ended = True
+                return
+            self._engine.add("old", piece)
+            added += len(piece)
+
+
+def _joined(head: bytes | memoryview, piece: bytes | memoryview) -> bytes | memoryview:
+    """Return the first bytes of a file. Most files have one piece, which is not copied."""
+    return bytes(head) + piece if head else piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +182,10 @@ class RowMerge:
         self._last_keys: dict[str, SortKey] = {}
         self._rows = {"old": bytearray(), "new": bytearray()}
 
-    def add(self, piece: bytes | memoryview) -> None:
-        self._append("new", piece)
-
-    def read(self, readinto: ReadInto, size: int) -> int:
-        piece = memoryview(bytearray(size))
-        length = readinto(piece)
-        self._append("old", piece[:length])
-        return length
+    def add(self, side: Literal["old", "new"], piece: bytes | memoryview) -> None:
+        self._rows[side] += piece
+        if len(self._rows[side]) > MAX_GROUP_BYTES:
+            raise DeltaFault("rows_too_large")
 
     def close(self) -> None:
         self._rows = {}
@@ -213,11 +214,6 @@ class RowMerge:
             self._add_sums(self._rows[side], used, side, sign)
             del self._rows[side][:used]
         return MergeStep(needs, b"".join(csv for csv, _ in lines), b"".join(json for _, json in lines))
-
-    def _append(self, side: str, piece: bytes | memoryview) -> None:
-        self._rows[side] += piece
-        if len(self._rows[side]) > MAX_GROUP_BYTES:
-            raise DeltaFault("rows_too_large")
 
     def _merge_groups(self, old_rows: list[bytes], new_rows: list[bytes]) -> list[tuple[bytes, bytes]]:
         if list(map(self._compared, old_rows)) == list(map(self._compared, new_rows)):

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from io import BytesIO
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,7 @@ from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.kernel.kernel import merge_engines
-from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, ReadInto, RowMerge
+from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, RowMerge
 from daybreak.export.gzip_member import codec_named, decompressed
 from daybreak.export.line_sql import csv_header
 from tests.reference import deltas as reference
@@ -104,20 +103,6 @@ def pieces(content: bytes, sizes: list[int]) -> Iterator[bytes]:
         position, turn = position + size, turn + 1
 
 
-def read_from(contents: Iterator[bytes]) -> ReadInto:
-    """Return a function that reads the rest of a piece at most."""
-    rest = b""
-
-    def readinto(target: memoryview) -> int:
-        nonlocal rest
-        rest = rest or next(contents, b"")
-        length = min(len(rest), len(target))
-        target[:length], rest = rest[:length], rest[length:]
-        return length
-
-    return readinto
-
-
 def merged(
     open_engine: OpenEngine, resource: Resource, before: bytes, after: bytes, sizes: list[int]
 ) -> tuple[bytes, bytes, MergeEngine]:
@@ -129,7 +114,7 @@ def merged(
         json_lines.append(lines)
 
     engine = open_engine(resource)
-    merge = DeltaMerge(engine, csv_header(resource), read_from(pieces(before, sizes)), write)
+    merge = DeltaMerge(engine, csv_header(resource), pieces(before, sizes), write)
     for piece in pieces(after, sizes[::-1]):
         buffer = bytearray(piece)
         merge.feed(memoryview(buffer))
@@ -222,7 +207,7 @@ def test_compression_and_decompression_do_not_slow_down_the_merge() -> None:
 
     def seconds() -> float:
         engine = open_engine()
-        merge = DeltaMerge(engine, csv_header(resource), BytesIO(rows).readinto, lambda _csv, _json: None)
+        merge = DeltaMerge(engine, csv_header(resource), iter([rows]), lambda _csv, _json: None)
         merge.feed(rows)
         start = time.thread_time()
         merge.finish()

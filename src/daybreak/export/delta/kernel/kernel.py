@@ -17,7 +17,6 @@ from daybreak.export.delta.merge import (
     MergeStep,
     MergeTotals,
     Needs,
-    ReadInto,
     RowMerge,
 )
 from daybreak.export.line_encoder import runtime
@@ -139,16 +138,14 @@ class KernelMerge:
         """Return the memory to the pool."""
         self._release(self._memory)
 
-    def add(self, piece: bytes | memoryview) -> None:
-        buffer = self._buffers["new"]
-        self._free(buffer, len(piece))[:] = piece
-        self._extend(buffer, len(piece))
-
-    def read(self, readinto: ReadInto, size: int) -> int:
-        buffer = self._buffers["old"]
-        length = readinto(self._free(buffer, size))
-        self._extend(buffer, length)
-        return length
+    def add(self, side: Side, piece: bytes | memoryview) -> None:
+        buffer, length = self._buffers[side], len(piece)
+        if buffer.length + length > MAX_GROUP_BYTES:
+            raise DeltaFault("rows_too_large")
+        if buffer.end + length > buffer.limit:
+            self._make_room(buffer, length)
+        self._memory.view[buffer.end : buffer.end + length] = piece
+        buffer.end += length
 
     def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
         csv: list[bytes] = []
@@ -223,18 +220,6 @@ class KernelMerge:
             buffer.suffix_address = self._memory.instance.write(buffer.suffix)
             if side == "new":
                 self._constants = cells
-
-    def _free(self, buffer: _Buffer, length: int) -> memoryview:
-        """Return the memory after the rows."""
-        if buffer.end + length > buffer.limit:
-            self._make_room(buffer, length)
-        return self._memory.view[buffer.end : buffer.end + length]
-
-    def _extend(self, buffer: _Buffer, length: int) -> None:
-        """Add bytes in the memory to the rows."""
-        buffer.end += length
-        if buffer.length > MAX_GROUP_BYTES:
-            raise DeltaFault("rows_too_large")
 
     def _make_room(self, buffer: _Buffer, length: int) -> None:
         """Move the rows to the start of the buffer, or to a larger one."""
