@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import structlog
 from msgspec import convert
@@ -33,6 +34,19 @@ def columns_digest() -> str:
     """Return a digest of the columns and keys of all resources. Deltas need both to be the same on both sides."""
     parts = [f"{resource.name} {resource.column_names} {resource.key}" for resource in RESOURCES]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+class WrittenRows(NamedTuple):
+    """What remains in memory of an entry that was written. The digest is empty without a CSV file."""
+
+    rows: int
+    csv_sha256: str
+
+
+def written_rows(entry: ManifestEntry) -> WrittenRows:
+    """Return the rows of an entry, and the digest of the content of its CSV file."""
+    csv = entry.formats.get("csv")
+    return WrittenRows(entry.rows, "" if csv is None else csv.content_sha256)
 
 
 class RunDeltas:
@@ -129,7 +143,7 @@ class RunDeltas:
         if len(self._pending) >= _DELTAS_PER_TRANSACTION:
             self.flush()
 
-    def complete(self, resource: str, entries: Mapping[str, ManifestEntry], reused: Collection[str]) -> None:
+    def complete(self, resource: str, entries: Mapping[str, WrittenRows], reused: Collection[str]) -> None:
         """Add the Leaders of a resource whose file changed without a delta. `entries` are those written, by client_id,
         and `reused` the Leaders whose files are reused.
 
@@ -139,7 +153,7 @@ class RunDeltas:
             return
         empty_before, empty_now = self._empty, entries[""]
         clients: Collection[str] = self._lasting
-        if empty_before.formats["csv"].content_sha256 == empty_now.formats["csv"].content_sha256:
+        if empty_before.formats["csv"].content_sha256 == empty_now.csv_sha256:
             # Leaders without rows on both sides have the same file.
             clients = (self._bases.keys() | entries.keys()) & self._lasting
         missing = []
@@ -149,7 +163,7 @@ class RunDeltas:
             before, now = self._bases.get(client_id), entries.get(client_id)
             old = DeltaBase(0, empty_before.formats["csv"]) if before is None else before
             new = empty_now if now is None else now
-            if old.stored.content_sha256 == new.formats["csv"].content_sha256:
+            if old.stored.content_sha256 == new.csv_sha256:
                 continue
             is_shortcut = before is None or now is None
             missing.append(
@@ -162,7 +176,7 @@ class RunDeltas:
                         inserted=new.rows if is_shortcut else 0,
                         deleted=old.rows if is_shortcut else 0,
                         content_sha256_before=old.stored.content_sha256,
-                        content_sha256_after=new.formats["csv"].content_sha256,
+                        content_sha256_after=new.csv_sha256,
                         reason=LARGER_THAN_FULL if is_shortcut else NOT_MADE,
                     ),
                 )

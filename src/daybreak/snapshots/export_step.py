@@ -16,7 +16,7 @@ from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileSink
 from daybreak.filestore.packs import sparse_packs
 from daybreak.proof.accounting import WrittenFigures
-from daybreak.snapshots.deltas import RunDeltas
+from daybreak.snapshots.deltas import RunDeltas, WrittenRows, written_rows
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.run_context import RunContext
@@ -53,7 +53,7 @@ class ExportStep:
     ) -> None:
         self._context, self._lease, self._progress = context, lease, progress
         self._manifest, self._deltas, self._previous = manifest, deltas, previous
-        self._entries: dict[str, ManifestEntry] = {}
+        self._written_rows: dict[str, WrittenRows] = {}
         self._watched_at = context.ticks()
         self._resource = ""
         self.lost: Mapping[str, Collection[str]] = {}
@@ -74,7 +74,7 @@ class ExportStep:
         self.reused[resource] = set()
         settings = self._context.settings.snapshot
         codec, threads = CODECS[settings.compression], settings.thread_count
-        self._entries = {}
+        self._written_rows = {}
         before = self._manifest.begin_resource(self._context.state, resource)
         fingerprints, deltas = self._previous_fingerprints(resource, before), self._deltas.job(resource, before)
         job = ExportJob(resource, settings.formats, codec, threads, fingerprints, deltas)
@@ -83,7 +83,7 @@ class ExportStep:
         self._measure_spill(report.spill_bytes)
         reused = [entry for client_id, entry in before.items() if client_id in self.reused[resource]]
         reused_bytes = self._reuse_files(reused, sink)
-        self._deltas.complete(resource, self._entries, self.reused[resource])
+        self._deltas.complete(resource, self._written_rows, self.reused[resource])
         if self._manifest.rows[resource] != report.rows:
             raise RunError(
                 f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
@@ -91,7 +91,10 @@ class ExportStep:
             )
         if self._previous is not None and report.reused_leaders == report.leaders == len(before) - 1:
             self.unchanged.add(resource)
-        rows = ((one.client_id, one.rows) for one in chain(self._entries.values(), reused) if one.client_id)
+        rows = chain(
+            ((client_id, one.rows) for client_id, one in self._written_rows.items() if client_id),
+            ((entry.client_id, entry.rows) for entry in reused),
+        )
         self.written.add(resource, rows, report.sums)
         self.resources[resource] = ResourceFigures(
             rows=report.rows,
@@ -110,7 +113,7 @@ class ExportStep:
         sizes = [stored.bytes for entry in entries for stored in entry.formats.values()]
         self._progress.add_files(len(sizes), sum(sizes))
         self._manifest.add(entries)
-        self._entries.update((entry.client_id, entry) for entry in entries)
+        self._written_rows.update((entry.client_id, written_rows(entry)) for entry in entries)
 
     def deltas_made(self, deltas: list[LeaderDelta]) -> None:
         """Record the deltas of changed Leaders."""
