@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
+from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Segment, grouped, move_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder.encoder import BucketEncoder, Lines
 from daybreak.export.line_encoder.partitioner import Divided, Divider
 from daybreak.export.line_encoder.records import HEADER
-from daybreak.export.row_partition import RowPartition, bounded_map, fill_buckets
+from daybreak.export.row_partition import RowPartition, fill_buckets
 
 _MAX_BUCKET_BYTES = 16 << 20
 _MIN_BUCKET_BYTES = 1 << 20

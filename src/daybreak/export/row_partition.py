@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from ctypes import c_ubyte
 from functools import partial
 from itertools import accumulate
@@ -16,6 +16,7 @@ import nanoarrow
 from nanoarrow.c_array import CArray
 
 from daybreak.catalogue.columns import ColumnType
+from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Buckets, grouped
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
@@ -32,7 +33,6 @@ GROUP_BYTES = 4 << 20
 _MIN_GROUP_BYTES = 1 << 20
 
 T = TypeVar("T")
-R = TypeVar("R")
 D = TypeVar("D")
 
 
@@ -150,14 +150,3 @@ def fill_buckets(
         buckets.add(*records)
         # Its next group overwrites the records.
         dividers.append(divider)
-
-
-def bounded_map(executor: Executor, function: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
-    """Yield the results in order. At most `ahead` calls are queued or running, or have results that wait."""
-    calls: deque[Future[R]] = deque()
-    for item in items:
-        calls.append(executor.submit(function, item))
-        if len(calls) >= ahead:
-            yield calls.popleft().result()
-    while calls:
-        yield calls.popleft().result()

@@ -121,8 +121,7 @@ class FileStore(Protocol):
         """Read a whole file. Raises FileDamaged if length or SHA-256 differ."""
 
     def checking(self) -> AbstractContextManager[Callable[[str, int, str], None]]:
-        """Return `check` for some files. It opens a pack once, or reads neighbors in it
-        with one request."""
+        """Return `check` for some files. It opens a pack once, or reads neighbors in it with one request."""
 
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Store a file of another store under the same key, which this store does not have yet. An error of `pieces` is

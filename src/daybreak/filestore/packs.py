@@ -6,7 +6,7 @@ to it. `FileStore.trim` replaces the bytes of files that are no longer in use by
 """
 
 import uuid
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -115,16 +115,11 @@ def last_in_packs(keys: Iterable[str]) -> list[str]:
 
 def sparse_packs(keys: Iterable[str]) -> list[str]:
     """Return the packs of which less than half is in use, as far as these keys show."""
-    places: defaultdict[str, list[str]] = defaultdict(list)
-    for key in keys:
-        pack, place = split_place(key)
-        if place:
-            places[pack].append(place)
     found = []
-    for pack, used in places.items():
-        slices = [(int(offset), int(length)) for offset, _, length in (place.partition("+") for place in used)]
-        end = max(offset + length for offset, length in slices)
-        if 2 * sum(length for _, length in slices) < end - min(slices)[0]:
+    for pack, slices in by_pack(keys).items():
+        used = sum(each.length or 0 for each in slices)
+        end = max(each.offset + (each.length or 0) for each in slices)
+        if 2 * used < end - min(each.offset for each in slices):
             found.append(pack)
     return found
 

@@ -25,7 +25,7 @@ from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Conflict, OperatorError, StatementsOutdated
 from daybreak.domain.signing import TRUST_NAMESPACE, Edition, SignedSnapshot, StatementPack, Trust
 from daybreak.domain.snapshot import Snapshot
-from daybreak.export.row_partition import bounded_map
+from daybreak.export.bounded_map import bounded_map
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement import (
     UNACCOUNTED,

@@ -2,7 +2,7 @@
 
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import IO, Self
@@ -32,30 +32,27 @@ class _DeltaFile:
     """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file."""
 
     def __init__(self, codec: Codec, format: TextFormat, temp_dir: str | None) -> None:
-        self._format, self._temp_dir, self._has_lines = format, temp_dir, False
+        self._format, self._has_lines = format, False
         self._member = GzipMember(codec)
         self.totals = self._member.totals
-        self._compressed = HEADER
-        self._spool: IO[bytes] | None = None
-        self._append(self._member.add(format.head))
+        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=temp_dir)  # noqa: SIM115 - closed below
+        self._spool.writelines((HEADER, *self._member.add(format.head)))
 
     def add(self, lines: bytes) -> None:
         """Append lines."""
-        self._append(self._member.add(self._format.body(memoryview(lines), first=not self._has_lines)))
+        self._spool.writelines(self._member.add(self._format.body(memoryview(lines), first=not self._has_lines)))
         self._has_lines = True
 
     def end(self) -> int:
         """Complete the file. Return its size."""
-        self._append(self._member.end(self._format.end))
-        return len(self._compressed) + (self._spool.tell() if self._spool else 0)
+        self._spool.writelines(self._member.end(self._format.end))
+        return self._spool.tell()
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the compressed file."""
-        if self._spool:
-            self._spool.seek(0)
-            while piece := self._spool.read(_READ_BYTES):
-                yield piece
-        yield self._compressed
+        self._spool.seek(0)
+        while piece := self._spool.read(_READ_BYTES):
+            yield piece
 
     def content(self) -> Iterator[bytes]:
         """Yield the lines of the complete file."""
@@ -69,15 +66,7 @@ class _DeltaFile:
 
     def close(self) -> None:
         """Delete the temporary file."""
-        if self._spool:
-            self._spool.close()
-
-    def _append(self, pieces: Iterable[bytes]) -> None:
-        self._compressed += b"".join(pieces)
-        if len(self._compressed) > _SPOOL_BYTES:
-            self._spool = self._spool or tempfile.TemporaryFile(dir=self._temp_dir)  # noqa: SIM115 - closed by `close`
-            self._spool.write(self._compressed)
-            self._compressed = b""
+        self._spool.close()
 
 
 @dataclass(frozen=True, slots=True)
