@@ -59,14 +59,14 @@ class RowPartition:
         new = partial(Partitioner, self.layout, self.identifiers, self.bucket_of.tobytes(), count)
 
         def groups() -> Iterator[list[PackedRows]]:
-            for group in grouped(self._packed_rows(), lambda rows: len(rows.content), group_bytes):
+            for group in grouped(self._packed_rows(group_bytes), lambda rows: len(rows.content), group_bytes):
                 watch()
                 yield group
 
         fill_buckets(self.buckets, groups(), new, Partitioner.partition, executor, threads)
 
-    def _packed_rows(self) -> Iterator[PackedRows]:
-        """Yield all rows, those with large texts last.
+    def _packed_rows(self, max_bytes: int) -> Iterator[PackedRows]:
+        """Yield all rows in parts of up to `max_bytes`, or single rows, those with large texts last.
 
         The number of rows in a batch is fixed before their size is known, and the engine packs 2,048 rows at a time.
         Therefore a NULL takes the place of a row with large texts. If there are any, their cells are read again, a few
@@ -84,7 +84,7 @@ class RowPartition:
         for batch in record_batches(self._tables.connection.sql(query.format(packed)), BATCH_ROWS):
             rows += batch.length
             large_rows += batch.view().child(0).null_count
-            yield from split_batch(batch)
+            yield from split_batch(batch, max_bytes)
         if large_rows:
             # Without a text, the engine returns short packed rows as numbers.
             cells = (name if name in texts else packed_row([name, "''"]) for name in columns.values())
@@ -104,8 +104,8 @@ def _buckets_of(rows: Collection[int], count: int) -> array[int]:
     return array("I", ((2 * end - own) * count // (2 * total) for own, end in zip(rows, accumulate(rows), strict=True)))
 
 
-def split_batch(batch: CArray) -> Iterator[PackedRows]:
-    """Split an Arrow batch of packed rows into single rows or parts of up to `GROUP_BYTES`."""
+def split_batch(batch: CArray, max_bytes: int) -> Iterator[PackedRows]:
+    """Split an Arrow batch of packed rows into single rows or parts of up to `max_bytes`."""
     column = batch.view().child(0)
     offsets = memoryview(column.buffer(1)).cast("B").cast("i")[column.offset : column.offset + batch.length + 1]
     # The buffer's own view is read-only, and can be copied with the interpreter's lock only.
@@ -113,7 +113,7 @@ def split_batch(batch: CArray) -> Iterator[PackedRows]:
     content = memoryview((c_ubyte * column.buffer(2).size_bytes).from_address(address)).cast("B")
     start = 0
     while start < batch.length:
-        end = max(start + 1, bisect_right(offsets, offsets[start] + GROUP_BYTES) - 1)
+        end = max(start + 1, bisect_right(offsets, offsets[start] + max_bytes) - 1)
         yield PackedRows(offsets[start : end + 1], content[offsets[start] : offsets[end]], batch)
         start = end
 

@@ -15,8 +15,11 @@ Struct = dict[int, tuple[int, Any]]
 
 
 def decode(content: bytes) -> Struct:
-    """Return a struct. Raises ValueError for a type that is not supported."""
-    return _struct(iter(content))
+    """Return a struct. Raises ValueError for a type that is not supported, and if the end is missing."""
+    try:
+        return _struct(iter(content))
+    except StopIteration:
+        raise ValueError("The end of the content is missing.") from None
 
 
 def _struct(content: Iterator[int]) -> Struct:

@@ -3,7 +3,8 @@
 It begins with the magic bytes, the number of accounts and the length of the dictionary (4 bytes each), followed by the
 dictionary, and an entry for each account, sorted: its id, the offset and length of the compressed statement and
 signature, the length of the signature, and the digest of the statement. The dictionary is the text of the first
-account, of which the others have most. Packs of earlier versions have no dictionary, and signatures are not compressed.
+account, most of which occurs in the others. Packs of earlier versions have no dictionary, and their signatures are not
+compressed.
 """
 
 import hashlib

@@ -6,7 +6,7 @@ import errno
 import gzip
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from daybreak.export.engine import open_engine
 from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.line_encoder import encoder, runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
+from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
 from daybreak.export.resource_export import export_resource
 from daybreak.export.survey import RowCounts
 from daybreak.export.work_tables import WorkTables
@@ -77,9 +78,10 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def export(rows: SampleRows, *formats: str) -> tuple[Files, ResourceReport]:
+def export(rows: SampleRows, *formats: str, threads: int = 2) -> tuple[Files, ResourceReport]:
     sink = MemorySink()
-    report = export_resource(rows, export_job(CUSTOM, formats or ("csv", "json")), sink, ExportResults())
+    job = export_job(CUSTOM, formats or ("csv", "json"), threads=threads)
+    report = export_resource(rows, job, sink, ExportResults())
     return sink.files, report
 
 
@@ -136,6 +138,28 @@ def test_rows_with_large_texts_do_not_change_the_bytes(
         whole, report = export(rows)
         monkeypatch.setattr(row_partition, "_LARGE_TEXT_BYTES", large_bytes)
         assert export(rows) == (whole, report)
+
+
+def test_groups_are_smaller_when_many_threads_share_the_memory(
+    rows: SampleRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[int] = []
+    partition = Partitioner.partition
+
+    def recording(self: Partitioner, group: Sequence[PackedRows]) -> Divided:
+        groups.append(sum(len(rows.content) for rows in group))
+        return partition(self, group)
+
+    monkeypatch.setattr(Partitioner, "partition", recording)
+    monkeypatch.setattr(row_partition, "_MIN_GROUP_BYTES", 1_000)
+    monkeypatch.setattr(leader_rows, "memory_bytes", lambda _: (1_280_000, 0))
+    whole, _ = export(rows)
+    assert max(groups) > 40_000
+    groups.clear()
+    found, _ = export(rows, threads=16)
+    assert found == whole
+    # 640,000 bytes for all buckets, and a part before the group is full.
+    assert max(groups) <= 2 * 640_000 // (8 * 16)
 
 
 def test_large_leader_has_a_bucket_of_its_own() -> None:

@@ -196,7 +196,7 @@ def test_malformed_row_is_an_error(engine: Engine) -> None:
     layout = RecordLayout.of(EVERY_TYPE)
     item = WorkTables(engine, EVERY_TYPE, "SELECT * FROM every_type").rows
     relation = engine.sql(f"SELECT {packed_row(layout.packed_columns[:-1])} FROM {item}")
-    [rows] = [rows for batch in record_batches(relation, 2048) for rows in split_batch(batch)]
+    [rows] = [rows for batch in record_batches(relation, 2048) for rows in split_batch(batch, 1 << 20)]
     with pytest.raises(RunError, match="lock file"):
         Partitioner(layout, UUID(LEADERS[0]).bytes, bytes(4), 1).partition([rows])
 
