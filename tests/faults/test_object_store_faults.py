@@ -200,7 +200,7 @@ def test_failed_run_leaves_objects_in_use(
         second = run_manually(context)
         assert second.report.files_carried == 8
         folders = (f"snapshots/{first.snapshot_id}/",)
-        carried = context.state.read(lambda stores: set(stores.snapshots.keys_in_use([second.snapshot_id], folders)))
+        carried = context.state.read(lambda stores: set(stores.snapshots.keys_in_use(second.snapshot_id, folders)))
         assert len(carried) == 8
         context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
         third = run_manually(context)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from io import FileIO
 from typing import Literal, Protocol
@@ -155,12 +156,12 @@ class FileStore(Protocol):
         An object store raises FileDamaged if the object has not `size_bytes`.
         """
 
-    def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
-        """Delete the files of a snapshot except those that other snapshots use, and except the packs that contain
-        them. Return the number of deleted objects.
+    def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
+        """Delete the files of a snapshot except the kept objects: files that other snapshots use, and packs with such
+        files. Return the number of deleted objects.
         """
 
-    def remove_deltas(self, snapshot_id: str, keep_keys: frozenset[str] = frozenset()) -> int:
+    def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
         """Delete the deltas of a snapshot, as `remove` does. Return the number of deleted objects."""
 
     def delete(self, keys: Sequence[str]) -> None:

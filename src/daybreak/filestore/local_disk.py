@@ -9,6 +9,7 @@ import os
 import stat
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from io import FileIO
@@ -201,22 +202,22 @@ class LocalDisk:
         for piece in self.read(key, start, length):
             yield piece
 
-    def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
-        """Delete the files of a snapshot, staged ones included, except the kept keys. Return their number.
+    def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
+        """Delete the files of a snapshot, staged ones included, except the kept objects. Return their number.
 
         Raises FileStoreError.
         """
         folder = self._root / snapshot_folder(snapshot_id)
-        kept = _names_of(keep_keys, snapshot_id)
+        names = _names_of(kept, snapshot_id)
         try:
-            return remove_tree(self._staging / snapshot_id, set()) + remove_tree(folder, kept)
+            return remove_tree(self._staging / snapshot_id, set()) + remove_tree(folder, names)
         except OSError as error:
             raise store_error(error, f"The files of snapshot {snapshot_id} cannot be deleted") from error
 
-    def remove_deltas(self, snapshot_id: str, keep_keys: frozenset[str] = frozenset()) -> int:
+    def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
         """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError."""
         try:
-            return remove_tree(self._root / delta_folder(snapshot_id), _names_of(keep_keys, snapshot_id))
+            return remove_tree(self._root / delta_folder(snapshot_id), _names_of(kept, snapshot_id))
         except OSError as error:
             raise store_error(error, f"The deltas of snapshot {snapshot_id} cannot be deleted") from error
 
@@ -311,7 +312,6 @@ class LocalDisk:
             raise FileStoreError(f"The folder {self._root} does not return what was written to it.")
 
 
-def _names_of(keys: frozenset[str], snapshot_id: str) -> set[str]:
+def _names_of(objects: AbstractSet[str], snapshot_id: str) -> set[str]:
     """Return the names in the folder of a snapshot of those objects that belong to it."""
-    objects = {split_place(key)[0] for key in keys}
     return {name for owner, name in map(split_key, objects) if owner == snapshot_id}

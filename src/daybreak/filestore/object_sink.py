@@ -9,6 +9,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -42,7 +43,7 @@ class UploadTarget(Protocol):
     def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Yield the bytes of an object, or `length` of them from `start`."""
 
-    def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
+    def remove_below(self, prefix: str, kept: AbstractSet[str]) -> int:
         """Delete all objects with the prefix except the kept keys. Return the number of deleted objects."""
 
 

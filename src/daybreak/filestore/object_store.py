@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import FileIO
@@ -200,12 +201,12 @@ class ObjectStore:
             queue.fill(parts)
             return uploading.result()
 
-    def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
+    def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
         """Delete the objects of a snapshot except the kept ones. Return their number.
 
         Raises FileStoreError, Unavailable.
         """
-        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", _objects_of(keep_keys))
+        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", kept)
 
     def _objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the key and the size of all objects with the prefix. Raises FileStoreError, Unavailable."""
@@ -213,7 +214,7 @@ class ObjectStore:
             for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
                 yield from ((found["path"], found["size"]) for found in batch)
 
-    def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
+    def remove_below(self, prefix: str, kept: AbstractSet[str]) -> int:
         """Delete all objects with the prefix except the kept keys. Return their number.
 
         Raises FileStoreError, Unavailable.
@@ -221,15 +222,15 @@ class ObjectStore:
         removed = 0
         with translate_errors(f"The objects below {prefix} cannot be deleted", DELETE):
             for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
-                keys = [found["path"] for found in batch if found["path"] not in keep]
+                keys = [found["path"] for found in batch if found["path"] not in kept]
                 if keys:
                     obstore.delete(self._bucket, keys)
                 removed += len(keys)
         return removed
 
-    def remove_deltas(self, snapshot_id: str, keep_keys: frozenset[str] = frozenset()) -> int:
+    def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
         """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError, Unavailable."""
-        return self.remove_below(f"{delta_folder(snapshot_id)}/", _objects_of(keep_keys))
+        return self.remove_below(f"{delta_folder(snapshot_id)}/", kept)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete single objects. Missing ones are ignored. Raises FileStoreError, Unavailable."""
@@ -313,10 +314,6 @@ class ObjectStore:
                     obstore.delete(self._bucket, interrupted)
         if content != b"daybreak":
             raise FileStoreError("The bucket does not return what was written to it.")
-
-
-def _objects_of(keys: frozenset[str]) -> frozenset[str]:
-    return frozenset(split_place(key)[0] for key in keys)
 
 
 class _BucketSink(ObjectSink):

@@ -5,9 +5,12 @@ offset and the length. Unchanged files keep their slice in later snapshots, so a
 to it. `FileStore.trim` replaces the bytes of files that are no longer in use by zeros.
 """
 
+from __future__ import annotations
+
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
@@ -88,15 +91,47 @@ class PackReader:
         yield window[: part.length]
 
 
-def by_pack(keys: Iterable[str]) -> dict[str, list[FileSlice]]:
-    """Return the slices among the keys, by the key of their pack. Raises FileStoreError."""
-    found: dict[str, list[FileSlice]] = {}
-    for key in keys:
-        # Most keys may be of other files, and parsing them takes longer.
-        if split_place(key)[1]:
-            part = slice_of(key)
-            found.setdefault(part.key, []).append(part)
-    return found
+class UsedObjects:
+    """Objects that contain files in use, and which bytes of the packs among them. Methods raise FileStoreError."""
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self.keys: set[str] = set()
+        # Begin and end of each range: 16 bytes for a file, because there may be millions.
+        self._ranges: defaultdict[str, array[int]] = defaultdict(lambda: array("Q"))
+        self.add(keys)
+
+    @property
+    def packs(self) -> Collection[str]:
+        """Keys of the packs."""
+        return self._ranges.keys()
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Add files. Neighbors in a pack become one range, as do the same files in several snapshots."""
+        for key in keys:
+            # Most keys may be of other files, and parsing them takes longer.
+            object_key, place = split_place(key)
+            self.keys.add(object_key)
+            if place:
+                part = slice_of(key)
+                self._ranges[object_key].extend((part.offset, part.offset + (part.length or 0)))
+        for pack, ranges in self._ranges.items():
+            self._ranges[pack] = _joined(ranges)
+
+    def slices(self, pack: str) -> list[FileSlice]:
+        """Return the ranges of a pack that are in use, in order."""
+        ranges = self._ranges.get(pack, ())
+        return [FileSlice(pack, begin, end - begin) for begin, end in zip(ranges[::2], ranges[1::2], strict=True)]
+
+
+def _joined(ranges: Sequence[int]) -> array[int]:
+    """Return ranges in order, with those that touch or overlap as one."""
+    joined = array("Q")
+    for begin, end in sorted(zip(ranges[::2], ranges[1::2], strict=True)):
+        if joined and begin <= joined[-1]:
+            joined[-1] = max(joined[-1], end)
+        else:
+            joined.extend((begin, end))
+    return joined
 
 
 def last_in_packs(keys: Iterable[str]) -> list[str]:
@@ -115,13 +150,13 @@ def last_in_packs(keys: Iterable[str]) -> list[str]:
 
 def sparse_packs(keys: Iterable[str]) -> list[str]:
     """Return the packs of which less than half is in use, as far as these keys show."""
-    found = []
-    for pack, slices in by_pack(keys).items():
-        used = sum(each.length or 0 for each in slices)
-        end = max(each.offset + (each.length or 0) for each in slices)
-        if 2 * used < end - min(each.offset for each in slices):
-            found.append(pack)
-    return found
+    objects = UsedObjects(keys)
+    return [pack for pack in objects.packs if _is_sparse(objects.slices(pack))]
+
+
+def _is_sparse(slices: Sequence[FileSlice]) -> bool:
+    end = slices[-1].offset + (slices[-1].length or 0)
+    return 2 * sum(each.length or 0 for each in slices) < end - slices[0].offset
 
 
 def gaps(slices: Sequence[FileSlice], end: int) -> Iterator[tuple[int, int]]:

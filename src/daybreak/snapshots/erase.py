@@ -24,7 +24,7 @@ from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, RunE
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileRevision
-from daybreak.filestore.packs import by_pack
+from daybreak.filestore.packs import UsedObjects
 from daybreak.snapshots.erasure_statements import ErasureStatements
 from daybreak.snapshots.export_step import CODECS
 from daybreak.snapshots.member_files import MEMBER_RESOURCES, MemberFiles
@@ -354,7 +354,7 @@ def _delete_obsolete(context: RunContext, erasure: Erasure, member_id: str, idle
     # content, if another Member took the place of this one.
     in_use = context.state.read(_keys_in_use)
     context.store.delete([key for key in keys if slice_of(key).length is None and key not in in_use])
-    trim_packs(context.state, context.store, by_pack(keys))
+    trim_packs(context.state, context.store, UsedObjects(keys).packs)
     context.state.truncate_log()
 
 

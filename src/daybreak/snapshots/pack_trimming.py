@@ -1,12 +1,12 @@
 """Removes the bytes of files that are no longer in use from the packs that contain them."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import partial
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_keys import delta_folder
 from daybreak.filestore.file_store import FileStore
-from daybreak.filestore.packs import by_pack, pack_folder
+from daybreak.filestore.packs import UsedObjects, pack_folder
 from daybreak.state.stores import State, Stores
 
 
@@ -19,13 +19,13 @@ def trim_packs(state: State, store: FileStore, packs: Collection[str]) -> None:
     """
     remaining = list(packs)
     while remaining:
-        used = by_pack(state.read(partial(_keys_in_use, remaining)))
-        remaining = [pack for pack in remaining if store.trim(pack, used.get(pack, []))]
+        used = state.read(partial(_objects_in_use, remaining))
+        remaining = [pack for pack in remaining if store.trim(pack, used.slices(pack))]
 
 
-def trim_packs_of(state: State, store: FileStore, keys: Iterable[str]) -> None:
-    """Trim the packs of these files. `keys` are all keys in use in these packs, which the caller has read."""
-    trim_packs(state, store, [pack for pack, slices in by_pack(keys).items() if store.trim(pack, slices)])
+def trim_used_packs(state: State, store: FileStore, used: UsedObjects) -> None:
+    """Trim the packs of `used`, which has all files in use in them, as the caller has read."""
+    trim_packs(state, store, [pack for pack in used.packs if store.trim(pack, used.slices(pack))])
 
 
 def complete_snapshots(stores: Stores) -> list[Snapshot]:
@@ -34,11 +34,13 @@ def complete_snapshots(stores: Stores) -> list[Snapshot]:
     return [*stores.snapshots.served(), *complete]
 
 
-def _keys_in_use(packs: Collection[str], stores: Stores) -> set[str]:
+def _objects_in_use(packs: Collection[str], stores: Stores) -> UsedObjects:
     folders = tuple({f"{pack.rpartition('/')[0]}/" for pack in packs})
-    keys = set(stores.snapshots.keys_in_use([each.snapshot_id for each in complete_snapshots(stores)], folders))
+    used = UsedObjects()
+    for each in complete_snapshots(stores):
+        used.add(stores.snapshots.keys_in_use(each.snapshot_id, folders))
     for snapshot_id in stores.deltas.needed():
         if pack_folder(delta_folder(snapshot_id)) in folders:
-            for each in stores.deltas.of_snapshot(snapshot_id):
-                keys.update(stored.key for stored in each.delta.formats.values())
-    return keys
+            deltas = stores.deltas.of_snapshot(snapshot_id)
+            used.add(stored.key for each in deltas for stored in each.delta.formats.values())
+    return used

@@ -19,9 +19,10 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
+from daybreak.filestore.packs import UsedObjects
 from daybreak.settings import Settings
 from daybreak.snapshots.delta_retention import clean_deltas
-from daybreak.snapshots.pack_trimming import trim_packs_of
+from daybreak.snapshots.pack_trimming import trim_used_packs
 from daybreak.snapshots.publish import discard_superseded
 from daybreak.state.stores import State, Stores
 
@@ -104,10 +105,10 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     if not expired and not leftovers:
         return Cleaned(files=delta_files, unknown=stored.unknown)
     deleted = sorted({*expired_ids, *leftovers})
-    reused_keys = state.read(lambda stores: _reused_keys(stores, deleted))
-    files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
+    reused = state.read(lambda stores: _reused_objects(stores, deleted))
+    files = sum(store.remove(snapshot_id, reused.keys) for snapshot_id in deleted)
     if expired or stored.abandoned:
-        trim_packs_of(state, store, (key for keys in reused_keys.values() for key in keys))
+        trim_used_packs(state, store, reused)
     return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
 
 
@@ -148,9 +149,9 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
         stores.file_faults.delete_of_deleted_snapshots()
 
     state.write(record)
-    reused_keys = state.read(lambda stores: _reused_keys(stores, [snapshot_id])).get(snapshot_id, frozenset())
-    removed = store.remove(snapshot_id, reused_keys)
-    trim_packs_of(state, store, reused_keys)
+    reused = state.read(lambda stores: _reused_objects(stores, [snapshot_id]))
+    removed = store.remove(snapshot_id, reused.keys)
+    trim_used_packs(state, store, reused)
     return removed
 
 
@@ -189,12 +190,12 @@ def with_all_reused_keys(stores: Stores, kept: Collection[Snapshot]) -> list[str
     return sorted(snapshot.snapshot_id for snapshot in kept if snapshot.report.carried_from not in complete_ids)
 
 
-def _reused_keys(stores: Stores, deleted: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Return the keys of files in the folders of deleted snapshots that kept snapshots reuse, by folder."""
-    found: dict[str, set[str]] = {}
+def _reused_objects(stores: Stores, deleted: Sequence[str]) -> UsedObjects:
+    """Return the objects in the folders of deleted snapshots with files that kept snapshots reuse."""
+    reused = UsedObjects()
     folders = tuple(f"snapshots/{snapshot_id}/" for snapshot_id in deleted)
     # Another clean-up may have deleted manifests since the kept snapshots were read.
     kept = [*stores.snapshots.served(), *stores.snapshots.unpublished()]
-    for key in stores.snapshots.keys_in_use(with_all_reused_keys(stores, kept), folders):
-        found.setdefault(key.split("/", 2)[1], set()).add(key)
-    return {snapshot_id: frozenset(keys) for snapshot_id, keys in found.items()}
+    for snapshot_id in with_all_reused_keys(stores, kept):
+        reused.add(stores.snapshots.keys_in_use(snapshot_id, folders))
+    return reused

@@ -313,14 +313,13 @@ class ManifestStore(Store):
         )
         return [(client_id, old, new) for client_id, old, new in found]
 
-    def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
-        """Yield the keys in the manifests of these snapshots that begin with one of the `folders`."""
-        for snapshot_id in snapshot_ids:
-            page = self.places(snapshot_id, ("", ""))
-            while page:
-                for _, _, files in page:
-                    yield from (file.key for file in files if file.key.startswith(folders))
-                page = self.places(snapshot_id, page[-1][:2])
+    def keys_in_use(self, snapshot_id: str, folders: tuple[str, ...]) -> Iterator[str]:
+        """Yield the keys in the manifest of a snapshot that begin with one of the `folders`."""
+        page = self.places(snapshot_id, ("", ""))
+        while page:
+            for _, _, files in page:
+                yield from (file.key for file in files if file.key.startswith(folders))
+            page = self.places(snapshot_id, page[-1][:2])
 
     # --- Deletion --------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -403,7 +404,7 @@ def _number(value: object) -> int:
 
 def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: Path) -> None:
     class UndeletableDisk(LocalDisk):
-        def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
+        def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
             raise FileStoreError("Another process is deleting it.")
 
     undeletable = UndeletableDisk(folder / "files")

@@ -121,7 +121,7 @@ def test_keys_in_folders_of_other_snapshots_are_found(state: Database) -> None:
     entries = [entry(uuid(7), ONE, "members"), *carried]
     state.write(lambda stores: stores.snapshots.add_entries(started.snapshot_id, started.fence, entries))
     folders = (f"snapshots/{uuid(3)}/", f"snapshots/{uuid(5)}/")
-    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(6), uuid(7)], folders)))
+    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use(uuid(7), folders)))
     assert keys == [stored.key for stored in carried[0].formats.values()]
 
 
@@ -159,7 +159,7 @@ def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> N
     )
     assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7), "campaigns"))) == read[:3]
     assert state.read(lambda stores: list(stores.snapshots.leaders(uuid(7)))) == sorted(leaders)
-    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(7)], ("snapshots/",))))
+    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use(uuid(7), ("snapshots/",))))
     assert keys == [stored.key for one in read for stored in one.formats.values()]
 
     state.write(

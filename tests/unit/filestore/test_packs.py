@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tracemalloc
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.filestore import local_disk
-from daybreak.filestore.file_keys import slice_of
-from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.file_keys import slice_key, slice_of
+from daybreak.filestore.file_store import FileSlice, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.packs import Packing, PackReader, by_pack
+from daybreak.filestore.packs import Packing, PackReader, UsedObjects, new_pack, pack_folder
 
 LIMIT = 1000
 CLIENT_IDS = [str(uuid.UUID(int=number, version=4)) for number in range(1, 41)]
@@ -91,7 +92,7 @@ def test_reused_file_keeps_its_pack(disk: LocalDisk) -> None:
     assert sink.reuse(files[3].key, files[3].bytes) == files[3].key
     sink.commit()
     # Three of four packs have no file in use.
-    assert disk.remove(old, frozenset({files[3].key})) == 3
+    assert disk.remove(old, UsedObjects([files[3].key]).keys) == 3
     disk.check(files[3].key, files[3].bytes, files[3].sha256)
 
 
@@ -99,8 +100,10 @@ def test_trimmed_pack_has_only_the_files_in_use(disk: LocalDisk, tmp_path: Path)
     old = str(uuid.uuid4())
     files = written_snapshot(disk, old)
     kept = {files[0].key, files[5].key, files[12].key}
-    disk.remove(old, frozenset(kept))
-    ((pack, slices),) = by_pack(kept).items()
+    used = UsedObjects(kept)
+    (pack,) = used.packs
+    slices = used.slices(pack)
+    disk.remove(old, used.keys)
     assert not disk.trim(pack, slices)  # no other process restores the bytes
     content = b"".join(each.read_bytes() for each in stored(tmp_path / "files"))
     for number in range(len(files)):
@@ -169,3 +172,28 @@ def test_neighbors_in_a_pack_are_read_together(disk: LocalDisk) -> None:
         assert b"".join(reader.read(file.key)) == content_of(number)
     assert b"".join(reader.read(large.key)) == content_of(0, 5000)
     assert sorted(reads) == sorted({*(slice_of(file.key).key for file in files), large.key})
+
+
+def test_files_in_use_take_little_memory() -> None:
+    """Without neighbors, so that no ranges are joined."""
+    count, pack = 20_000, new_pack(pack_folder(f"snapshots/{uuid.uuid4()}"))
+    places = [number * 7919 % count * 1000 for number in range(count)]
+    used = UsedObjects()
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            used.add(slice_key(pack, place, 900) for place in places)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used.slices(pack) == [FileSlice(pack, place, 900) for place in sorted(places)]
+    assert kept < 24 * count
+
+
+def test_neighbors_in_use_are_one_range() -> None:
+    pack = new_pack(pack_folder(f"snapshots/{uuid.uuid4()}"))
+    used = UsedObjects(slice_key(pack, place * 10, 10) for place in (1, 7, 2, 8, 3, 1))
+    used.add([slice_key(pack, 90, 5), "snapshots/other"])
+    assert used.slices(pack) == [FileSlice(pack, 10, 30), FileSlice(pack, 70, 25)]
+    assert used.slices("another") == []
+    assert (set(used.packs), used.keys) == ({pack}, {pack, "snapshots/other"})
