@@ -38,6 +38,32 @@ def test_killed_worker_and_builder_are_restarted(make_installation: Callable[[],
         assert {found.status_code for found in run_in_parallel(lambda _: service.get("/readyz"), 12)} == {200}
 
 
+REPORT_FORKS = """
+import os, threading
+
+def report():
+    names = [thread.name for thread in threading.enumerate()]
+    print("fork", os.getpid(), *(name.replace(" ", "") for name in names), flush=True)
+
+os.register_at_fork(before=report)
+"""
+
+
+def test_main_process_starts_no_thread_before_the_first_forks(
+    make_installation: Callable[[], Installation], tmp_path: Path
+) -> None:
+    """A lock that a thread holds at the time of a fork stays locked in the forked process."""
+    (tmp_path / "sitecustomize.py").write_text(REPORT_FORKS)
+    environment, settings = {"PYTHONPATH": str(tmp_path)}, {"snapshot.schedule": True}
+    with serving(make_installation(), settings=settings, environment=environment) as service:
+        wait_until(lambda: service.processes("builder"), what="a builder")
+        forks = [line.split()[1:] for line in service.program.log().splitlines() if line.startswith("fork ")]
+    names = [set(threads) for pid, *threads in forks if pid == str(service.program.pid)]
+    # The process of the metrics, then two workers. Granian starts a thread for each worker.
+    assert len(names) == 3
+    assert {name for threads in names for name in threads if "_watcher" not in name} == {"MainThread"}
+
+
 @pytest.mark.release
 def test_processes_end_with_the_main_process(make_installation: Callable[[], Installation]) -> None:
     with started(make_installation(), settings={"snapshot.schedule": True}) as service:

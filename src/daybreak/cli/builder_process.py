@@ -37,11 +37,11 @@ class BuilderProcess:
         self._thread = threading.Thread(target=self._supervise, name="builder", daemon=True)
 
     def start(self) -> None:
-        """Start the process, and a thread that restarts it.
-
-        The thread only waits while the first web workers are forked.
-        """
+        """Start the process."""
         self._spawn()
+
+    def supervise(self) -> None:
+        """Start the thread that restarts the process. Call it once, after `start` and before `wait`."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -38,7 +38,7 @@ def serve(
         _stop_on_signals(process.stop)
         process.start()
 
-    run_web(settings, ServerHooks(on_start=start, on_stop=process.wait))
+    run_web(settings, ServerHooks(on_start=start, start_threads=process.supervise, on_stop=process.wait))
 
 
 def _stop_on_signals(stop: Callable[[], None]) -> None:

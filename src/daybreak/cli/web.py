@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from ipaddress import ip_address
@@ -61,7 +62,11 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
         hooks = hooks or ServerHooks()
         if folder is not None:
             metrics = _metrics_process(settings, folder)
-            hooks = ServerHooks(_both(metrics.start, hooks.on_start), _both(metrics.terminate, hooks.on_stop))
+            hooks = replace(
+                hooks,
+                on_start=_both(metrics.start, hooks.on_start),
+                on_stop=_both(metrics.terminate, hooks.on_stop),
+            )
         load_app = partial(_load_app, settings, address, os.getpid(), this_node("web", settings))
         serve(address, settings.workers, load_app, hooks)
 

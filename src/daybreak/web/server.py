@@ -49,9 +49,12 @@ def _do_nothing() -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class ServerHooks:
-    """Functions that the main process calls: before workers start, and after they have ended."""
+    """Functions that the main process calls: before workers start, when it may start threads, and after workers have
+    ended.
+    """
 
     on_start: Callable[[], None] = _do_nothing
+    start_threads: Callable[[], None] = _do_nothing
     on_stop: Callable[[], None] = _do_nothing
 
 
@@ -95,15 +98,21 @@ def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp],
     )
 
     started: SimpleQueue[int] = SimpleQueue()
+    start_threads = partial(_start_threads, hooks, started)
+    forks = multiprocessing.get_start_method() == "fork"
     server.on_startup(hooks.on_start)
-    # Only Linux and the BSDs report stopped processes in this way.
-    if hasattr(os, "waitid"):
-        watcher = threading.Thread(target=kill_stopped_workers, args=(started,), daemon=True)
-        forks = multiprocessing.get_start_method() == "fork"
-        server.on_startup(partial(_after_forks, workers, watcher.start) if forks else watcher.start)
+    server.on_startup(partial(_after_forks, workers, start_threads) if forks else start_threads)
     server.on_shutdown(hooks.on_stop)
     server.serve(target_loader=partial(_load_in_worker, load_app, started), wrap_loader=False)
     _log.info("stopped")
+
+
+def _start_threads(hooks: ServerHooks, started: SimpleQueue[int]) -> None:
+    """Start the threads of the main process. Its workers report their process ids in `started`."""
+    hooks.start_threads()
+    # Only Linux and the BSDs report stopped processes in this way.
+    if hasattr(os, "waitid"):
+        threading.Thread(target=kill_stopped_workers, args=(started,), daemon=True).start()
 
 
 def _after_forks(count: int, action: Callable[[], None]) -> None:

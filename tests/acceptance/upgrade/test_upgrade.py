@@ -79,7 +79,7 @@ def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         **clock.environment,
         "DAYBREAK_LISTEN": f"127.0.0.1:{port}",
         "DAYBREAK_LOG_FORMAT": "json",
-        # Without schedule and webhooks, no builder is started, whose thread could hold the lock of libfaketime.
+        # Without schedule and webhooks, no builder is started.
         "DAYBREAK_SNAPSHOT__SCHEDULE": "false",
         "DAYBREAK_EVENTS__WEBHOOKS": "false",
     }
