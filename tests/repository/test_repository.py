@@ -256,6 +256,30 @@ def test_workflows_pin_actions_by_commit() -> None:
     assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)] == []
 
 
+def replaced_in_the_process(source: str) -> Iterator[str]:
+    """Yield the calls in a test that replace a name of a module of the standard library."""
+    nodes = list(ast.walk(ast.parse(source)))
+    imported = {
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name.partition(".")[0] in sys.stdlib_module_names
+    }
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+            target = node.args[0]
+            if isinstance(target, ast.Name) and target.id in imported:
+                yield ast.unparse(node)
+
+
+def test_tests_replace_no_function_of_the_whole_process() -> None:
+    """Threads that libraries left behind would call the replacement."""
+    assert list(replaced_in_the_process("import os\nmonkeypatch.setattr(os, 'unlink', None)"))
+    tests = [(name, text) for name, text in text_files() if re.fullmatch("tests/.*[.]py", name)]
+    assert [(name, call) for name, text in tests for call in replaced_in_the_process(text)] == []
+
+
 def test_links_between_pages_resolve() -> None:
     broken = []
     for path in tracked_files():

@@ -15,6 +15,7 @@ import pytest
 from daybreak.credentials import keyring
 from daybreak.credentials.keyring import KeyringFile, Purpose
 from daybreak.domain.errors import OperatorError
+from tests.parts.replaced import with_functions
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
 LIFETIME = timedelta(days=7)
@@ -212,7 +213,7 @@ def test_failed_save_leaves_the_file_unchanged(path: Path, monkeypatch: pytest.M
     def refuse(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(keyring, "os", with_functions(os, fsync=refuse))
     with pytest.raises(OSError, match="No space"):
         keyring.save(path, ring.rotate(NOW, secrets.token_bytes, lifetime=LIFETIME))
     assert path.read_bytes() == before

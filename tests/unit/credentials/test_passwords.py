@@ -13,6 +13,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from daybreak.credentials import passwords
+from tests.parts.replaced import with_functions
 
 
 def test_hash_is_argon2id_with_a_random_salt() -> None:
@@ -99,7 +100,7 @@ def test_text_beyond_the_maximum_length_is_not_normalized(monkeypatch: pytest.Mo
         lengths.append(len(text))
         return text
 
-    monkeypatch.setattr(unicodedata, "normalize", normalize)
+    monkeypatch.setattr(passwords, "unicodedata", with_functions(unicodedata, normalize=normalize))
     for length in (len(decomposed), len(decomposed) + 1, 8000):
         assert not passwords.verify(passwords.DUMMY_HASH, "a" * length)
         assert passwords.weakness("a" * length, email="rosa@example.org") == "Use at most 256 characters."

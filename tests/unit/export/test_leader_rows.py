@@ -28,6 +28,7 @@ from daybreak.export.resource_export import export_resource
 from daybreak.export.survey import RowCounts
 from daybreak.export.work_tables import WorkTables
 from tests.parts.export_rows import MemorySink, SampleRows, export_job, naughty_strings, sample_rows
+from tests.parts.replaced import with_functions
 
 CUSTOM = "custom_member_data"
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(6)]
@@ -219,7 +220,7 @@ def test_full_disk_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "pwritev", full)
+    monkeypatch.setattr("daybreak.export.buckets.os", with_functions(os, pwritev=full))
     with closing(Spill(tmp_path)) as spill:
         buckets = Buckets(1, 10, spill)
         buckets.add(memoryview(b"0123456789a"), [11])

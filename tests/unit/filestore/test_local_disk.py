@@ -18,9 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
+from daybreak.filestore import local_sink
 from daybreak.filestore.file_keys import relative_name, split_key
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import NO_PACKS
+from tests.parts.replaced import with_functions
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 
@@ -192,7 +194,7 @@ def test_reused_file_is_copied_without_hard_links(disk: LocalDisk, monkeypatch: 
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"rows"])
     sink.commit()
-    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(local_sink, "os", with_functions(os, link=no_links))
     after = disk.stage(new_id())
     key = after.reuse(written.key, written.bytes)
     after.commit()
@@ -334,16 +336,15 @@ def test_two_processes_can_delete_the_same_files(
     for format in ("csv", "json"):
         sink.write(LEADER, "members", format, [b"rows"])
     sink.commit()
-    unlink = os.unlink
     other_removed: list[int] = []
 
     def interrupted(path: str) -> None:
         # The other process deletes the files after this one has listed them.
-        monkeypatch.setattr(os, "unlink", unlink)
+        monkeypatch.setattr(local_sink, "os", os)
         other_removed.append(disk.remove(snapshot_id, frozenset()))
-        unlink(path)
+        Path(path).unlink()
 
-    monkeypatch.setattr(os, "unlink", interrupted)
+    monkeypatch.setattr(local_sink, "os", with_functions(os, unlink=interrupted))
     assert disk.remove(snapshot_id, frozenset()) == 0
     assert other_removed == [2]
     assert all_files(tmp_path) == []
