@@ -156,6 +156,8 @@ except files. [Fetch files with curl](../how-to/fetch-with-curl.md) has examples
 error codes.
 
 Replace `csv` with `json` in the path of a file for its JSON version.
+
+Send each query parameter once: `400 invalid_request` names one that is repeated. Unknown parameters are ignored.
 """
 
 EVENTS = """\

@@ -40,6 +40,7 @@ from daybreak.web.middleware.body_limits import BodyLimitsMiddleware
 from daybreak.web.middleware.client_address import BasePathMiddleware, ClientAddressMiddleware
 from daybreak.web.middleware.metrics import MetricsMiddleware
 from daybreak.web.middleware.refusals import RefusalMiddleware, head_error, plain_http_error
+from daybreak.web.middleware.repeated_parameters import RepeatedParametersMiddleware
 from daybreak.web.middleware.request_log import AccessLogMiddleware, UnexpectedErrorMiddleware
 from daybreak.web.middleware.response_headers import RequestIdMiddleware, SecurityHeadersMiddleware
 from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
@@ -111,7 +112,8 @@ def create_app(services: Services, background: Background, tracing: Tracing | No
     # A redirect to a path that the client chose could lead to another host.
     app.router.redirect_slashes = False
     # Inside of the exception handlers, unlike the middleware of the application.
-    app.router.middleware_stack = RevokedKeysMiddleware(app.router.middleware_stack, services)
+    inner = RevokedKeysMiddleware(app.router.middleware_stack, services)
+    app.router.middleware_stack = RepeatedParametersMiddleware(inner)
     return app
 
 

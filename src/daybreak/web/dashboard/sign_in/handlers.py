@@ -12,7 +12,7 @@ from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, ActiveSession, r
 from daybreak.access.single_sign_on import Redirection, VerifiedResponse
 from daybreak.credentials.passwords import FORM_LENGTH
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
-from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from daybreak.settings import Settings
 from daybreak.settings.text_forms import duration_in_words
 from daybreak.web.dashboard.browser_session import (
@@ -258,10 +258,8 @@ def _redirect_to_provider(page: DashboardRequest, begun: Redirection) -> Respons
 
 
 def _response_parameters(request: Request) -> dict[str, str]:
-    """Return the parameters of the response. Raises InvalidRequest if one is repeated (RFC 6749 §3.1)."""
+    """Return the parameters of the response. The middleware refuses repeated ones (RFC 6749 §3.1)."""
     query = request.query_params
-    if any(len(query.getlist(name)) > 1 for name in _PROVIDER_PARAMETERS):
-        raise InvalidRequest("The response of the provider contains a parameter twice. Sign in again.")
     return {name: query[name] for name in _PROVIDER_PARAMETERS if name in query}
 
 
