@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from daybreak.domain.errors import OperatorError
 from daybreak.state.database import Database, open_state, redacted_url, sqlite_path, transaction
 from daybreak.state.errors import translated_errors
-from daybreak.state.migrations import HEAD
+from daybreak.state.migrations import FIRST, HEAD
 from daybreak.state.schema import (
     audit_events,
     audit_retention,
@@ -75,16 +75,30 @@ def require_current(state: Database, url: str) -> None:
     found = _revision(state)
     if found == HEAD:
         return
-    named = f"The state database {getattr(state, 'path', None) or redacted_url(url)}"
+    named = _named(state, url)
     if found is None:
         raise OperatorError(
             f"{named} does not exist or is empty. Check state.url, or run `daybreakd migrate` to create it."
         )
+    _require_known(found, named)
+    raise OperatorError(f"{named} has schema {found}, but this version needs {HEAD}. Run `daybreakd migrate`.")
+
+
+def _named(state: Database, url: str) -> str:
+    return f"The state database {getattr(state, 'path', None) or redacted_url(url)}"
+
+
+def _require_known(found: str, named: str) -> None:
+    """Raise OperatorError unless this version can migrate a schema."""
     if found > HEAD:
         raise OperatorError(
             f"{named} has schema {found}, which is newer than {HEAD} of this version. Install the newer Daybreak."
         )
-    raise OperatorError(f"{named} has schema {found}, but this version needs {HEAD}. Run `daybreakd migrate`.")
+    if found < FIRST:
+        raise OperatorError(
+            f"{named} has schema {found}. This version migrates {FIRST} and later. Migrate it with an earlier Daybreak "
+            "first, or use an empty state database."
+        )
 
 
 def _revision(state: Database) -> str | None:
@@ -100,26 +114,22 @@ def migrate(url: str) -> str:
     its folder, mode 0600.
     """
     with closing(open_state(url)) as state:
-        if _revision(state) == HEAD:
+        found = _revision(state)
+        if found == HEAD:
             return HEAD
+        if found is not None:
+            _require_known(found, _named(state, url))
     # Loading Alembic takes 0.1 s, which an ordinary start need not spend.
     from alembic import command
-    from alembic.util import CommandError
 
     with translated_errors(), _connection(url) as connection:
         config = _alembic_config()
         config.attributes["connection"] = connection
-        try:
-            if sa.inspect(connection).has_table("alembic_version"):
-                command.upgrade(config, "head")
-            else:
-                create_schema(connection)
-                command.stamp(config, "head")
-        except CommandError as error:
-            raise OperatorError(
-                f"The state database cannot be migrated to {HEAD}: {error}. "
-                "If a newer Daybreak created it, install that version."
-            ) from error
+        if sa.inspect(connection).has_table("alembic_version"):
+            command.upgrade(config, "head")
+        else:
+            create_schema(connection)
+            command.stamp(config, "head")
     return HEAD
 
 

@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from daybreak.domain.errors import OperatorError
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate, require_current
-from daybreak.state.migrations import HEAD
+from daybreak.state.migrations import FIRST, HEAD
 from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
 from daybreak.state.schema import metadata
 from daybreak.state.sqlite_file import connect, sqlite_engine
@@ -127,7 +127,11 @@ def test_version_mismatch_error_says_what_to_do(state: Database, state_url: str)
             require_current(state, state_url)
         with pytest.raises(OperatorError, match="newer"):
             migrate(state_url)
-        set_revision("r0000")
+        set_revision("r0009")
+        for check in (lambda: require_current(state, state_url), lambda: migrate(state_url)):
+            with pytest.raises(OperatorError, match=r"has schema r0009\. This version migrates r0010 and later"):
+                check()
+        set_revision(FIRST)
         with pytest.raises(OperatorError, match="daybreakd migrate"):
             require_current(state, state_url)
     finally:

@@ -1,3 +1,4 @@
-"""Schema migrations of the state database. `HEAD` is the newest."""
+"""Schema migrations of the state database. `HEAD` is the newest, `FIRST` the oldest that is migrated."""
 
+FIRST = "r0010"
 HEAD = "r0014"
