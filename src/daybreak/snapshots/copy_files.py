@@ -6,10 +6,12 @@ brought, and the source has deleted since, is deleted: it may contain a Member t
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from heapq import merge
+from itertools import chain, groupby, islice
+from operator import attrgetter
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
@@ -20,7 +22,8 @@ from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
 from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State, Stores
 
-_FILES_PER_BATCH = 256
+_FILES_PER_BATCH = 1_024
+_PACKED_FILES_PER_TASK = 64
 
 
 @dataclass(slots=True)
@@ -55,25 +58,21 @@ def copy_files(
     copied = Copied()
     before = _EarlierCopy(state, target)
     is_stored = target.presence()
-    files = _distinct(_kept_files(state))
+    files = _kept_files(state)
     packs = _Packs(source, target)
+
+    def copy_some(some: Sequence[ManifestFile]) -> list[bool | FileStoreError]:
+        if _is_packed(some[0]):
+            return packs.copied_files(some)
+        return [_copy_file(source, target, file, is_stored(file.stored.key, file.stored.bytes)) for file in some]
+
     with ThreadPoolExecutor(max(threads, 1), "copy") as pool:
         while batch := list(islice(files, _FILES_PER_BATCH)):
             before.keep(batch)
-            present = [is_stored(each.stored.key, each.stored.bytes) for each in batch]
-            for file, is_present in zip(batch, present, strict=True):
-                if not is_present:
+            for file in batch:
+                if not is_stored(file.stored.key, file.stored.bytes):
                     packs.copy(file.stored.key)
-            results = pool.map(
-                lambda file, is_present: (
-                    packs.copied_file(file)
-                    if slice_of(file.stored.key).length is not None
-                    else _copy_file(source, target, file, is_present)
-                ),
-                batch,
-                present,
-            )
-            for file, result in zip(batch, results, strict=True):
+            for file, result in zip(batch, chain.from_iterable(pool.map(copy_some, _tasks(batch))), strict=True):
                 _count(copied, file, result)
             watch(copied)
     if not copied.faults:
@@ -108,11 +107,14 @@ class _EarlierCopy:
         now. Return the number of deleted objects.
         """
         deleted = 0
+        packs: list[str] = []
         for kind, snapshot_id in self._folders:
-            kept = frozenset(self._kept.get(f"{kind}/{snapshot_id}", ()))
+            kept = self._kept.get(f"{kind}/{snapshot_id}", set())
             remove = self._target.remove if kind == "snapshots" else self._target.remove_deltas
             deleted += remove(snapshot_id, kept)
-            trim_packs(self._state, self._target, [key for key in kept if key.endswith(".pack") and key not in copied])
+            packs += (key for key in kept if key.endswith(".pack") and key not in copied)
+        # Together, because it reads all manifests.
+        trim_packs(self._state, self._target, packs)
         return deleted
 
 
@@ -120,22 +122,29 @@ def _kept_files(state: State) -> Iterator[ManifestFile]:
     def read(stores: Stores) -> list[Snapshot]:
         return [*complete_snapshots(stores), *stores.deltas.published_with_deltas()]
 
-    for snapshot_id in dict.fromkeys(each.snapshot_id for each in state.read(read)):
+    snapshot_ids = list(dict.fromkeys(each.snapshot_id for each in state.read(read)))
+    for resource in RESOURCE_NAMES:
+        # Several snapshots refer to the same file of a Leader. In this order, no keys are kept to find that.
+        client_id = attrgetter("client_id")
+        files = merge(*(manifest_files(state, each, resource) for each in snapshot_ids), key=client_id)
+        for _, of_leader in groupby(files, client_id):
+            yield from {file.stored.key: file for file in of_leader}.values()
+    for snapshot_id in snapshot_ids:
         for resource in RESOURCE_NAMES:
-            yield from manifest_files(state, snapshot_id, resource)
             yield from delta_files(state, snapshot_id, resource)
         yield from statement_files(state, snapshot_id)
 
 
-def _distinct(files: Iterable[ManifestFile]) -> Iterator[ManifestFile]:
-    """Yield each key once: in a bucket, several snapshots refer to the same object."""
-    # 16 bytes for each key, because there may be millions. Different keys have different digests.
-    seen: set[bytes] = set()
-    for file in files:
-        digest = hashlib.blake2b(file.stored.key.encode(), digest_size=16).digest()
-        if digest not in seen:
-            seen.add(digest)
-            yield file
+def _is_packed(file: ManifestFile) -> bool:
+    return slice_of(file.stored.key).length is not None
+
+
+def _tasks(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Yield parts of the files: several packed ones, which are read together, or another one."""
+    for is_packed, some in groupby(files, _is_packed):
+        size = _PACKED_FILES_PER_TASK if is_packed else 1
+        while part := list(islice(some, size)):
+            yield part
 
 
 def _copy_file(
@@ -192,15 +201,19 @@ class _Packs:
         """The packs that were copied."""
         return self._faults
 
-    def copied_file(self, file: ManifestFile) -> bool | FileStoreError:
-        """Return whether the file was copied, False if the target had its pack, or the fault of the file."""
+    def copied_files(self, files: Sequence[ManifestFile]) -> list[bool | FileStoreError]:
+        """Return for each file whether it was copied, False if the target had its pack, or the fault of the file."""
+        with self._target.checking() as check:
+            return [self._copied_file(file, check) for file in files]
+
+    def _copied_file(self, file: ManifestFile, check: Callable[[str, int, str], None]) -> bool | FileStoreError:
         stored = file.stored
         pack = slice_of(stored.key).key
         fault = self._faults.get(pack)
         if fault is not None:
             return fault
         try:
-            self._target.check(stored.key, stored.bytes, stored.sha256)
+            check(stored.key, stored.bytes, stored.sha256)
         except FileStoreError as in_target:
             if pack not in self._faults:
                 return FileStoreError(f"In the target: {in_target.message} It is not replaced.")

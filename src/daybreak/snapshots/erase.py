@@ -8,7 +8,7 @@ when it is requested again.
 The state database does not store the identifier of the Member, only its digest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from itertools import groupby
 import structlog
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.delta import MEMBER_ERASED, LeaderDelta
+from daybreak.domain.delta import MEMBER_ERASED
 from daybreak.domain.erasure import Erasure, ReplacedFiles, member_digest
 from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, RunError, StoreFull
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
@@ -33,6 +33,7 @@ from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED
 from daybreak.snapshots.signing import authority_of
+from daybreak.snapshots.verify import manifest_entries, stored_deltas
 from daybreak.state.stores import Stores
 
 COMMUNITIES = "communities"
@@ -145,7 +146,7 @@ def _replace_all(context: RunContext, erasure: Erasure, files: MemberFiles, stat
             except StoreFull:
                 raise
             except FileStoreError as error:
-                if _is_current(context, each):
+                if _are_listed(context, each.place, each.entries.values()):
                     failures[each.place] = error.message
 
 
@@ -180,17 +181,10 @@ def _search(
 ) -> list[tuple[ManifestEntry, FileStoreError | None]]:
     """Search the files of one resource, again if a file was replaced or deleted in the meantime."""
     while True:
-        found = list(files.search(_entries(context, snapshot, resource)))
-        unreadable = [entry for entry, fault in found if fault is not None]
-        if not unreadable:
+        found = list(files.search(manifest_entries(context.state, snapshot.snapshot_id, resource)))
+        unreadable = (entry for entry, fault in found if fault is not None)
+        if all(_are_listed(context, (snapshot.snapshot_id, entry.client_id), [entry]) for entry in unreadable):
             return found
-        listed = _entries(context, snapshot, resource)
-        if all(entry in listed for entry in unreadable):
-            return found
-
-
-def _entries(context: RunContext, snapshot: Snapshot, resource: str) -> list[ManifestEntry]:
-    return context.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, resource)))
 
 
 def _replace_files(
@@ -242,10 +236,12 @@ def _reserve(erasure: Erasure, keys: Sequence[str], stores: Stores) -> None:
     stores.erasures.reserve(erasure.erasure_id, keys)
 
 
-def _is_current(context: RunContext, found: FoundFiles) -> bool:
-    """Return whether no other erasure has replaced the files since they were found."""
-    manifest = context.state.read(lambda stores: stores.snapshots.manifest(*found.place))
-    return all(entry in manifest for entry in found.entries.values())
+def _are_listed(context: RunContext, place: tuple[str, str], entries: Iterable[ManifestEntry]) -> bool:
+    """Return whether the manifest of a Leader in a snapshot has the entries: no clean-up and no other erasure has
+    removed them since they were found.
+    """
+    manifest = context.state.read(lambda stores: stores.snapshots.manifest(*place))
+    return all(entry in manifest for entry in entries)
 
 
 def _event(erasure: Erasure, now: datetime, client_id: str, snapshot_id: str, rows: Mapping[str, int]) -> AuditEvent:
@@ -267,7 +263,7 @@ def _deltas_with_member(context: RunContext, files: MemberFiles) -> dict[str, li
     names = {resource.name for resource in MEMBER_RESOURCES}
     found: dict[str, list[ReplacedFiles]] = {}
     for snapshot_id in sorted(context.state.read(lambda stores: stores.deltas.needed())):
-        for each in context.state.read(partial(_deltas_of, snapshot_id)):
+        for each in stored_deltas(context.state, snapshot_id):
             if each.resource not in names:
                 continue
             try:
@@ -280,10 +276,6 @@ def _deltas_with_member(context: RunContext, files: MemberFiles) -> dict[str, li
             files_of_delta = ReplacedFiles(snapshot_id, each.client_id, f"{each.resource}.delta", rows)
             found.setdefault(each.client_id, []).append(files_of_delta)
     return found
-
-
-def _deltas_of(snapshot_id: str, stores: Stores) -> list[LeaderDelta]:
-    return list(stores.deltas.of_snapshot(snapshot_id))
 
 
 def _close_chain(context: RunContext, erasure: Erasure, client_id: str, stores: Stores, chain_id: str) -> None:

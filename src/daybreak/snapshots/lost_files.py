@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 
 import structlog
 
@@ -18,6 +18,7 @@ from daybreak.state.manifest_entries import Place
 from daybreak.state.stores import State, Stores
 
 _log = structlog.get_logger("daybreak.snapshots")
+_FILES_PER_PAGE = 2_000
 _Page = Sequence[tuple[str, str, Collection[Place | StoredFormat]]]
 """Resource, client_id and files of some entries."""
 
@@ -78,9 +79,10 @@ def _pages(state: State, snapshot: Snapshot, folder: str, check: Callable[[], No
         yield found
         found = page(found[-1][:2])
     deltas = (delta_files(state, snapshot_id, resource) for resource in _resources_with_deltas(snapshot.report))
-    for files in chain(deltas, (statement_files(state, snapshot_id),)):
+    files = chain(*deltas, statement_files(state, snapshot_id))
+    while some := list(islice(files, _FILES_PER_PAGE)):
         check()
-        yield [(file.resource, file.client_id, (file.stored,)) for file in files]
+        yield [(file.resource, file.client_id, (file.stored,)) for file in some]
 
 
 def _resources_with_deltas(report: RunReport) -> list[str]:

@@ -14,9 +14,11 @@ import msgspec
 
 from daybreak.catalogue.formats import STATEMENTS, delta_format
 from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError, OperatorError
-from daybreak.domain.snapshot import Snapshot, StoredFormat
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
 from daybreak.filestore.file_store import FileStore
+from daybreak.state.paging import in_pages
 from daybreak.state.stores import State, Stores
 
 # Many files per task, because passing a small file to a thread takes longer than reading it.
@@ -93,33 +95,40 @@ def verify_snapshot(state: State, store: FileStore, snapshot_id: str, *, threads
     return Verified(count, size_bytes, tuple(damaged))
 
 
+def manifest_entries(
+    state: State, snapshot_id: str, resource: str, wanted: Callable[[str], bool] | None = None
+) -> Iterator[ManifestEntry]:
+    """Yield the entries of one resource, those of `wanted` Leaders or of all, with a transaction for each page."""
+    return in_pages(
+        lambda after: state.read(
+            lambda stores: stores.snapshots.entries_after(snapshot_id, resource, after, wanted),
+        )
+    )
+
+
 def manifest_files(
     state: State, snapshot_id: str, resource: str, wanted: Callable[[str], bool] | None = None
-) -> list[ManifestFile]:
-    """Return the files of one resource, those of `wanted` Leaders or of all, from one transaction."""
-
-    def read(stores: Stores) -> list[ManifestFile]:
-        return [
-            ManifestFile(resource, entry.client_id, format_name, stored)
-            for entry in stores.snapshots.entries(snapshot_id, resource, wanted=wanted)
-            for format_name, stored in entry.formats.items()
-        ]
-
-    return state.read(read)
+) -> Iterator[ManifestFile]:
+    """Yield the files of `manifest_entries`."""
+    for entry in manifest_entries(state, snapshot_id, resource, wanted):
+        for format_name, stored in entry.formats.items():
+            yield ManifestFile(resource, entry.client_id, format_name, stored)
 
 
-def delta_files(state: State, snapshot_id: str, resource: str) -> list[ManifestFile]:
-    """Return the delta files of one resource, from one transaction. Shared files are included once."""
+def stored_deltas(state: State, snapshot_id: str, resource: str | None = None) -> Iterator[LeaderDelta]:
+    """Yield the deltas of one or all resources, with a transaction for each page."""
+    return in_pages(lambda after: state.read(lambda stores: stores.deltas.deltas_after(snapshot_id, resource, after)))
 
-    def read(stores: Stores) -> list[ManifestFile]:
-        files = {
-            stored.key: ManifestFile(resource, each.client_id, delta_format(format_name).name, stored)
-            for each in stores.deltas.of_snapshot(snapshot_id, resource)
-            for format_name, stored in each.delta.formats.items()
-        }
-        return list(files.values())
 
-    return state.read(read)
+def delta_files(state: State, snapshot_id: str, resource: str) -> Iterator[ManifestFile]:
+    """Yield the delta files of one resource. Those without rows, which Leaders share, are included once."""
+    shared: set[str] = set()
+    for each in stored_deltas(state, snapshot_id, resource):
+        for format_name, stored in each.delta.formats.items():
+            if stored.key not in shared:
+                yield ManifestFile(resource, each.client_id, delta_format(format_name).name, stored)
+            if not each.delta.has_rows:
+                shared.add(stored.key)
 
 
 def statement_files(state: State, snapshot_id: str) -> list[ManifestFile]:

@@ -11,6 +11,7 @@ from daybreak.domain.snapshot import Snapshot, StoredFormat
 from daybreak.export.delta.apply import applied_digest
 from daybreak.export.gzip_member import decompressed
 from daybreak.filestore.file_store import FileStore
+from daybreak.snapshots.verify import manifest_entries, stored_deltas
 from daybreak.state.stores import State, Stores
 
 
@@ -49,7 +50,7 @@ def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
             # They may have been in a version before the last one.
             for client_id in added:
                 digests.pop(client_id, None)
-            for delta, before in state.read(partial(_files, snapshot=snapshot, resource=resource)):
+            for delta, before in _files(state, snapshot, resource):
                 deltas += 1
                 fault, is_compared = _fault(store, delta, before, digests.get(delta.client_id))
                 compared += is_compared
@@ -72,15 +73,13 @@ def _new_leaders(stores: Stores, snapshot: Snapshot) -> frozenset[str]:
     return stores.deltas.new_leaders(snapshot.snapshot_id)
 
 
-def _files(stores: Stores, snapshot: Snapshot, resource: str) -> list[tuple[LeaderDelta, StoredFormat | None]]:
-    """Return the deltas of a snapshot, with the full CSV file before each if it is kept."""
+def _files(state: State, snapshot: Snapshot, resource: str) -> Iterator[tuple[LeaderDelta, StoredFormat | None]]:
+    """Yield the deltas of a snapshot, with the full CSV file before each if it is kept."""
     base_id = snapshot.deltas_from
-    files = {} if base_id is None else {entry.client_id: entry for entry in stores.snapshots.entries(base_id, resource)}
-    found = []
-    for delta in stores.deltas.of_snapshot(snapshot.snapshot_id, resource):
-        entry = files.get(delta.client_id)
-        found.append((delta, None if entry is None else entry.formats.get("csv")))
-    return found
+    entries = () if base_id is None else manifest_entries(state, base_id, resource)
+    files = {entry.client_id: entry.formats.get("csv") for entry in entries}
+    for delta in stored_deltas(state, snapshot.snapshot_id, resource):
+        yield delta, files.get(delta.client_id)
 
 
 def _fault(

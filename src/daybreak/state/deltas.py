@@ -21,6 +21,7 @@ from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
 from daybreak.state.columns import instant_of, json_text
 from daybreak.state.manifests import IS_SERVED
+from daybreak.state.paging import in_pages
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
 from daybreak.state.snapshots import SNAPSHOT_COLUMNS, UNPUBLISHED, SnapshotStore, snapshot_of
 from daybreak.state.statements import BulkInsert, PreparedRead, Store
@@ -95,6 +96,12 @@ class DeltaStore(Store):
 
     def of_snapshot(self, snapshot_id: str, resource: str | None = None) -> Iterator[LeaderDelta]:
         """Yield the deltas of a snapshot, ordered by client_id and resource."""
+        return in_pages(lambda after: self.deltas_after(snapshot_id, resource, after))
+
+    def deltas_after(
+        self, snapshot_id: str, resource: str | None, after: tuple[str, str] | None
+    ) -> tuple[list[LeaderDelta], tuple[str, str] | None]:
+        """Return a page of `in_pages`: deltas of one or all resources, by client_id and resource."""
         table = snapshot_deltas.c
         fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
         page = (
@@ -105,15 +112,11 @@ class DeltaStore(Store):
         )
         if resource is not None:
             page = page.where(table.resource == resource)
-        after: tuple[str, str] | None = None
-        while True:
-            position = sa.tuple_(table.client_id, table.resource)
-            rows = self._execute(page if after is None else page.where(position > sa.tuple_(*after))).all()
-            for client_id, name, delta in rows:
-                yield LeaderDelta(client_id, name, _DELTA.decode(delta))
-            if len(rows) < _PAGE:
-                return
-            after = (rows[-1][0], rows[-1][1])
+        if after is not None:
+            page = page.where(sa.tuple_(table.client_id, table.resource) > sa.tuple_(*after))
+        rows = self._execute(page).all()
+        deltas = [LeaderDelta(client_id, name, _DELTA.decode(delta)) for client_id, name, delta in rows]
+        return deltas, (rows[-1][0], rows[-1][1]) if len(rows) == _PAGE else None
 
     def new_leaders(self, snapshot_id: str) -> frozenset[str]:
         """Return the Leaders of a snapshot that the snapshot before did not have."""

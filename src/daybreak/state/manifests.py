@@ -21,6 +21,7 @@ from daybreak.state.manifest_entries import (
     entry_of,
     table_of,
 )
+from daybreak.state.paging import in_pages
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.signature_tables import snapshot_statements, statement_revisions
 from daybreak.state.statements import BulkInsert, PreparedRead, Store
@@ -264,10 +265,23 @@ class ManifestStore(Store):
         resource: str | None = None,
         wanted: Callable[[str], bool] | None = None,
     ) -> Iterator[ManifestEntry]:
-        """Yield the entries of all or of `wanted` Leaders, by resource and client_id. Others are not decoded."""
+        """Yield the entries of all or of `wanted` Leaders, by resource and client_id."""
         for name in self._resources(snapshot_id) if resource is None else [resource]:
-            rows = self._rows(snapshot_id, name)
-            yield from map(entry_of, rows if wanted is None else (row for row in rows if wanted(row[0])))
+            yield from in_pages(lambda after, name=name: self.entries_after(snapshot_id, name, after, wanted))  # type: ignore[misc]
+
+    def entries_after(
+        self, snapshot_id: str, resource: str, after: str | None, wanted: Callable[[str], bool] | None = None
+    ) -> tuple[list[ManifestEntry], str | None]:
+        """Return a page of `in_pages`: entries of a resource by client_id, those of `wanted` Leaders or of all. Others
+        are not decoded.
+        """
+        values = {"snapshot_id": snapshot_id, "resource": resource, "limit": str(_PAGE)}
+        if after is None:
+            rows = _FIRST_ENTRIES.all(self._connection, **values)
+        else:
+            rows = _MORE_ENTRIES.all(self._connection, client_id=after, **values)
+        entries = [entry_of(row) for row in rows if wanted is None or wanted(row[0])]
+        return entries, rows[-1][0] if len(rows) == _PAGE else None
 
     def places(
         self, snapshot_id: str, after: tuple[str, str], folder: str = ""
@@ -357,17 +371,6 @@ class ManifestStore(Store):
         return self._execute(sa.delete(table).where(condition)).rowcount
 
     # --- Internal --------------------------------------------------------------------------------
-
-    def _rows(self, snapshot_id: str, resource: str) -> Iterator[Sequence[Any]]:
-        """Yield the ENTRY_COLUMNS of the entries of a resource, by client_id, the first column."""
-        values = {"snapshot_id": snapshot_id, "resource": resource, "limit": str(_PAGE)}
-        # Keyset pagination: no cursor stays open, and memory is bounded.
-        found = _FIRST_ENTRIES.all(self._connection, **values)
-        while found:
-            yield from found
-            if len(found) < _PAGE:
-                return
-            found = _MORE_ENTRIES.all(self._connection, client_id=found[-1][0], **values)
 
     def _fence_of(self, snapshot_id: str) -> int:
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
