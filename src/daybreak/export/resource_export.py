@@ -4,8 +4,10 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from threading import Lock
 
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
@@ -24,6 +26,9 @@ from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
 from daybreak.export.text_formats import TextFormat, text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
+
+_SMALL_BYTES = 64 << 10
+"""Size of a Leader's lines below which writing its files needs the interpreter's lock for most of the time."""
 
 
 def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
@@ -140,10 +145,9 @@ class _ResourceExport:
                 raise RunError(f"{self.job.resource}: rows of some Leaders are missing. Start the run again.")
             return
         for leader in leaders.values():
-            formats = {PARQUET: parquet_files[leader.client_id]}
-            self._add_entries(
-                [ManifestEntry(leader.client_id, self.job.resource, leader.rows, leader.fingerprint, formats)]
-            )
+            files = {PARQUET: parquet_files[leader.client_id]}
+            entry = ManifestEntry(leader.client_id, self.job.resource, leader.rows, leader.fingerprint, files)
+            self._add_entries([entry])
             self.add_rows(leader.rows)
 
     def _write_texts(
@@ -153,16 +157,24 @@ class _ResourceExport:
         parquet_files: Mapping[str, StoredFormat],
     ) -> None:
         open_merge = merge_engines(self.tables.resource)
+        # Threads write small files in turns. Otherwise each of their short calls would wait for the interpreter's lock.
+        turn = Lock()
 
         def write(lines: Iterable[Sequence[LeaderChunk]], compressors: Executor | None = None) -> LeaderFileWriter:
+            def is_small(chunk: LeaderChunk) -> bool:
+                # A streamed file waits for other threads, which may wait for their turn.
+                return compressors is None and sum(map(len, chunk.lines.values())) < _SMALL_BYTES
+
             last = ""
             with LeaderFileWriter(self.job, self.sink, parquet_files, compressors, open_merge) as files:
                 for chunks in lines:
-                    for chunk in chunks:
-                        if chunk.client_id != last:
-                            files.begin(leaders[chunk.client_id])
-                            last = chunk.client_id
-                        files.add(chunk)
+                    for in_turn, group in groupby(chunks, is_small):
+                        with turn if in_turn else nullcontext():
+                            for chunk in group:
+                                if chunk.client_id != last:
+                                    files.begin(leaders[chunk.client_id])
+                                    last = chunk.client_id
+                                files.add(chunk)
                     if compressors is not None:
                         self.add_rows(sum(chunk.rows for chunk in chunks))
                         self._report(files)
