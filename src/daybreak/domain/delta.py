@@ -42,7 +42,7 @@ NOT_MADE = "not_made"
 """Reason of a resource without a delta file: the source made none."""
 
 
-class NewCampaign(msgspec.Struct, frozen=True):
+class NewCampaign(msgspec.Struct, frozen=True, gc=False):
     """A campaign that is in a file for the first time, without test campaigns."""
 
     name: str
@@ -50,7 +50,7 @@ class NewCampaign(msgspec.Struct, frozen=True):
     replied: int
 
 
-class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+class ResourceDelta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Change of one resource of one Leader.
 
     `deleted` counts the rows before that have a changed key, `inserted` the rows after, and `lines` the rows of a delta
@@ -87,7 +87,7 @@ class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
         return "changed" if self.formats else "full_required"
 
 
-class LeaderDelta(msgspec.Struct, frozen=True):
+class LeaderDelta(msgspec.Struct, frozen=True, gc=False):
     """Change of one resource of one Leader, with its Leader and resource."""
 
     client_id: str

@@ -114,19 +114,19 @@ class GzipMember:
             yield from self.add(piece)
         yield from self.end()
 
-    def add(self, piece: bytes | memoryview) -> Iterator[bytes]:
-        """Append content. Yield the parts that it completes, without the header."""
+    def add(self, piece: bytes | memoryview) -> list[bytes]:
+        """Append content. Return the parts that it completes, without the header."""
         self._part += piece
+        completed: list[bytes] = []
         # `>` instead of `>=`, so that the last part is never empty.
         while len(self._part) > PART_BYTES:
-            yield from self._compressed(bytes(self._part[:PART_BYTES]), last=False)
+            completed += self._compressed(bytes(self._part[:PART_BYTES]), last=False)
             del self._part[:PART_BYTES]
+        return completed
 
-    def end(self, tail: bytes = b"") -> Iterator[bytes]:
-        """Yield the rest with `tail` as the last content, and the trailer."""
-        yield from self.add(tail)
-        yield from self._compressed(bytes(self._part), last=True)
-        yield self.totals.trailer
+    def end(self, tail: bytes = b"") -> list[bytes]:
+        """Return the rest with `tail` as the last content, and the trailer."""
+        return [*self.add(tail), *self._compressed(bytes(self._part), last=True), self.totals.trailer]
 
     @property
     def whole_content(self) -> bytes | None:

@@ -125,21 +125,24 @@ class RunDeltas:
         """Add deltas. They are written when a transaction is full."""
         self._pending.extend(deltas)
         self._made.update(each.client_id for each in deltas)
+        inserted = sum(each.delta.inserted for each in deltas)
+        self._progress.add_delta(inserted, sum(each.delta.deleted for each in deltas))
+        sizes: list[int] = []
         for each in deltas:
             delta, figures = each.delta, self._figures[each.resource]
             figures["inserted"] += delta.inserted
             figures["deleted"] += delta.deleted
             figures[delta.state] += 1
-            self._progress.add_delta(delta.inserted, delta.deleted)
             for stored in delta.formats.values():
                 if stored.key in self._shared_keys:
                     continue
                 if not delta.has_rows:
                     self._shared_keys.add(stored.key)
                 figures["bytes"] += stored.bytes
-                self._progress.add_files(1, stored.bytes)
+                sizes.append(stored.bytes)
             if delta.reason:
                 self._reasons[each.resource][delta.reason] += 1
+        self._progress.add_files(len(sizes), sum(sizes))
         if len(self._pending) >= _DELTAS_PER_TRANSACTION:
             self.flush()
 

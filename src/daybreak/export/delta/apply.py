@@ -1,12 +1,13 @@
 """Application of a delta to a full CSV file, to check that it yields the next one."""
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from daybreak.catalogue.resources import Resource
-from daybreak.export.delta.csv_rows import KeyOrder, SortKey, csv_rows
+from daybreak.export.delta.csv_rows import KeyOrder, SortKey, csv_rows, row_batches
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.line_sql import csv_header
 
@@ -36,23 +37,33 @@ def applied_rows(
     resource: Resource, full: Iterator[bytes], delta: Iterator[bytes], constants: Mapping[str, str | None]
 ) -> Iterator[bytes]:
     """Yield the header and the rows of the resulting file, in the order of the key. Raises ValueError."""
-    rows, changes = csv_rows(full), csv_rows(delta)
+    batches, changes = row_batches(full), csv_rows(delta)
     header = csv_header(resource)
-    if next(rows, b"") != header or next(changes, b"") != delta_header(resource):
+    first, *rest = next(filter(None, batches), [b""])
+    if first != header or next(changes, b"") != delta_header(resource):
         raise ValueError("a header is not that of the resource")
     yield header
     order = KeyOrder(resource)
     suffix = b"".join(b"," + (constants[name] or "").encode() for name in resource.constants if constants) + b"\n"
     groups = _changes(changes, order)
     changed = next(groups, None)
-    for row in rows:
-        # Rows after the last change need no key.
-        key = order.key(row) if changed is not None else ()
-        while changed is not None and changed.key < key:
+    for batch in chain([rest], batches):
+        rows = [row[:-1].rsplit(b",", len(resource.constants))[0] + suffix for row in batch] if constants else batch
+        position = 0
+        while changed is not None:
+            # Most rows need no key.
+            start = bisect_left(rows, changed.key, position, key=order.key)
+            end = start
+            while end < len(rows) and order.key(rows[end]) == changed.key:
+                end += 1
+            yield from rows[position : start if changed.deletes else end]
+            position = end
+            if position == len(rows):
+                # The next batch may begin with the same key.
+                break
             yield from changed.inserted
             changed = next(groups, None)
-        if changed is None or changed.key != key or not changed.deletes:
-            yield row if not constants else row[:-1].rsplit(b",", len(resource.constants))[0] + suffix
+        yield from rows[position:]
     while changed is not None:
         yield from changed.inserted
         changed = next(groups, None)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from daybreak.catalogue.columns import TIMES
 from daybreak.catalogue.resources import Resource
@@ -27,14 +28,20 @@ def row_end(content: bytes | bytearray, start: int) -> int:
 
 def csv_rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the rows of a file. Raises ValueError if the last one is not complete."""
+    return chain.from_iterable(row_batches(pieces))
+
+
+def row_batches(pieces: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """Yield the rows that each piece of a file completes. Raises ValueError if the last row is not complete."""
     content = bytearray()
     for piece in pieces:
         content += piece
-        position = 0
+        rows, position = [], 0
         while end := row_end(content, position):
-            yield bytes(content[position:end])
+            rows.append(bytes(content[position:end]))
             position = end
         del content[:position]
+        yield rows
     if content:
         raise ValueError("the last row is not complete")
 

@@ -17,7 +17,7 @@ from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.highlights import with_highlights
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
-from daybreak.export.gzip_member import HEADER, Codec, GzipMember, decompressed
+from daybreak.export.gzip_member import HEADER, Codec, ContentTotals, GzipMember, decompressed
 from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.export.line_sql import csv_header
 from daybreak.export.parquet_writer import PARQUET, ParquetWriter
@@ -29,30 +29,41 @@ _READ_BYTES = 1 << 20
 
 
 class _DeltaFile:
-    """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file."""
+    """One delta file while its lines are being made. Parts before the last one are spooled, beyond 2 MiB in a temporary
+    file. Most deltas have one part and need no spool.
+    """
 
     def __init__(self, codec: Codec, format: TextFormat, temp_dir: str | None) -> None:
-        self._format, self._has_lines = format, False
+        self._format, self._temp_dir = format, temp_dir
+        self._has_lines = False
         self._member = GzipMember(codec)
-        self.totals = self._member.totals
-        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=temp_dir)  # noqa: SIM115 - closed below
-        self._spool.writelines((HEADER, *self._member.add(format.head)))
+        self._spool: IO[bytes] | None = None
+        self._unspooled = [HEADER]
+        self._append(self._member.add(format.head))
+
+    @property
+    def totals(self) -> ContentTotals:
+        """Figures of the content of the complete file."""
+        return self._member.totals
 
     def add(self, lines: bytes) -> None:
         """Append lines."""
-        self._spool.writelines(self._member.add(self._format.body(memoryview(lines), first=not self._has_lines)))
+        self._append(self._member.add(self._format.body(memoryview(lines), first=not self._has_lines)))
         self._has_lines = True
 
     def end(self) -> int:
         """Complete the file. Return its size."""
-        self._spool.writelines(self._member.end(self._format.end))
-        return self._spool.tell()
+        self._unspooled += self._member.end(self._format.end)
+        spooled_bytes = 0 if self._spool is None else self._spool.tell()
+        return spooled_bytes + sum(map(len, self._unspooled))
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the compressed file."""
-        self._spool.seek(0)
-        while piece := self._spool.read(_READ_BYTES):
-            yield piece
+        if self._spool is not None:
+            self._spool.seek(0)
+            while piece := self._spool.read(_READ_BYTES):
+                yield piece
+        yield b"".join(self._unspooled)
 
     def content(self) -> Iterator[bytes]:
         """Yield the lines of the complete file."""
@@ -66,7 +77,15 @@ class _DeltaFile:
 
     def close(self) -> None:
         """Delete the temporary file."""
-        self._spool.close()
+        if self._spool is not None:
+            self._spool.close()
+
+    def _append(self, parts: list[bytes]) -> None:
+        if parts:
+            if self._spool is None:
+                self._spool = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=self._temp_dir)  # noqa: SIM115 - see `close`
+            self._spool.writelines((*self._unspooled, *parts))
+            self._unspooled = []
 
 
 @dataclass(frozen=True, slots=True)

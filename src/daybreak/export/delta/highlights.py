@@ -6,8 +6,6 @@ They are added and removed Members, opt-outs, and the new campaign with most rec
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import groupby
-from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -48,9 +46,11 @@ def _rows(resource: Resource, content: Iterator[bytes], *names: str) -> Iterator
 
 
 def _members(resource: Resource, delta: ResourceDelta, content: Iterator[bytes]) -> ResourceDelta:
-    # A changed Member has a row of each sign. Rows are in the order of the key.
-    groups = groupby(_rows(resource, content, "MEMBER_ID"), itemgetter(1))
-    found = [sum(_SIGNS[row[0]] for row in group) for _, group in groups]
+    # A changed Member has a row of each sign.
+    balance: dict[bytes, int] = {}
+    for sign, member in _rows(resource, content, "MEMBER_ID"):
+        balance[member] = balance.get(member, 0) + _SIGNS[sign]
+    found = list(balance.values())
     return replace(delta, added=found.count(1), removed=found.count(-1))
 
 

@@ -81,8 +81,8 @@ class _Memory:
         self.call = self.instance.call("call_at")
         self.seed = int.from_bytes(os.urandom(8), "little")
         self.saved_keys = self.instance.reserve(_SAVED_KEY_BYTES), self.instance.reserve(_SAVED_KEY_BYTES)
-        self.buffers = self.new_buffer(_ROWS_BYTES), self.new_buffer(_ROWS_BYTES)
-        self.output = self.new_buffer(_OUTPUT_BYTES), self.new_buffer(4 * _OUTPUT_BYTES)
+        self.buffers = {"old": self.new_buffer(_ROWS_BYTES), "new": self.new_buffer(_ROWS_BYTES)}
+        self.reserve_output(_OUTPUT_BYTES)
 
     @property
     def view(self) -> memoryview:
@@ -94,9 +94,20 @@ class _Memory:
         address = self.instance.reserve(size_bytes)
         return _Buffer(address, address + size_bytes, address, address)
 
+    def reserve_output(self, csv_bytes: int) -> None:
+        """Reserve memory for the lines of a step. JSON lines have four times the size of CSV lines."""
+        self.csv, self.json = self.new_buffer(csv_bytes), self.new_buffer(4 * csv_bytes)
+        old_key, new_key = self.saved_keys
+        # The same for all steps. The numbers that the compiled code counts begin with zero.
+        self.task = (
+            self.columns, len(self.resource.columns), self.key, len(self.resource.key), self.key_columns,
+            self.csv.address, self.json.address, csv_bytes, 4 * csv_bytes, 0, 0, 0, 0, 0, self.seed, 0, 0,
+            old_key, 0, 0, 0, 0, 0, new_key, 0, 0, 0, 0, 0, 0,
+        )  # fmt: skip
+
     def reset(self) -> None:
         """Remove the rows of the last Leader."""
-        for buffer in self.buffers:
+        for buffer in self.buffers.values():
             buffer.start = buffer.end = buffer.address
             buffer.suffix = b""
         for address in self.saved_keys:
@@ -131,7 +142,7 @@ class KernelMerge:
     def __init__(self, memory: _Memory, release: Callable[[_Memory], None]) -> None:
         self.totals = MergeTotals()
         self._memory, self._release = memory, release
-        self._buffers = dict(zip(("old", "new"), memory.buffers, strict=True))
+        self._buffers = memory.buffers
         self._constants: list[bytes] = []
 
     def close(self) -> None:
@@ -158,7 +169,8 @@ class KernelMerge:
             if result != _OUTPUT_FULL:
                 return MergeStep(_NEEDS[result], b"".join(csv), b"".join(json))
             if not used_bytes:
-                self._enlarge_output()
+                memory = self._memory
+                memory.reserve_output(2 * (memory.csv.limit - memory.csv.address))
 
     def constants(self) -> dict[str, str | None]:
         names = self._memory.resource.constants
@@ -166,27 +178,18 @@ class KernelMerge:
 
     def _merge(self, ended: dict[str, bool], csv: list[bytes], json: list[bytes]) -> tuple[int, int]:
         """Run `step` once. Append its lines, and return its result and the number of consumed bytes."""
-        memory, resource = self._memory, self._memory.resource
-        outputs = memory.output
-        capacities = [output.limit - output.address for output in outputs]
+        memory, view = self._memory, self._memory.view
         sides: list[int] = []
         for side, buffer in self._buffers.items():
             sides += [buffer.start, buffer.length, ended[side], len(buffer.suffix), buffer.suffix_address, 0]
-        old_key, new_key = memory.saved_keys
-        view = memory.view
-        _CALL.pack_into(
-            view, memory.call,
-            *sides, memory.columns, len(resource.columns), memory.key, len(resource.key), memory.key_columns,
-            outputs[0].address, outputs[1].address, *capacities, 0, 0, 0, 0, 0, memory.seed, 0, 0,
-            old_key, 0, 0, 0, 0, 0, new_key, 0, 0, 0, 0, 0, 0,
-        )  # fmt: skip
+        _CALL.pack_into(view, memory.call, *sides, *memory.task)
         memory.instance.call("step")
         found = _CALL.unpack_from(view, memory.call)
         old_used, new_used = found[5], found[11]
         csv_length, json_length, deleted, inserted, lines, _, low, high = found[21:29]
         if csv_length:
-            csv.append(bytes(view[outputs[0].address : outputs[0].address + csv_length]))
-            json.append(bytes(view[outputs[1].address : outputs[1].address + json_length]))
+            csv.append(bytes(view[memory.csv.address : memory.csv.address + csv_length]))
+            json.append(bytes(view[memory.json.address : memory.json.address + json_length]))
         totals = self.totals
         totals.deleted += deleted
         totals.inserted += inserted
@@ -231,12 +234,6 @@ class KernelMerge:
             buffer.limit = buffer.address + size_bytes
         buffer.start, buffer.end = buffer.address, buffer.address + len(rows)
         memory.view[buffer.start : buffer.end] = rows
-
-    def _enlarge_output(self) -> None:
-        memory = self._memory
-        csv, json = memory.output
-        size_bytes = 2 * (csv.limit - csv.address)
-        memory.output = memory.new_buffer(size_bytes), memory.new_buffer(2 * (json.limit - json.address))
 
 
 def merge_engines(resource: Resource) -> Callable[[], MergeEngine]:
