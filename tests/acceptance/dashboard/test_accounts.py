@@ -104,6 +104,8 @@ def test_palette_finds_pages_files_and_accounts(sign_in_as: Callable[..., Page],
     page.get_by_role("combobox", name="Find commands, accounts, pages and files").fill("insight")
     page.keyboard.press("Enter")
     page.wait_for_url("**/insight")
+    # Until the figures are computed, the page reloads itself, which closes what is open.
+    expect(page.get_by_text(re.compile(r"^Compared with"))).to_be_visible()
     page.keyboard.press("Control+k")
     # The pinned account comes first, then the page that was opened last.
     expect(options.nth(0)).to_contain_text("Kita")
