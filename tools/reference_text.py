@@ -157,7 +157,8 @@ error codes.
 
 Replace `csv` with `json` in the path of a file for its JSON version.
 
-Send each query parameter once: `400 invalid_request` names one that is repeated. Unknown parameters are ignored.
+Send each query parameter once: `400 invalid_request` names one that is repeated. Unknown parameters are ignored. A link
+is refused with `403 invalid_link` for either.
 """
 
 EVENTS = """\

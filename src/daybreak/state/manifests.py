@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -267,7 +268,7 @@ class ManifestStore(Store):
     ) -> Iterator[ManifestEntry]:
         """Yield the entries of all or of `wanted` Leaders, by resource and client_id."""
         for name in self._resources(snapshot_id) if resource is None else [resource]:
-            yield from in_pages(lambda after, name=name: self.entries_after(snapshot_id, name, after, wanted))  # type: ignore[misc]
+            yield from in_pages(partial(self.entries_after, snapshot_id, name, wanted=wanted))
 
     def entries_after(
         self, snapshot_id: str, resource: str, after: str | None, wanted: Callable[[str], bool] | None = None
