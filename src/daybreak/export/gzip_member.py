@@ -100,11 +100,15 @@ class ContentTotals:
 
 
 class GzipMember:
-    """Content that arrives in pieces of any size, as one gzip member. `totals` describe what was compressed so far."""
+    """Content that arrives in pieces of any size, which must stay valid until they are compressed, as one gzip member.
+    `totals` describe what was compressed so far.
+    """
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
-        self._part = bytearray()
+        # Joined once: memory that grows with each piece would be copied, and requested from the system, several times.
+        self._pieces: list[bytes | memoryview] = []
+        self._size = 0
         self.totals = ContentTotals()
 
     def compressed(self, content: Iterable[bytes]) -> Iterator[bytes]:
@@ -116,24 +120,30 @@ class GzipMember:
 
     def add(self, piece: bytes | memoryview) -> list[bytes]:
         """Append content. Return the parts that it completes, without the header."""
-        self._part += piece
+        self._pieces.append(piece)
+        self._size += len(piece)
         completed: list[bytes] = []
         # `>` instead of `>=`, so that the last part is never empty.
-        while len(self._part) > PART_BYTES:
-            completed += self._compressed(bytes(self._part[:PART_BYTES]), last=False)
-            del self._part[:PART_BYTES]
+        if self._size > PART_BYTES:
+            content = memoryview(b"".join(self._pieces))
+            while len(content) > PART_BYTES:
+                completed += self._compressed(content[:PART_BYTES], last=False)
+                content = content[PART_BYTES:]
+            self._pieces, self._size = [bytes(content)], len(content)
         return completed
 
     def end(self, tail: bytes = b"") -> list[bytes]:
         """Return the rest with `tail` as the last content, and the trailer."""
-        return [*self.add(tail), *self._compressed(bytes(self._part), last=True), self.totals.trailer]
+        completed = self.add(tail)
+        self._pieces = [last := b"".join(self._pieces)]
+        return [*completed, *self._compressed(last, last=True), self.totals.trailer]
 
     @property
     def whole_content(self) -> bytes | None:
         """The content after its end, None if it has several parts."""
-        return bytes(self._part) if len(self._part) == self.totals.length else None
+        return bytes(self._pieces[0]) if self._size == self.totals.length else None
 
-    def _compressed(self, part: bytes, *, last: bool) -> tuple[bytes, ...]:
+    def _compressed(self, part: bytes | memoryview, *, last: bool) -> tuple[bytes, ...]:
         compressed, crc = self._codec.part(part, last=last)
         self.totals.add(part, crc)
         return compressed

@@ -103,9 +103,9 @@ def join_ranges(
         for chunk in chunks:
             files.add(chunk)
         files.finish()
-    entries = files.finished_entries()
+    entries, deltas = files.finished()
     observer.entries_written(entries)
-    observer.deltas_made(files.finished_deltas())
+    observer.deltas_made(deltas)
     bytes_written = sum(stored.bytes for entry in entries for stored in entry.formats.values())
     return resource_report(job, leaders, counts, bytes_written=bytes_written)
 

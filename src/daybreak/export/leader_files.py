@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from queue import Queue
 from types import TracebackType
 from typing import Self
@@ -35,8 +36,6 @@ _WAITING_LEADERS = 32
 
 _part_memory = MemoryPool(PART_BYTES)
 
-_Write = Callable[[Iterable[bytes]], WrittenFile]
-
 
 class _File:
     """A file of a Leader whose lines are being added. `write` stores its pieces, and `delta_writer` makes the delta of
@@ -48,7 +47,7 @@ class _File:
         leader: SurveyedLeader,
         format: TextFormat,
         codec: Codec,
-        write: _Write,
+        write: Callable[[Iterable[bytes]], WrittenFile],
         delta_writer: LeaderDeltaWriter | None = None,
     ) -> None:
         self._leader, self._format, self._codec, self._write = leader, format, codec, write
@@ -113,8 +112,7 @@ class _File:
 
     def _stored(self, pieces: Iterable[bytes]) -> StoredFormat:
         with self._delta_writer or nullcontext() as delta_writer:
-            written = self._write(pieces)
-            totals = self._totals
+            written, totals = self._write(pieces), self._totals
             stored = StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
             if delta_writer is not None:
                 self.delta = delta_writer.finish(self._leader.rows, stored)
@@ -134,7 +132,7 @@ class _StreamedFile(_File):
         leader: SurveyedLeader,
         format: TextFormat,
         codec: Codec,
-        write: _Write,
+        write: Callable[[Iterable[bytes]], WrittenFile],
         delta_writer: LeaderDeltaWriter | None,
         *,
         compressors: Executor,
@@ -250,20 +248,13 @@ class LeaderFileWriter:
         self._open = []
         self._wait(_WAITING_LEADERS if self._compressors else 0)
 
-    def finished_entries(self) -> list[ManifestEntry]:
-        """Return the entries completed since the last call."""
-        entries, self._entries = self._entries, []
-        return entries
-
-    def finished_deltas(self) -> list[LeaderDelta]:
-        """Return the deltas completed since the last call."""
-        deltas, self._deltas = self._deltas, []
-        return deltas
+    def finished(self) -> tuple[list[ManifestEntry], list[LeaderDelta]]:
+        """Return the entries and the deltas completed since the last call."""
+        entries, deltas, self._entries, self._deltas = self._entries, self._deltas, [], []
+        return entries, deltas
 
     def _open_file(self, leader: SurveyedLeader, format: TextFormat) -> _File:
-        def write(pieces: Iterable[bytes]) -> WrittenFile:
-            return self._sink.write(leader.client_id, self._job.resource, format.name, pieces)
-
+        write = partial(self._sink.write, leader.client_id, self._job.resource, format.name)
         delta = self._delta_files.open(leader.client_id) if self._delta_files and format.name == "csv" else None
         if self._compressors is None:
             return _File(leader, format, self._codec, write, delta)
@@ -280,6 +271,5 @@ class LeaderFileWriter:
             if leader.client_id in self._parquet_files:
                 stored[PARQUET] = self._parquet_files[leader.client_id]
             formats = {name: stored[name] for name in self._job.formats}
-            self._entries.append(
-                ManifestEntry(leader.client_id, self._job.resource, leader.rows, leader.fingerprint, formats)
-            )
+            entry = ManifestEntry(leader.client_id, self._job.resource, leader.rows, leader.fingerprint, formats)
+            self._entries.append(entry)

@@ -198,7 +198,7 @@ class _ResourceExport:
 
     def _report(self, files: LeaderFileWriter) -> int:
         """Report what is finished. Return the number of rows."""
-        entries, deltas = files.finished_entries(), files.finished_deltas()
+        entries, deltas = files.finished()
         self._add_entries(entries)
         if deltas:
             self.observer.deltas_made(deltas)

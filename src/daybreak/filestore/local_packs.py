@@ -5,7 +5,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from daybreak.filestore.file_keys import slice_key
@@ -14,50 +14,70 @@ from daybreak.filestore.packs import gaps, new_pack
 
 # Data of the hole is freed; the file keeps its size (fallocate(2)).
 _PUNCH_HOLE = 0x01 | 0x02
+_WRITE_BYTES = 128 << 10
+"""Files of this size together are written to a pack at a time."""
 
 
 class PackWriter:
     """Appends files to packs of at most `pack_bytes`, one open pack for each folder. `create` opens the new file of a
-    pack. Safe to use from several threads. Every method raises OSError.
+    pack, and `count` receives the number of bytes after each write. Safe to use from several threads. Every method
+    raises OSError.
     """
 
-    def __init__(self, pack_bytes: int, create: Callable[[str], int]) -> None:
+    def __init__(self, pack_bytes: int, create: Callable[[str], int], count: Callable[[int], None]) -> None:
         self._pack_bytes = pack_bytes
-        self._create = create
+        self._create, self._count = create, count
         self._lock = threading.Lock()
         self._open: dict[str, _OpenPack] = {}
 
     def append(self, folder: str, content: bytes) -> WrittenFile:
-        """Write a file to the pack of a folder that is not full."""
-        digest = hashlib.sha256(content).hexdigest()
+        """Add a file to the pack of a folder that is not full. Several files are written with one system call."""
+        digest, size = hashlib.sha256(content).hexdigest(), len(content)
         with self._lock:
             pack = self._open.get(folder)
-            if pack is None or pack.bytes + len(content) > self._pack_bytes:
+            if pack is None or pack.size + size > self._pack_bytes:
                 if pack is not None:
+                    self._write(pack)
                     os.close(self._open.pop(folder).handle)
                 key = new_pack(folder)
                 pack = self._open[folder] = _OpenPack(key, self._create(key))
-            key = slice_key(pack.key, pack.bytes, len(content))
-            # A file that fails is overwritten by the next one.
-            pack.bytes += _write_all_at(pack.handle, content, pack.bytes)
-        return WrittenFile(key, len(content), digest)
+            key = slice_key(pack.key, pack.size, size)
+            pack.waiting.append(content)
+            pack.size += size
+            if pack.size - pack.written_size >= _WRITE_BYTES:
+                self._write(pack)
+        return WrittenFile(key, size, digest)
+
+    def flush(self) -> None:
+        """Write all files that were added."""
+        with self._lock:
+            for pack in self._open.values():
+                self._write(pack)
 
     def close(self) -> None:
-        """Close all packs. Files that follow are written to new ones."""
+        """Close all packs, without files that were not written. Files that follow are written to new ones."""
         with self._lock:
             while self._open:
                 os.close(self._open.popitem()[1].handle)
+
+    def _write(self, pack: "_OpenPack") -> None:
+        # After an error, the next call writes the same files again.
+        self._count(_write_all_at(pack.handle, b"".join(pack.waiting), pack.written_size))
+        pack.waiting.clear()
+        pack.written_size = pack.size
 
 
 @dataclass(slots=True)
 class _OpenPack:
     key: str
     handle: int
-    bytes: int = 0
+    size: int = 0
+    written_size: int = 0
+    waiting: list[bytes] = field(default_factory=list)
 
 
 def _write_all_at(handle: int, content: bytes, offset: int) -> int:
-    """Write a whole file. After a short write, the next write raises the cause, such as a full disk."""
+    """Write all content. After a short write, the next write raises the cause, such as a full disk."""
     written = 0
     while written < len(content):
         written += os.pwrite(handle, content[written:], offset + written)

@@ -63,7 +63,7 @@ class LocalSink:
         self._lock = threading.Lock()
         self._background_sync = BackgroundSync(staged)
         self._packing = packing
-        self._packs = PackWriter(self._packing.pack_bytes, self._create_pack)
+        self._packs = PackWriter(packing.pack_bytes, self._create_pack, self._background_sync.add)
 
     def __getstate__(self) -> tuple[Path, Path, Path]:
         return self._root, self._staged, self._final
@@ -79,7 +79,6 @@ class LocalSink:
         try:
             content, pieces = small_content(pieces, self._packing.file_bytes)
             if content:
-                self._background_sync.add(len(content))
                 return self._packs.append(pack_folder(format_folder(self._snapshot_id, format)), content)
             key = file_key(self._snapshot_id, client_id, resource, format)
             name = self._staged_name(key)
@@ -139,6 +138,7 @@ class LocalSink:
     def commit(self) -> None:
         """Flush all files to disk, then rename the folders, then flush the names. Raises FileStoreError."""
         try:
+            self._packs.flush()
             self._packs.close()
             # Temporary files of killed tasks.
             remove_tree(self._staged / UNFINISHED, set())

@@ -51,7 +51,7 @@ def write(
             for lines in chunks:
                 files.add(chunk(lines))
         files.finish()
-    return files.finished_entries()
+    return files.finished()[0]
 
 
 @pytest.mark.parametrize("excess", [-1, 0, 1])
