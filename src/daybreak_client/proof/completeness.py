@@ -44,8 +44,9 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 """The source tables of each resource, whose rows a service that says `proved` accounts for."""
 PROVED = "proved"
 _UNEXPLAINED = "unexplained"
-_MAX_LINE_BYTES = 64 << 20
-_MAX_FIELD = 16 << 20
+_MAX_MEGABYTES = 64
+"""Maximum size of a line of a file, and of a value that has several lines."""
+_MAX_BYTES = _MAX_MEGABYTES << 20
 _LIMIT_LOCK = Lock()
 
 
@@ -72,7 +73,8 @@ def read_figures(path: Path, file: SignedFile) -> Figures:
             with _large_fields():
                 rows, sums = _csv_figures(lines, columns) if file.format == "csv" else _json_figures(lines, columns)
     except (ValueError, LookupError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error):
-        raise NotProved(f"{file.name} is not a valid file of its format.") from None
+        text = f"{file.name} is not a valid file of its format, or has a value of more than {_MAX_MEGABYTES} MiB."
+        raise NotProved(text) from None
     return Figures(rows, dict(zip(columns, sums, strict=True)), lines.digest.hexdigest())
 
 
@@ -123,8 +125,8 @@ class _Lines:
         self._content = content
 
     def __iter__(self) -> Iterator[str]:
-        while line := self._content.readline(_MAX_LINE_BYTES):
-            if len(line) == _MAX_LINE_BYTES:
+        while line := self._content.readline(_MAX_BYTES):
+            if len(line) == _MAX_BYTES:
                 raise ValueError
             self.digest.update(line)
             yield line.decode()
@@ -134,7 +136,7 @@ class _Lines:
 def _large_fields() -> Iterator[None]:
     """Let the module csv read fields of any published file. Its limit applies to the whole process."""
     with _LIMIT_LOCK:
-        before = csv.field_size_limit(_MAX_FIELD)
+        before = csv.field_size_limit(_MAX_BYTES)
         try:
             yield
         finally:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from daybreak_client.command import run
-from daybreak_client.errors import Busy
+from daybreak_client.errors import Busy, NotProved
 from daybreak_client.folder import locked
 from daybreak_client.proof.completeness import read_figures
 from daybreak_client.proof.statement import SignedFile
@@ -286,6 +286,20 @@ def test_long_fields_are_read_without_a_lasting_limit(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b'"A"\n"' + b"x" * (2 * limit) + b'"\n'))
     assert read_figures(path, SignedFile(path.name, "", 0, 0, "")).rows == 1
     assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize(
+    ("name", "template"), [("members.csv.gz", '"A"\n"{}"\n'), ("members.json.gz", '[{{"A":"{}"}}]')]
+)
+def test_values_of_any_size_that_fits_in_memory_are_read(
+    name: str, template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(template.format("x" * (20 << 20)).encode(), 1, mtime=0))
+    assert read_figures(path, SignedFile(name, "", 0, 0, "")).rows == 1
+    monkeypatch.setattr("daybreak_client.proof.completeness._MAX_BYTES", 1 << 20)
+    with pytest.raises(NotProved, match="or has a value of more than 64 MiB"):
+        read_figures(path, SignedFile(name, "", 0, 0, ""))
 
 
 @pytest.mark.parametrize(("name", "content"), [("members.json.gz", b"[]"), ("members.ndjson.gz", b"")])
