@@ -302,6 +302,8 @@ def test_errors_have_the_form_of_the_protocol(service: Service, north: Recipient
         (north.call(query, "POST", json={"timestamp": "yesterday"}), 400, "invalid_request"),
         (north.call(query, "POST", json={"version": 1, "startingVersion": 1}), 400, "invalid_request"),
         (north.call(query, "POST", json={"startingVersion": 9}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"endingVersion": 1}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"version": 1, "endingVersion": 1}), 400, "invalid_request"),
         (north.call(query, "POST", json={"version": 99}), 400, "version_not_kept"),
         (
             north.call(query, "POST", json={}, headers={"delta-sharing-capabilities": "responseformat=csv"}),

@@ -90,12 +90,14 @@ async def query_of(request: Request) -> tuple[Query | VersionRange[int], bool]:
     """Read the body of a query: the files of one version or the changes of a range, and whether to return a token.
 
     Raises:
-        InvalidRequest, RequestError: the body is invalid, or selects more than one version.
+        InvalidRequest, RequestError: the body is invalid, selects more than one version, or a range without a start.
     """
     body = await read_json(request, QueryBody)
     selected = [each for each in (body.version, body.timestamp, body.starting_version) if each is not None]
     if len(selected) > 1:
         raise InvalidRequest("Send only one of version, timestamp and startingVersion.")
+    if body.ending_version is not None and body.starting_version is None:
+        raise InvalidRequest("Send endingVersion with startingVersion only. Send version to query one version.")
     if selected and (body.refresh_token is not None or body.include_refresh_token):
         raise InvalidRequest(
             "Refresh tokens are for the current version. Send no version, timestamp or startingVersion."
