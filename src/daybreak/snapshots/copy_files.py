@@ -22,8 +22,9 @@ from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
 from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State, Stores
 
-_FILES_PER_BATCH = 1_024
-_PACKED_FILES_PER_TASK = 64
+_FILES_PER_BATCH = 4_096
+# One request to a bucket reads a window of a pack with about this number.
+_PACKED_FILES_PER_TASK = 256
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ def copy_files(
                     packs.copy(file.stored.key)
             for file, result in zip(batch, chain.from_iterable(pool.map(copy_some, _tasks(batch))), strict=True):
                 _count(copied, file, result)
-            watch(copied)
+                watch(copied)
     if not copied.faults:
         copied.deleted = before.delete_others(packs.keys)
         if first_id is not None and mark is not None:
