@@ -1,18 +1,13 @@
 """Removes the bytes of files that are no longer in use from the packs that contain them."""
 
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import compress
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_keys import delta_folder
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.packs import UsedObjects, pack_folder
 from daybreak.state.stores import State, Stores
-
-# Each is downloaded from a bucket and uploaded again, and takes three times its size of memory.
-_PACKS_AT_A_TIME = 3
 
 
 def trim_packs(state: State, store: FileStore, packs: Collection[str]) -> None:
@@ -25,18 +20,12 @@ def trim_packs(state: State, store: FileStore, packs: Collection[str]) -> None:
     remaining = list(packs)
     while remaining:
         used = state.read(partial(_objects_in_use, remaining))
-        remaining = _trimmed(store, used, remaining)
+        remaining = [pack for pack in remaining if store.trim(pack, used.slices(pack))]
 
 
 def trim_used_packs(state: State, store: FileStore, used: UsedObjects) -> None:
     """Trim the packs of `used`, which has all files in use in them, as the caller has read."""
-    trim_packs(state, store, _trimmed(store, used, used.packs))
-
-
-def _trimmed(store: FileStore, used: UsedObjects, packs: Collection[str]) -> list[str]:
-    """Trim packs. Return those that another process may have stored again."""
-    with ThreadPoolExecutor(_PACKS_AT_A_TIME, "trim") as pool:
-        return list(compress(packs, pool.map(lambda pack: store.trim(pack, used.slices(pack)), packs)))
+    trim_packs(state, store, [pack for pack in used.packs if store.trim(pack, used.slices(pack))])
 
 
 def complete_snapshots(stores: Stores) -> list[Snapshot]:

@@ -214,16 +214,17 @@ def test_persistent_transient_error_ends_the_run(run_context: RunContext) -> Non
 
 def test_unreadable_file_is_never_published(run_context: RunContext, folder: Path) -> None:
     """The disk returns bytes that differ from those written."""
+    context = replace(run_context, store=LocalDisk(folder / "files", NO_PACKS))
 
     def corrupt(resource: str) -> None:
         if resource == RESOURCE_NAMES[-1]:
-            (path,) = (folder / "files" / "staging").rglob("*.pack")
+            path = next((folder / "files" / "staging").rglob("*.csv.gz"))
             content = path.read_bytes()
             path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
-    source_of(run_context).on_resource = [corrupt]
+    source_of(context).on_resource = [corrupt]
     with pytest.raises(RunError, match="cannot be read back") as caught:
-        run_manually(run_context)
+        run_manually(context)
     assert caught.value.code == "verification_failed"
     assert served(run_context) is None
     assert folders(run_context, folder) == (set(), set())

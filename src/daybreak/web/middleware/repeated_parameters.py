@@ -18,7 +18,7 @@ class RepeatedParametersMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith(_SKIPPED):
+        if scope["type"] == "http" and scope["query_string"] and not scope["path"].startswith(_SKIPPED):
             _require_unique(scope["query_string"].decode("latin-1"))
         await self._app(scope, receive, send)
 
