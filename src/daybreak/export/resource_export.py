@@ -27,8 +27,8 @@ from daybreak.export.text_formats import TextFormat, text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
 
-_SMALL_BYTES, _SMALL_DELTA_BYTES = 64 << 10, 256 << 10
-"""Size of a Leader's lines below which its files, without and with a delta, need the interpreter's lock for long."""
+_SMALL_BYTES = 64 << 10
+"""Size of a Leader's lines below which writing its files needs the interpreter's lock for most of the time."""
 
 
 def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
@@ -159,12 +159,11 @@ class _ResourceExport:
         open_merge = merge_engines(self.tables.resource)
         # Threads write small files in turns. Otherwise each of their short calls would wait for the interpreter's lock.
         turn = Lock()
-        small_bytes = _SMALL_DELTA_BYTES if self.job.deltas and self.job.deltas.bases else _SMALL_BYTES
 
         def write(lines: Iterable[Sequence[LeaderChunk]], compressors: Executor | None = None) -> LeaderFileWriter:
             def is_small(chunk: LeaderChunk) -> bool:
                 # A streamed file waits for other threads, which may wait for their turn.
-                return compressors is None and sum(map(len, chunk.lines.values())) < small_bytes
+                return compressors is None and sum(map(len, chunk.lines.values())) < _SMALL_BYTES
 
             last = ""
             with LeaderFileWriter(self.job, self.sink, parquet_files, compressors, open_merge) as files:
