@@ -61,18 +61,20 @@ def copy_files(
     is_stored = target.presence()
     files = _kept_files(state)
     packs = _Packs(source, target)
+    absent: set[str] = set()
 
     def copy_some(some: Sequence[ManifestFile]) -> list[bool | FileStoreError]:
         if _is_packed(some[0]):
             return packs.copied_files(some)
-        return [_copy_file(source, target, file, is_stored(file.stored.key, file.stored.bytes)) for file in some]
+        return [_copy_file(source, target, file, is_present=file.stored.key not in absent) for file in some]
 
     with ThreadPoolExecutor(max(threads, 1), "copy") as pool:
         while batch := list(islice(files, _FILES_PER_BATCH)):
             before.keep(batch)
+            absent = {file.stored.key for file in batch if not is_stored(file.stored.key, file.stored.bytes)}
             for file in batch:
-                if not is_stored(file.stored.key, file.stored.bytes):
-                    packs.copy(file.stored.key)
+                if _is_packed(file) and file.stored.key in absent:
+                    packs.copy(slice_of(file.stored.key).key)
             for file, result in zip(batch, chain.from_iterable(pool.map(copy_some, _tasks(batch))), strict=True):
                 _count(copied, file, result)
                 watch(copied)
@@ -148,12 +150,7 @@ def _tasks(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
             yield part
 
 
-def _copy_file(
-    source: FileStore,
-    target: FileStore,
-    file: ManifestFile,
-    is_present: bool,  # noqa: FBT001 - an argument of map
-) -> bool | FileStoreError:
+def _copy_file(source: FileStore, target: FileStore, file: ManifestFile, *, is_present: bool) -> bool | FileStoreError:
     """Return whether the file was copied, False if the target has it. Return the fault of a file that is damaged in the
     source, or different in the target.
     """
@@ -183,19 +180,18 @@ class _Packs:
         self._faults: dict[str, FileStoreError | None] = {}
 
     def copy(self, key: str) -> None:
-        """Copy the pack of a file, if it is in one that was not copied yet."""
-        pack = slice_of(key)
-        if pack.length is None or pack.key in self._faults:
+        """Copy a pack, if it was not copied yet."""
+        if key in self._faults:
             return
-        self._faults[pack.key] = None
+        self._faults[key] = None
         try:
-            if _exists(self._target, pack.key):
-                raise FileStoreError(f"The target has another file {pack.key}. It is not replaced.")
-            self._target.add(pack.key, "", "", self._source.read(pack.key))
+            if _exists(self._target, key):
+                raise FileStoreError(f"The target has another file {key}. It is not replaced.")
+            self._target.add(key, "", "", self._source.read(key))
         except StoreFull:
             raise
         except FileStoreError as error:
-            self._faults[pack.key] = error
+            self._faults[key] = error
 
     @property
     def keys(self) -> Collection[str]:

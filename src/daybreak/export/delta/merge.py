@@ -18,6 +18,7 @@ _STEP_BYTES = 768 << 10
 """Size of the old rows that are read for a step, which fit in the memory of the compiled engine."""
 _SUM_MODULUS = 1 << 64
 
+Side = Literal["old", "new"]
 Needs = Literal["old", "new", "nothing"]
 
 
@@ -66,7 +67,7 @@ class MergeEngine(Protocol):
 
     totals: MergeTotals
 
-    def add(self, side: Literal["old", "new"], piece: bytes | memoryview) -> None:
+    def add(self, side: Side, piece: bytes | memoryview) -> None:
         """Append a piece of the old or the new file. Raises DeltaFault if the rows of one key are too large."""
 
     def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
@@ -182,7 +183,7 @@ class RowMerge:
         self._last_keys: dict[str, SortKey] = {}
         self._rows = {"old": bytearray(), "new": bytearray()}
 
-    def add(self, side: Literal["old", "new"], piece: bytes | memoryview) -> None:
+    def add(self, side: Side, piece: bytes | memoryview) -> None:
         self._rows[side] += piece
         if len(self._rows[side]) > MAX_GROUP_BYTES:
             raise DeltaFault("rows_too_large")

@@ -5,7 +5,6 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
@@ -18,6 +17,7 @@ from daybreak.export.delta.merge import (
     MergeTotals,
     Needs,
     RowMerge,
+    Side,
 )
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.runtime import Instance
@@ -42,8 +42,6 @@ _FAULTS = {_OTHER_CONSTANT: "constant_varies", _OUT_OF_ORDER: "rows_not_in_order
 _ROWS_BYTES = 1 << 20
 _OUTPUT_BYTES = 256 << 10
 _MAX_POOLED_BYTES = 16 << 20
-
-Side = Literal["old", "new"]
 
 
 @dataclass(slots=True)
