@@ -55,7 +55,7 @@ class PackWriter:
                 self._write(pack)
 
     def close(self) -> None:
-        """Close all packs, without files that were not written. Files that follow are written to new ones."""
+        """Close all packs, without writing the files that wait. Files that follow are added to new packs."""
         with self._lock:
             while self._open:
                 os.close(self._open.popitem()[1].handle)

@@ -92,7 +92,7 @@ class PackReader:
 
 
 class UsedObjects:
-    """Objects that contain files in use, and which bytes of the packs among them. Methods raise FileStoreError."""
+    """Stored objects with files in use, and the ranges of packs that are in use. Methods raise FileStoreError."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self.keys: set[str] = set()

@@ -143,7 +143,7 @@ def _is_packed(file: ManifestFile) -> bool:
 
 
 def _tasks(files: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Yield parts of the files: several packed ones, which are read together, or another one."""
+    """Yield the files in groups: packed files that are read together, and each other file alone."""
     for is_packed, some in groupby(files, _is_packed):
         size = _PACKED_FILES_PER_TASK if is_packed else 1
         while part := list(islice(some, size)):
