@@ -67,6 +67,26 @@ def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], servic
 
 
 @pytest.mark.release
+def test_page_of_a_run_does_not_reload_under_an_open_dialog(sign_in_as: Callable[..., Page], service: Service) -> None:
+    now = datetime.now(UTC)
+    snapshot_id, fence = snapshots.add_building(service.state, now)
+    page = sign_in_as(directory.OPERATOR, address=service.operator(f"runs/{snapshot_id}"))
+    page.keyboard.press("Control+k")
+    search = page.get_by_role("dialog").get_by_role("combobox")
+    search.fill("nodes")
+    with page.expect_response(lambda response: response.status == 205):
+        service.state.write(
+            lambda stores: stores.snapshots.finish(
+                snapshot_id, fence, SnapshotState.FAILED, now, report=RunReport(), failure="It ended."
+            )
+        )
+    with page.expect_response(lambda response: response.status == 205):
+        expect(search).to_have_value("nodes")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("It ended.")).to_be_visible()
+
+
+@pytest.mark.release
 def test_runs_page_notices_a_new_run(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.OPERATOR, address=service.operator("runs"))
     page.evaluate("() => { document.body.dataset.opened = 'once'; }")

@@ -11,7 +11,10 @@ async function request(url, signal) {
   const response = await fetch(url, { headers, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
   const elsewhere = response.headers.get("Daybreak-Location");
   if (elsewhere) location.assign(elsewhere);
-  else if (response.status === 205) location.reload();
+  else if (response.status === 205) {
+    // An open dialog would be lost. The next request reloads the page.
+    if (!document.querySelector("dialog[open]")) location.reload();
+  }
   else if (!response.ok) {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     throw Object.assign(new Error(), { text: page.querySelector(".lead")?.textContent });
