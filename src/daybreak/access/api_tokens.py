@@ -196,17 +196,13 @@ async def revoke(services: Services, principal: Principal, token_id: str, caller
     require(principal, "manage_api_tokens", principal.account.client_id)
     now = services.clock()
 
-    def write(stores: Stores) -> bool:
+    def write(stores: Stores) -> None:
         token = _managed_token(stores, principal, token_id)
-        if token is None:
-            return False
         if stores.api_tokens.revoke(token_id, now, "revoked in the dashboard"):
             origin = EventOrigin.of(principal, now, caller)
             stores.audit.append(origin.event("token.revoked", "ok", details_of(token)))
-        return True
 
-    if not await services.state.awrite(write):
-        raise _unknown_token()
+    await services.state.awrite(write)
 
 
 async def change(
@@ -228,20 +224,16 @@ async def change(
     session = principal.session
     now, normalized_name = services.clock(), normalize_name(name, subject=NAME_SUBJECT)
 
-    def write(stores: Stores) -> bool:
+    def write(stores: Stores) -> None:
         token = _managed_token(stores, principal, token_id)
-        if token is None:
-            return False
         if allowed_networks != token.allowed_networks:
             require_recent_password(services, session)
         events = apply_changes(stores, token, normalized_name, allowed_networks)
         origin = EventOrigin.of(principal, now, caller)
         for action, details in events:
             stores.audit.append(origin.event(action, "ok", details))
-        return True
 
-    if not await services.state.awrite(write):
-        raise _unknown_token()
+    await services.state.awrite(write)
 
 
 def new_token(
@@ -292,13 +284,17 @@ def apply_changes(
     return [(action, {"name": name, "last_four": token.last_four, **details}) for action, details in events]
 
 
-def _managed_token(stores: Stores, principal: Principal, token_id: str) -> ApiToken | None:
-    """Return a token that the principal manages: its own on its account, or any on it for owners and admins."""
+def _managed_token(stores: Stores, principal: Principal, token_id: str) -> ApiToken:
+    """Return a token that the principal manages: its own on its account, or any on it for owners and admins.
+
+    Raises NotFound.
+    """
     resolved = stores.api_tokens.resolve_by_id(token_id) if is_id(token_id) else None
-    if resolved is None or resolved.token.client_id != principal.account.client_id:
-        return None
-    managed = resolved.token.seat_id == principal.seat.seat_id or principal.grant.manages_account
-    return resolved.token if managed else None
+    if resolved is not None and resolved.token.client_id == principal.account.client_id:
+        token = resolved.token
+        if principal.grant.manages_account or token.seat_id == principal.seat.seat_id:
+            return token
+    raise NotFound("This account has no such token.")
 
 
 async def _record_refusal(
@@ -334,7 +330,3 @@ def add(stores: Stores, token: ApiToken, now: datetime) -> None:
 def details_of(token: ApiToken) -> dict[str, object]:
     """Return the details of audit events of a token."""
     return {"name": token.name, "last_four": token.last_four}
-
-
-def _unknown_token() -> NotFound:
-    return NotFound("This account has no such token.")

@@ -95,7 +95,7 @@ async def find(services: Services, seat: Seat, reference: str) -> Passkey:
     for passkey in await list_of_seat(services, seat):
         if passkey.reference == reference:
             return passkey
-    raise NotFound("You have no such passkey.")
+    raise _unknown()
 
 
 async def rename(services: Services, active: ActiveSession, passkey: Passkey, name: str, caller: Caller) -> Passkey:
@@ -105,14 +105,12 @@ async def rename(services: Services, active: ActiveSession, passkey: Passkey, na
         "passkey.renamed", "ok", {"name": renamed.name, "previous_name": passkey.name}
     )
 
-    def write(stores: Stores) -> bool:
-        changed = stores.passkeys.rename(passkey, renamed.name)
-        if changed:
-            stores.audit.append(event)
-        return changed
+    def write(stores: Stores) -> None:
+        if not stores.passkeys.rename(passkey, renamed.name):
+            raise _unknown()
+        stores.audit.append(event)
 
-    if not await services.state.awrite(write):
-        raise NotFound("You have no such passkey.")
+    await services.state.awrite(write)
     return renamed
 
 
@@ -154,6 +152,10 @@ async def new_challenge(services: Services, session: Session) -> bytes:
 def invalid_passkey() -> Unauthenticated:
     """Return the error of a response that does not prove possession of an accepted passkey."""
     return Unauthenticated("The passkey was not accepted. Try again.", code="invalid_passkey")
+
+
+def _unknown() -> NotFound:
+    return NotFound("You have no such passkey.")
 
 
 def _fault(seat: Seat | None, existing: list[Passkey]) -> Conflict | None:

@@ -42,11 +42,16 @@ _RECORDED_EVERY = timedelta(minutes=1)
 class ActiveSession(msgspec.Struct, frozen=True):
     """A valid session on the account of its token. The session may not be allowed to use that account."""
 
-    session: Session
-    seat: Seat
-    client_id: str
-    device_id: str
     resolved: ResolvedSession
+    client_id: str
+
+    @property
+    def session(self) -> Session:
+        return self.resolved.session
+
+    @property
+    def seat(self) -> Seat:
+        return self.resolved.seat
 
     @property
     def subject(self) -> str:
@@ -102,16 +107,10 @@ async def active_session(services: Services, token: str) -> ActiveSession:
     fault = session_fault(resolved, now, dashboard_idle=services.settings.access.dashboard_idle)
     if fault is not None:
         raise fault
-    client_id, device_id = claims.client_id, claims.device_id
-    if (
-        resolved is None
-        or resolved.seat.seat_id != claims.seat_id
-        # The token of a pending login that has been completed.
-        or client_id is None
-        or device_id is None
-    ):
+    # The token of a pending login has no account, also if the login has been completed since.
+    if resolved is None or resolved.seat.seat_id != claims.seat_id or claims.client_id is None:
         raise _invalid_token()
-    return ActiveSession(resolved.session, resolved.seat, client_id, device_id, resolved)
+    return ActiveSession(resolved, claims.client_id)
 
 
 async def authenticate(services: Services, token: str) -> Principal:

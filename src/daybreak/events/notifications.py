@@ -63,18 +63,16 @@ async def unsubscribe(services: Services, token: str, caller: Caller) -> EventTy
     seat_id, type_ = _parsed(services, token)
     now = services.clock()
 
-    def write(stores: Stores) -> bool:
+    def write(stores: Stores) -> None:
         seat = stores.seats.by_id(seat_id)
         if seat is None:
-            return False
+            raise _invalid_link()
         if type_ in _chosen(stores.notifications.choices(seat_id), seat):
             stores.notifications.choose(seat_id, {type_: False})
             origin = EventOrigin(now, caller, seat)
             stores.audit.append(origin.event(_CHANGED, "ok", {type_.value: False, "by": "unsubscribe link"}))
-        return True
 
-    if not await services.state.awrite(write):
-        raise _invalid_link()
+    await services.state.awrite(write)
     return type_
 
 

@@ -10,7 +10,7 @@ from daybreak.access.services import Services
 from daybreak.access.sessions import require_recent_password
 from daybreak.credentials import webhook_secret
 from daybreak.domain.audit import AuditEvent, EventOrigin
-from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RequestError
+from daybreak.domain.errors import Conflict, InvalidRequest, NotFound
 from daybreak.domain.events import ACCOUNT_EVENTS, Attempt, Delivery, Event, EventType, Webhook, new_event
 from daybreak.domain.identity import Caller, Principal, is_id
 from daybreak.events.addresses import parse_url, require_allowed_host
@@ -47,10 +47,7 @@ async def list_of_account(services: Services, principal: Principal) -> list[Webh
 async def find(services: Services, principal: Principal, endpoint_id: str) -> Webhook:
     """Return a webhook of the principal's account. Raises NotFound, Forbidden."""
     _require(services, principal)
-    found = await services.state.aread(lambda stores: _own(stores, principal, endpoint_id))
-    if found is None:
-        raise _unknown()
-    return found
+    return await services.state.aread(lambda stores: _own(stores, principal, endpoint_id))
 
 
 async def create(
@@ -83,16 +80,15 @@ async def create(
         event_types=chosen,
     )
 
-    def write(stores: Stores) -> RequestError | None:
+    def write(stores: Stores) -> None:
         # The lock serializes parallel requests, so that each counts the webhooks of the others.
         existing = stores.webhooks.list_for_update(webhook.client_id)
         if len(existing) >= MAX_WEBHOOKS:
-            return Conflict(f"This account has {MAX_WEBHOOKS} webhooks. Remove one first.", code="too_many_webhooks")
+            raise Conflict(f"This account has {MAX_WEBHOOKS} webhooks. Remove one first.", code="too_many_webhooks")
         stores.webhooks.add(webhook)
         _record(stores, principal, webhook, "webhook.created", now, caller)
-        return None
 
-    await services.commit(write)
+    await services.state.awrite(write)
     return WebhookSecret(webhook, secret)
 
 
@@ -171,17 +167,13 @@ async def send_test(services: Services, principal: Principal, endpoint_id: str, 
     rules = throttle.test_event_rules(client_id=principal.account.client_id)
     await throttle.count_attempt(services.state, rules, now)
 
-    def write(stores: Stores) -> RequestError | None:
+    def write(stores: Stores) -> None:
         webhook = _own(stores, principal, endpoint_id)
-        if webhook is None:
-            return _unknown()
-        if webhook.disabled_at is not None:
-            return Conflict("This webhook is disabled. Enable it first.")
+        _require_enabled(webhook)
         stores.outbox.add(new_test_event(webhook, key, now))
         _record(stores, principal, webhook, "webhook.tested", now, caller)
-        return None
 
-    await services.commit(write)
+    await services.state.awrite(write)
 
 
 async def delivery_log(services: Services, principal: Principal, endpoint_id: str) -> list[LoggedDelivery]:
@@ -201,18 +193,17 @@ async def retry(services: Services, principal: Principal, endpoint_id: str, deli
     _require(services, principal)
     now = services.clock()
 
-    def write(stores: Stores) -> bool | RequestError:
+    def write(stores: Stores) -> bool:
         webhook, delivery = _own(stores, principal, endpoint_id), stores.deliveries.get(delivery_id)
-        if webhook is None or delivery is None or delivery.endpoint_id != endpoint_id:
-            return NotFound("This webhook has no such delivery.")
-        if webhook.disabled_at is not None:
-            return Conflict("This webhook is disabled. Enable it first.")
+        if delivery is None or delivery.endpoint_id != endpoint_id:
+            raise NotFound("This webhook has no such delivery.")
+        _require_enabled(webhook)
         if not stores.deliveries.retry(delivery_id, now):
             return False
         _record(stores, principal, webhook, "webhook.retried", now, caller, {"delivery": delivery_id})
         return True
 
-    return await services.commit(write)
+    return await services.state.awrite(write)
 
 
 def send_test_by_operator(
@@ -252,16 +243,13 @@ async def _change(
     """Change a webhook and record it, unless `change` returns False. Returns the webhook before. Raises NotFound."""
     now = services.clock()
 
-    def write(stores: Stores) -> Webhook | None:
+    def write(stores: Stores) -> Webhook:
         webhook = _own(stores, principal, endpoint_id)
-        if webhook is not None and change(stores):
+        if change(stores):
             _record(stores, principal, webhook, action, now, caller)
         return webhook
 
-    webhook = await services.state.awrite(write)
-    if webhook is None:
-        raise _unknown()
-    return webhook
+    return await services.state.awrite(write)
 
 
 def _chosen(event_types: Collection[EventType]) -> str | None:
@@ -284,9 +272,16 @@ def _require_secrets(services: Services, principal: Principal) -> None:
     require_recent_password(services, principal.session)
 
 
-def _own(stores: Stores, principal: Principal, endpoint_id: str) -> Webhook | None:
+def _own(stores: Stores, principal: Principal, endpoint_id: str) -> Webhook:
     webhook = stores.webhooks.get(endpoint_id) if is_id(endpoint_id) else None
-    return webhook if webhook is not None and webhook.client_id == principal.account.client_id else None
+    if webhook is None or webhook.client_id != principal.account.client_id:
+        raise NotFound("This account has no such webhook.")
+    return webhook
+
+
+def _require_enabled(webhook: Webhook) -> None:
+    if webhook.disabled_at is not None:
+        raise Conflict("This webhook is disabled. Enable it first.")
 
 
 def _encrypt(services: Services, secret: str, endpoint_id: str) -> str:
@@ -315,7 +310,3 @@ def _operator_event(action: str, webhook: Webhook, now: datetime) -> AuditEvent:
     return AuditEvent(
         at=now, action=action, result="ok", actor="operator", client_id=webhook.client_id, details=details
     )
-
-
-def _unknown() -> NotFound:
-    return NotFound("This account has no such webhook.")

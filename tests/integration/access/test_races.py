@@ -137,7 +137,7 @@ def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance,
     sid = instance.run(instance.log_in(kind="dashboard")).session.sid
     resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
     assert resolved is not None
-    active = sessions.ActiveSession(resolved.session, resolved.seat, "", "", resolved)
+    active = sessions.ActiveSession(resolved, "")
 
     async def confirm(services: Services, _: int) -> Session:
         return await sessions.reauthenticate(services, active, PASSWORD, CALLER)

@@ -24,7 +24,7 @@ def resolve(instance: Instance, sid: str) -> ResolvedSession:
 def dashboard_session(instance: Instance, **more: str) -> ActiveSession:
     """Return a new dashboard session of Rosa."""
     resolved = resolve(instance, instance.run(instance.log_in(kind="dashboard", **more)).session.sid)
-    return ActiveSession(resolved.session, resolved.seat, "", resolved.session.device_id or "", resolved)
+    return ActiveSession(resolved, "")
 
 
 def assert_replaced(instance: Instance, old: Session, new: Session, reason: str) -> None:

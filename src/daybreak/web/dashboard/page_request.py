@@ -100,7 +100,7 @@ class PageRequest(DashboardRequest):
     @property
     def active_session(self) -> ActiveSession:
         """The session as the access services expect it."""
-        return ActiveSession(self.session, self.seat, self.client_id, self.session.device_id or "", self.resolved)
+        return ActiveSession(self.resolved, self.client_id)
 
     @property
     def principal(self) -> Principal:

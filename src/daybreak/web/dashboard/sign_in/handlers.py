@@ -121,10 +121,8 @@ async def sign_out(page: DashboardRequest) -> Response:
     """End the session, even if it waits for its second factor."""
     resolved = await find_session(page)
     if resolved is not None:
-        session = resolved.session
-        await read_verified_form(page, session.sid)
-        signed_in = sessions.ActiveSession(session, resolved.seat, "", session.device_id or "", resolved)
-        await sessions.logout(page.services, signed_in, page.caller)
+        await read_verified_form(page, resolved.session.sid)
+        await sessions.logout(page.services, ActiveSession(resolved, ""), page.caller)
     response = redirect(page, "/dashboard/sign-in?ended=out")
     clear_session(page, response)
     return response
@@ -235,11 +233,10 @@ async def receive_provider_response(page: DashboardRequest) -> Response:
 
 
 async def _reauthenticate(page: DashboardRequest, verified: VerifiedResponse) -> Response:
-    client_id = verified.request.client_id
-    resolved = await load_session(page, client_id)
+    resolved = await load_session(page, verified.request.client_id)
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
-    active = ActiveSession(resolved.session, resolved.seat, client_id, resolved.session.device_id or "", resolved)
+    active = ActiveSession(resolved, verified.request.client_id)
     try:
         session = await single_sign_on.reauthenticate(page.services, active, verified, page.caller)
     except Unauthenticated as error:
