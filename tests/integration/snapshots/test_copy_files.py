@@ -9,17 +9,18 @@ import pytest
 
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.errors import OperatorError
+from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore, PublicationMark
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import FilesSettings
-from daybreak.snapshots.copy_files import Copied, copy_files
+from daybreak.snapshots.copy_files import _PACKED_FILES_PER_TASK, Copied, copy_files
 from daybreak.snapshots.retention import forget
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
-from daybreak.snapshots.verify import verify_snapshot
+from daybreak.snapshots.verify import manifest_files, verify_snapshot
 from tests.configured import configured
 from tests.parts.s3 import S3Bucket
 from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
@@ -65,6 +66,25 @@ def test_copy_is_complete_and_continues(run_context: RunContext, folder: Path, t
     first_id = run_context.state.read(lambda stores: stores.deltas.first_publication())
     assert first_id is not None
     assert target.publication_mark(first_id) == run_context.store.publication_mark(first_id)
+
+
+def test_packed_files_of_several_tasks_are_copied_and_checked(
+    run_context: RunContext, folder: Path, target: FileStore
+) -> None:
+    write_platform(folder / "platform.json", platform_of(leaders=300, rows=1))
+    snapshot = run_manually(run_context)
+    files = list(manifest_files(run_context.state, snapshot.snapshot_id, "members"))
+    assert len(files) > _PACKED_FILES_PER_TASK
+    (pack,) = {slice_of(file.stored.key).key for file in files}
+    damaged = [files[place] for place in (0, _PACKED_FILES_PER_TASK - 1, _PACKED_FILES_PER_TASK, -1)]
+    with (folder / "files" / pack).open("r+b") as stored:
+        for file in damaged:
+            stored.seek(slice_of(file.stored.key).offset)
+            stored.write(b"damaged")
+    copied = copy(run_context, target)
+    assert [fault.split()[2] for fault in copied.faults] == [file.stored.key for file in damaged]
+    again = copy(run_context, target)
+    assert (again.files, again.present, len(again.faults)) == (0, copied.files, len(damaged))
 
 
 @pytest.mark.release

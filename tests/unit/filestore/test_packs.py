@@ -7,6 +7,8 @@ import os
 import tracemalloc
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from daybreak.filestore import local_disk
 from daybreak.filestore.file_keys import slice_key, slice_of
 from daybreak.filestore.file_store import FileSlice, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.local_packs import _WRITE_BYTES
 from daybreak.filestore.packs import Packing, PackReader, UsedObjects, new_pack, pack_folder
 
 LIMIT = 1000
@@ -76,6 +79,28 @@ def test_small_files_share_packs_and_deltas_have_others(disk: LocalDisk, tmp_pat
     assert b"".join(disk.read(delta.key)) == b"delta"
     assert disk.remove_deltas(snapshot_id) == 1
     assert stored(tmp_path / "files") == []
+
+
+def test_files_of_several_threads_are_written_in_groups(tmp_path: Path) -> None:
+    """Groups end before, at and after the size of a write, and with the pack."""
+    disk = LocalDisk(tmp_path / "files", Packing(_WRITE_BYTES + 1, 3 * _WRITE_BYTES))
+    sizes = [_WRITE_BYTES - 10, 10, _WRITE_BYTES, 10, _WRITE_BYTES + 1, 70, *[_WRITE_BYTES // 3] * 20]
+    sink = disk.stage(str(uuid.uuid4()))
+
+    def write(client_id: str) -> list[WrittenFile]:
+        return [
+            sink.write(client_id, resource, "csv", [content_of(number, size)])
+            for number, size in enumerate(sizes)
+            for resource in ("members", "communities")
+        ]
+
+    with ThreadPoolExecutor(4) as pool:
+        files = list(chain.from_iterable(pool.map(write, CLIENT_IDS[:4])))
+    sink.commit()
+    assert len({file.key for file in files}) == 8 * len(sizes)
+    for file in files:
+        disk.check(file.key, file.bytes, file.sha256)
+    assert sum(path.stat().st_size for path in stored(tmp_path / "files")) == sum(file.bytes for file in files)
 
 
 def test_discarded_run_leaves_no_pack(disk: LocalDisk, tmp_path: Path) -> None:
