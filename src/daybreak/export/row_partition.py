@@ -53,10 +53,10 @@ class RowPartition:
         return range(bisect_left(self.bucket_of, bucket), bisect_right(self.bucket_of, bucket))
 
     def read(self, executor: Executor, threads: int, watch: Callable[[], None]) -> None:
-        """Read all rows. `watch` is called between batches, and may raise. Raises RunError for a malformed row."""
+        """Read all rows. `watch` is called between batches, and may raise."""
         count = len(self.buckets.sizes)
         group_bytes = min(GROUP_BYTES, max(_MIN_GROUP_BYTES, self.buckets.max_bytes // (8 * threads)))
-        new = partial(Partitioner, self.layout, self.identifiers, self.bucket_of.tobytes(), count)
+        new = partial(Partitioner, self.identifiers, self.bucket_of.tobytes(), count)
 
         def groups() -> Iterator[list[PackedRows]]:
             for group in grouped(self._packed_rows(group_bytes), lambda rows: len(rows.content), group_bytes):

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from itertools import product
 from typing import Any
 from uuid import UUID
@@ -30,8 +31,10 @@ from daybreak.export.engine import temp_folder
 from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.line_encoder import encoder as line_encoder
 from daybreak.export.line_encoder import runtime
+from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.line_encoder.partitioner import Partitioner
 from daybreak.export.line_encoder.records import RecordLayout
+from daybreak.export.memory import copy
 from daybreak.export.row_partition import split_batch
 from daybreak.export.work_tables import WorkTables
 from tests.parts.export_rows import naughty_strings
@@ -197,8 +200,11 @@ def test_malformed_row_is_an_error(engine: Engine) -> None:
     item = WorkTables(engine, EVERY_TYPE, "SELECT * FROM every_type").rows
     relation = engine.sql(f"SELECT {packed_row(layout.packed_columns[:-1])} FROM {item}")
     [rows] = [rows for batch in record_batches(relation, 2048) for rows in split_batch(batch, 1 << 20)]
+    leader = UUID(LEADERS[0]).bytes
+    records, _ = Partitioner(leader, bytes(4), 1).partition([rows])
+    bucket = BucketEncoder(layout, leader).encode(range(1), len(records), partial(copy, source=records))
     with pytest.raises(RunError, match="lock file"):
-        Partitioner(layout, UUID(LEADERS[0]).bytes, bytes(4), 1).partition([rows])
+        next(bucket)
 
 
 def test_lent_memory_is_given_back_after_its_last_use() -> None:

@@ -14,7 +14,7 @@ OUTPUT_BYTES = 3 << 20
 """Size of each output, unless a single line is larger."""
 _WHOLE_OUTPUT_RATIO = 4
 """Size of each output for a whole bucket, divided by that of its records. Most lines fit."""
-_ENTRY_BYTES = 16
+_ENTRY_BYTES, _LONGEST_PIECE = 16, 32
 _NEXT_CELL, _LEADER_ID = 0xFFFFFFFF, 0xFFFFFFFE
 
 
@@ -35,6 +35,7 @@ class BucketEncoder:
         for column in layout.resource.columns:
             csv = b"," if columns else b""
             json = (b"," if columns else JSON_SEPARATOR + b"{") + f'"{column.name}":'.encode()
+            assert len(json) <= _LONGEST_PIECE
             place = _LEADER_ID if column.name == LEADER else places.get(column.name, _NEXT_CELL)
             columns += (KINDS[column.type], place, instance.write(csv), len(csv), instance.write(json), len(json))
         kinds = [KINDS[column.type] for column in layout.cells]

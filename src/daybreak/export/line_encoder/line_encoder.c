@@ -7,11 +7,13 @@
 #include "cells.h"
 #include "json_text.h"
 
-/* Maximum length of a cell that is not a text, including quotes. */
-enum { LONGEST_FIXED = 64 };
+/* Most bytes that are written for a cell that is not a text, and the longest piece that `copy` copies. */
+enum { LONGEST_FIXED = 64, LONGEST_PIECE = 32 };
 /* Places of a column that follows the previous one in the record, and of LEADER_ID. Others are places in the key. */
 enum { NEXT_CELL = 0xFFFFFFFF, LEADER_ID = 0xFFFFFFFE };
 enum { MAX_KEY_CELLS = 16 };
+
+static const uint8_t NULL[LONGEST_PIECE] = "null", TRUE[LONGEST_PIECE] = "true", FALSE[LONGEST_PIECE] = "false";
 
 typedef struct {
   uint32_t kind;
@@ -32,8 +34,11 @@ typedef struct {
   uint64_t json;
 } Size;
 
+/* Copies a piece. Its length would decide a branch, which costs more than copying LONGEST_PIECE bytes. */
 static inline uint8_t *copy(uint8_t *to, const uint8_t *from, uint32_t bytes) {
-  for (uint32_t at = 0; at < bytes; at += 16) wasm_v128_store(to + at, wasm_v128_load(from + at));
+  v128_t start = wasm_v128_load(from), end = wasm_v128_load(from + 16);
+  wasm_v128_store(to, start);
+  wasm_v128_store(to + 16, end);
   return to + bytes;
 }
 
@@ -72,32 +77,29 @@ static inline Step put_text(Out out, const uint8_t *from) {
   return (Step){out, from + 1};
 }
 
-/* Writes sixteen bytes as 8-4-4-4-12 hexadecimal digits. Overwrites twelve bytes after them. */
-static inline uint8_t *identifier(uint8_t *to, const uint8_t *from) {
+/* Writes sixteen bytes to both records as 8-4-4-4-12 hexadecimal digits in quotes. */
+static inline Out put_identifier(Out out, const uint8_t *from) {
   const v128_t letters =
       wasm_i8x16_make('0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f');
-  const v128_t dash = wasm_i8x16_splat('-');
+  const v128_t dash = wasm_i8x16_splat('-'), quote = wasm_i8x16_splat('"');
   v128_t bytes = wasm_v128_load(from);
   v128_t high = wasm_i8x16_swizzle(letters, wasm_u8x16_shr(bytes, 4));
   v128_t low = wasm_i8x16_swizzle(letters, wasm_v128_and(bytes, wasm_i8x16_splat(15)));
   v128_t first = wasm_i8x16_shuffle(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   v128_t last = wasm_i8x16_shuffle(high, low, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
   v128_t middle = wasm_i8x16_shuffle(first, last, 14, 15, 15, 16, 17, 18, 19, 19, 20, 21, 22, 23, 24, 25, 26, 27);
-  wasm_v128_store(to, wasm_i8x16_shuffle(first, dash, 0, 1, 2, 3, 4, 5, 6, 7, 16, 8, 9, 10, 11, 16, 12, 13));
-  wasm_v128_store(
-      to + 16, wasm_i8x16_shuffle(middle, dash, 0, 1, 16, 3, 4, 5, 6, 16, 8, 9, 10, 11, 12, 13, 14, 15));
-  wasm_v128_store(to + 32, wasm_i8x16_shuffle(last, last, 12, 13, 14, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
-  return to + 36;
-}
-
-static const char PAIRS[] =
-    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
-    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
-
-/* Writes a number with an even width. */
-static inline uint8_t *digits(uint8_t *to, uint32_t value, uint32_t width) {
-  for (uint32_t place = width; place > 0; value /= 100) __builtin_memcpy(to + (place -= 2), PAIRS + 2 * (value % 100), 2);
-  return to + width;
+  const v128_t text[] = {
+      wasm_i8x16_shuffle(first, dash, 0, 1, 2, 3, 4, 5, 6, 7, 16, 8, 9, 10, 11, 16, 12, 13),
+      wasm_i8x16_shuffle(middle, dash, 0, 1, 16, 3, 4, 5, 6, 16, 8, 9, 10, 11, 12, 13, 14, 15),
+      wasm_i8x16_shuffle(last, quote, 12, 13, 14, 15, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+  };
+  *out.csv++ = '"';
+  *out.json++ = '"';
+  for (uint32_t piece = 0; piece < 3; piece++) {
+    wasm_v128_store(out.csv + 16 * piece, text[piece]);
+    wasm_v128_store(out.json + 16 * piece, text[piece]);
+  }
+  return (Out){out.csv + 37, out.json + 37};
 }
 
 static uint8_t *unsigned_number(uint8_t *to, uint64_t value) {
@@ -117,81 +119,49 @@ static uint8_t *number(uint8_t *to, int64_t value) {
   return unsigned_number(to, 0 - (uint64_t)value);
 }
 
-static uint8_t *word(uint8_t *to, const char *text) {
-  while (*text) *to++ = *text++;
-  return to;
+/* Returns two decimal digits for each of eight numbers below 100. */
+static inline v128_t two_digits(v128_t numbers) {
+  v128_t tens = wasm_u16x8_shr(wasm_i16x8_mul(numbers, wasm_i16x8_splat(103)), 10);
+  v128_t ones = wasm_i16x8_sub(numbers, wasm_i16x8_mul(tens, wasm_i16x8_splat(10)));
+  return wasm_v128_or(wasm_v128_or(tens, wasm_i16x8_shl(ones, 8)), wasm_i8x16_splat('0'));
 }
 
-typedef struct {
-  int64_t year;
-  uint32_t month, day;
-} Civil;
+/* Days from 1 March of the year 0, with which calendar calculations begin, to 1970. */
+enum { EPOCH_DAYS = 719468 };
 
-/* Converts days since 1970 to the proleptic Gregorian calendar.
- * https://howardhinnant.github.io/date_algorithms.html#civil_from_days */
-static inline Civil civil(int64_t days) {
-  days += 719468;
-  int64_t era = (days >= 0 ? days : days - 146096) / 146097;
-  uint32_t of_era = (uint32_t)(days - era * 146097);
-  uint32_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-  uint32_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-  uint32_t shifted = (5 * of_year + 2) / 153;
-  Civil civil_date;
-  civil_date.day = of_year - (153 * shifted + 2) / 5 + 1;
-  civil_date.month = shifted < 10 ? shifted + 3 : shifted - 9;
-  civil_date.year = (int64_t)year_of_era + era * 400 + (civil_date.month <= 2);
-  return civil_date;
+/* Writes a time as YYYY-MM-DDThh:mm:ss.ffffffZ. The calendar is the proleptic Gregorian one. Years begin in March until
+ * the end: Neri and Schneider, "Euclidean affine functions and their application to calendar algorithms", 2022. */
+static inline void put_time(uint8_t *to, uint32_t days, uint32_t seconds, uint32_t micros) {
+  uint32_t quarters = 4 * days + 3, century = quarters / 146097;
+  uint64_t of_century = 2939745ULL * (quarters % 146097 | 3); /* years, as a fixed-point number */
+  uint32_t of_year = (uint32_t)of_century / 2939745 / 4;
+  uint32_t month = 2141 * of_year + 197913, is_next_year = of_year >= 306;
+  uint32_t year = 100 * century + (uint32_t)(of_century >> 32) + is_next_year;
+  uint32_t minutes = seconds / 60;
+  v128_t start = two_digits(wasm_u16x8_make(
+      year / 100, year % 100, (month >> 16) - 12 * is_next_year, (month & 0xFFFF) / 2141 + 1, minutes / 60,
+      minutes % 60, 0, 0));
+  v128_t end = two_digits(wasm_u16x8_make(
+      seconds % 60, micros / 10000, micros / 100 % 100, micros % 100, 0, 0, 0, 0));
+  const v128_t marks = wasm_i8x16_make('-', 'T', ':', '.', 'Z', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  wasm_v128_store(to, wasm_i8x16_shuffle(start, marks, 0, 1, 2, 3, 16, 4, 5, 16, 6, 7, 17, 8, 9, 18, 10, 11));
+  wasm_v128_store(to + 16, wasm_i8x16_shuffle(end, marks, 18, 0, 1, 19, 2, 3, 4, 5, 6, 7, 20, 0, 0, 0, 0, 0));
 }
 
-static inline uint8_t *month_and_day(uint8_t *to, Civil on) {
-  *to++ = '-';
-  to = digits(to, on.month, 2);
-  *to++ = '-';
-  return digits(to, on.day, 2);
+static inline uint8_t *date(uint8_t *to, int32_t days) {
+  put_time(to, (uint32_t)(days + EPOCH_DAYS), 0, 0);
+  return to + 10;
 }
 
-static uint8_t *date(uint8_t *to, int32_t days) {
-  if (days == INT32_MAX) return word(to, "infinity");
-  if (days == -INT32_MAX) return word(to, "-infinity");
-  Civil on = civil(days);
-  int before_christ = on.year <= 0;
-  int64_t year = before_christ ? 1 - on.year : on.year;
-  to = year <= 9999 ? digits(to, (uint32_t)year, 4) : unsigned_number(to, (uint64_t)year);
-  to = month_and_day(to, on);
-  return before_christ ? word(to, " (BC)") : to;
+static inline uint8_t *timestamp(uint8_t *to, int64_t micros) {
+  const uint64_t day = 86400000000ULL, since = (uint64_t)micros + EPOCH_DAYS * day, rest = since % day;
+  put_time(to, (uint32_t)(since / day), (uint32_t)(rest / 1000000), (uint32_t)(rest % 1000000));
+  return to + 27;
 }
 
-static const int64_t DAY = 86400000000LL;
-
-static uint8_t *timestamp(uint8_t *to, int64_t micros) {
-  if (micros == INT64_MAX) return word(to, "infinity");
-  if (micros == -INT64_MAX) return word(to, "-infinity");
-  int64_t days = micros / DAY;
-  int64_t rest = micros % DAY;
-  if (rest < 0) {
-    rest += DAY;
-    days--;
-  }
-  Civil on = civil(days);
-  to = on.year >= 0 && on.year <= 9999 ? digits(to, (uint32_t)on.year, 4) : number(to, on.year);
-  to = month_and_day(to, on);
-  uint32_t seconds = (uint32_t)(rest / 1000000);
-  *to++ = 'T';
-  to = digits(to, seconds / 3600, 2);
-  *to++ = ':';
-  to = digits(to, seconds / 60 % 60, 2);
-  *to++ = ':';
-  to = digits(to, seconds % 60, 2);
-  *to++ = '.';
-  to = digits(to, (uint32_t)(rest % 1000000), 6);
-  *to++ = 'Z';
-  return to;
-}
-
-static inline Out put_both(Out out, const uint8_t *cell, uint32_t bytes, int csv_quotes, int json_quotes) {
-  if (csv_quotes) *out.csv++ = '"';
+/* Writes a cell to both records. */
+static inline Out put_both(Out out, const uint8_t *cell, uint32_t bytes, int json_quotes) {
   out.csv = copy(out.csv, cell, bytes);
-  if (csv_quotes) *out.csv++ = '"';
   if (json_quotes) *out.json++ = '"';
   out.json = copy(out.json, cell, bytes);
   if (json_quotes) *out.json++ = '"';
@@ -290,13 +260,12 @@ EXPORT("encode") uint32_t encode(const Task *task) {
       out.csv = copy(out.csv, column->csv_before, column->csv_before_bytes);
       out.json = copy(out.json, column->json_before, column->json_before_bytes);
       if (column->place == LEADER_ID) {
-        const uint8_t *leader = task->leaders + IDENTIFIER_BYTES * of.ordinal;
-        out = put_both(out, cell, (uint32_t)(identifier(cell, leader) - cell), 1, 1);
+        out = put_identifier(out, task->leaders + IDENTIFIER_BYTES * of.ordinal);
         continue;
       }
       const uint8_t *from = in_key ? key[column->place] : next;
       if (*from++ != PRESENT) {
-        out.json = copy(out.json, (const uint8_t *)"null            ", 4);
+        out.json = copy(out.json, NULL, 4);
         if (!in_key) next = from;
         continue;
       }
@@ -308,22 +277,22 @@ EXPORT("encode") uint32_t encode(const Task *task) {
           break;
         }
         case IDENTIFIER:
-          out = put_both(out, cell, (uint32_t)(identifier(cell, from) - cell), 1, 1);
+          out = put_identifier(out, from);
           break;
         case INTEGER:
-          out = put_both(out, cell, (uint32_t)(number(cell, eight_bytes(from)) - cell), 0, 0);
+          out = put_both(out, cell, (uint32_t)(number(cell, eight_bytes(from)) - cell), 0);
           break;
         case BOOLEAN:
           if (*from)
-            out = put_both(out, (const uint8_t *)"true            ", 4, 0, 0);
+            out = put_both(out, TRUE, 4, 0);
           else
-            out = put_both(out, (const uint8_t *)"false           ", 5, 0, 0);
+            out = put_both(out, FALSE, 5, 0);
           break;
         case DATE:
-          out = put_both(out, cell, (uint32_t)(date(cell, four_bytes(from)) - cell), 0, 1);
+          out = put_both(out, cell, (uint32_t)(date(cell, four_bytes(from)) - cell), 1);
           break;
         case TIMESTAMP:
-          out = put_both(out, cell, (uint32_t)(timestamp(cell, eight_bytes(from)) - cell), 0, 1);
+          out = put_both(out, cell, (uint32_t)(timestamp(cell, eight_bytes(from)) - cell), 1);
           break;
       }
       if (!in_key) next = from + VALUE_BYTES[column->kind];

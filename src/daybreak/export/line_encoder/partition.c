@@ -58,8 +58,6 @@ static inline uint64_t finalize(uint64_t value) {
 /* A call of `read_rows`. Row `i` is packed[bounds[i] - bounds[0]] to packed[bounds[i + 1] - bounds[0]]. Rows without bytes
  * are skipped. */
 typedef struct {
-  const uint32_t *kinds; /* of the cells */
-  uint32_t cell_count;
   uint32_t leader_count;
   const uint8_t *leaders;    /* identifiers by ordinal */
   const uint32_t *bucket_of; /* by ordinal */
@@ -99,9 +97,8 @@ EXPORT("number_leaders") void number_leaders(const Rows *task) {
   }
 }
 
-/* Adds the rows of known Leaders to `scatter`. Rows become records in place: the header replaces the end of LEADER_ID.
- * Returns the number of rows, or MALFORMED_ROW. */
-EXPORT("read_rows") uint32_t read_rows(const Rows *task) {
+/* Adds the rows of known Leaders to `scatter`. Rows become records in place: the header replaces the end of LEADER_ID. */
+EXPORT("read_rows") void read_rows(const Rows *task) {
   for (uint32_t row = 0; row < task->rows; row++) {
     uint8_t *from = task->packed + (task->bounds[row] - task->bounds[0]);
     const uint8_t *end = task->packed + (task->bounds[row + 1] - task->bounds[0]);
@@ -110,14 +107,10 @@ EXPORT("read_rows") uint32_t read_rows(const Rows *task) {
     if (ordinal == UNKNOWN) continue;
     from += IDENTIFIER_BYTES;
     Header of = {(uint32_t)(end - from), ordinal};
-    const uint8_t *next = from;
-    for (uint32_t cell = 0; cell < task->cell_count; cell++) next = cell_end(next, task->kinds[cell]);
-    if (next != end) return MALFORMED_ROW;
     from -= sizeof of;
     __builtin_memcpy(from, &of, sizeof of);
     add(task->scatter, from, task->bucket_of[ordinal]);
   }
-  return task->rows;
 }
 
 /* A call of `divide`: bucket `i` receives the records between `from` and `end` from splitter `i` - 1 on that are before

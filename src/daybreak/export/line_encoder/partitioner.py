@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, write_words
+from daybreak.export.line_encoder.records import HEADER, RecordLayout, write_words
 from daybreak.export.line_encoder.runtime import Instance
 
 Divided = tuple[memoryview, list[int]]
@@ -54,32 +54,27 @@ class Partitioner:
     the order of their ordinals; `bucket_of` has the bucket of each as uint32.
     """
 
-    def __init__(self, layout: RecordLayout, leaders: bytes, bucket_of: bytes, buckets: int) -> None:
+    def __init__(self, leaders: bytes, bucket_of: bytes, buckets: int) -> None:
         self._instance = instance = Instance()
         count = len(leaders) // 16
         slots = 1 << (2 * count + 1).bit_length()
-        kinds_at = instance.reserve(4 * len(layout.cells))
-        write_words(instance, kinds_at, *(KINDS[column.type] for column in layout.cells))
         leaders_at, buckets_at = instance.write(leaders), instance.write(bucket_of)
         slots_at = instance.write(bytes(4 * slots))
         self._scatter = _Scatter(instance, buckets)
-        self._task_at = instance.reserve(48)
-        write_words(
-            instance, self._task_at, kinds_at, len(layout.cells), count, leaders_at, buckets_at, slots_at, slots - 1,
-            self._scatter.address,
-        )  # fmt: skip
+        self._task_at = instance.reserve(36)
+        write_words(instance, self._task_at, count, leaders_at, buckets_at, slots_at, slots - 1, self._scatter.address)
         instance.call("number_leaders", self._task_at)
         self._fixed = instance.free
 
     def partition(self, batches: Sequence[PackedRows]) -> Divided:
-        """Return the records of known Leaders by bucket. Raises RunError for a malformed row."""
+        """Return the records of known Leaders by bucket."""
         instance = self._instance
         instance.free = self._fixed
         self._scatter.begin(sum(len(batch.offsets) - 1 for batch in batches))
         for batch in batches:
             packed_at = instance.write(batch.content)
             offsets_at = instance.write(batch.offsets.cast("B"))
-            write_words(instance, self._task_at + 32, packed_at, offsets_at, len(batch.offsets) - 1)
+            write_words(instance, self._task_at + 24, packed_at, offsets_at, len(batch.offsets) - 1)
             instance.call("read_rows", self._task_at)
         return self._scatter.finish()
 
