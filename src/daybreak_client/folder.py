@@ -262,16 +262,21 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """Replace a file atomically, with mode 0600."""
+    """Replace a file atomically, with mode 0600. An error names it, and leaves it unchanged."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     temporary.unlink(missing_ok=True)
     # Exclusive, so that it does not follow a link to another file.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_MODE)
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with errors_named(path), os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        # It may contain a part of a token.
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

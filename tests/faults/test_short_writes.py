@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import random
-import resource
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from daybreak.domain.errors import StoreFull
 from daybreak.filestore.local_disk import LocalDisk
+from tests.parts.file_sizes import file_size_limit
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
-
-
-@contextmanager
-def file_size_limit(size_bytes: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_short_write_fails_and_leaves_no_file(tmp_path: Path) -> None:

@@ -236,8 +236,8 @@ class DuckDBDatabase(Database):
         return int(self._rows(query, parameters)[0][0])
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._execute(query, parameters).fetchall()
-        return rows
+        with errors_of_duckdb():
+            return self._connection.execute(query, list(parameters)).fetchall()
 
     def _execute(self, query: str, parameters: Sequence[object] = ()) -> Any:
         with errors_of_duckdb():

@@ -29,14 +29,20 @@ _REFERRED = (
 _PLACE = re.compile(
     r"Constraint Error: (NOT NULL constraint failed: [\w.]+|CHECK constraint failed on table \"?\w+\"?)"
     r"|[A-Z][A-Za-z ]+ Error: (CSV Error on Line: \d+)"
+    # Such as a full disk, when a commit writes to the file or a checkpoint follows it.
+    r"|[A-Za-z]+ Error: Failed to (?:commit|create checkpoint because of error): (Could not \w+ file \".*\": [\w ]+)"
 )
 
 
 @contextmanager
 def errors_of_duckdb(*, ignored: bool = False) -> Iterator[None]:
-    """Raise errors of DuckDB as DatabaseFailed."""
+    """Raise errors of DuckDB as DatabaseFailed, and Ctrl-C during a statement as KeyboardInterrupt."""
     try:
         yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
     except duckdb.ConstraintException:
         raise
     except duckdb.Error as error:

@@ -8,6 +8,7 @@ import pytest
 
 from daybreak_client.command.profile import Profile, delete, load, profile_file, proof_folder, save
 from daybreak_client.errors import WrongUse
+from tests.parts.file_sizes import file_size_limit
 
 PROFILE = Profile("https://export.example.org", "secret", "north", plain_http=False)
 
@@ -23,6 +24,16 @@ def test_profile_is_saved_with_mode_0600(tmp_path: Path) -> None:
     delete(path)
     delete(path)
     assert load(path) is None
+
+
+def test_profile_stays_unchanged_on_a_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    save(path, PROFILE)
+    with file_size_limit(10), pytest.raises(OSError, match="File too large") as caught:
+        save(path, Profile("http://localhost", "other"))
+    assert caught.value.filename == str(path)
+    assert load(path) == PROFILE
+    assert list(tmp_path.iterdir()) == [path], "no other file may contain a part of the token"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
