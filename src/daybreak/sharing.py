@@ -5,8 +5,6 @@ schema.
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

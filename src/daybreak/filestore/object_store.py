@@ -4,8 +4,6 @@ Keys in manifests are relative to the prefix of `files.url`. An unchanged file i
 the existing object. The object is kept until no manifest refers to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence

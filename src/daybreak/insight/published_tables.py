@@ -1,8 +1,6 @@
 """Published files of one account as tables of an embedded engine with bounded memory."""
 
 # Evaluated annotations would keep classes of DuckDB until the process ends, which DuckDB then reports as leaks.
-from __future__ import annotations
-
 import gzip
 import tempfile
 import threading

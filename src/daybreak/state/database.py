@@ -1,7 +1,5 @@
 """Construction of the state database from its URL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 The parts of a file count as one download while they are not longer than the file.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """Responses that are generated while they are sent, so that their length is unknown."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 

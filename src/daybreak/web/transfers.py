@@ -1,7 +1,5 @@
 """Sending parts of stored files."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

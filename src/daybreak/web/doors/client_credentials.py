@@ -1,7 +1,5 @@
 """Client credentials (RFC 6749 §4.4): the secret is an API token, which is also the access token."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Endpoints of the Iceberg REST catalog. All that change something answer 406."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

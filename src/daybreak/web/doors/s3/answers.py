@@ -1,7 +1,5 @@
 """Answers of the S3 endpoint: lists as XML, and headers of objects."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 

@@ -1,7 +1,5 @@
 """Requests to the S3 endpoint: signature, bucket, key and parameters."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """The S3 endpoint: one route for all requests to a bucket, or to the host name of the endpoint."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from starlette.requests import Request

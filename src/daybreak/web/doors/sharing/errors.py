@@ -1,7 +1,5 @@
 """Errors in the form of the protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -4,8 +4,6 @@ The format `delta` wraps actions of a Delta table, which the client writes to a 
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#actions
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache

@@ -1,7 +1,5 @@
 """What a client sends: its token, pages, versions, hints and capabilities."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypeVar, get_args

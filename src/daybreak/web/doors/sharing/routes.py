@@ -1,7 +1,5 @@
 """Endpoints of the Delta Sharing protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
