@@ -79,13 +79,18 @@ def row_count_code(resource: Resource, row_count: RowCount) -> str:
     return f"row_count:{resource.name}.{row_count.column}"
 
 
+def _example(column: str) -> str:
+    """Return SQL for one value of a column as text, which is `NULL` if all are."""
+    return f"coalesce(min(CAST({column} AS VARCHAR)), 'NULL')"
+
+
 def _unique_key(resource: Resource, known_rows: Callable[[str], str]) -> Check:
     # An identifier is unique in the platform, not only among the rows of one Leader.
     has_identifier = resource.column(resource.key[0]).type is ColumnType.UUID
     grouped = resource.key if has_identifier else ("LEADER_ID", *resource.key)
     names = ", ".join(f"r.{identifier(column)}" for column in grouped)
     query = (
-        f"SELECT count(*), min(CAST(t.{identifier(resource.key[0])} AS VARCHAR)) FROM (SELECT {names} "
+        f"SELECT count(*), {_example(f't.{identifier(resource.key[0])}')} FROM (SELECT {names} "
         f"FROM {known_rows(resource.name)} AS r GROUP BY {names} HAVING count(*) > 1) AS t"
     )
     *others, last = resource.key
@@ -98,7 +103,7 @@ def _unique_key(resource: Resource, known_rows: Callable[[str], str]) -> Check:
 def _reference(resource: Resource, reference: Reference, known_rows: Callable[[str], str]) -> Check:
     name = identifier(reference.column)
     query = (
-        f"SELECT count(*), min(CAST(r.{name} AS VARCHAR)) FROM {known_rows(resource.name)} AS r "
+        f"SELECT count(*), {_example(f'r.{name}')} FROM {known_rows(resource.name)} AS r "
         f"LEFT JOIN {known_rows(reference.resource)} AS target "
         f'ON target.{name} = r.{name} AND target."LEADER_ID" = r."LEADER_ID" WHERE target.{name} IS NULL'
     )
@@ -109,7 +114,7 @@ def _reference(resource: Resource, reference: Reference, known_rows: Callable[[s
 def _row_count(resource: Resource, row_count: RowCount, known_rows: Callable[[str], str]) -> Check:
     name = identifier(row_count.match)
     query = (
-        f"SELECT count(*), min(CAST(r.{name} AS VARCHAR)) FROM {known_rows(resource.name)} AS r "
+        f"SELECT count(*), {_example(f'r.{name}')} FROM {known_rows(resource.name)} AS r "
         f"LEFT JOIN (SELECT {name}, count(*) AS counted FROM {known_rows(row_count.resource)} AS c GROUP BY {name}) "
         f"AS counts ON counts.{name} = r.{name} WHERE r.{identifier(row_count.column)} <> coalesce(counts.counted, 0)"
     )

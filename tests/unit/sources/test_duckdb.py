@@ -358,6 +358,22 @@ def test_referential_faults_are_found(platform: Path, tmp_path: Path) -> None:
     }
 
 
+def test_missing_keys_are_an_example(platform: Path, tmp_path: Path) -> None:
+    """The report of a run has a text as example."""
+    fill(
+        platform,
+        "INSERT INTO members SELECT m.* REPLACE (NULL AS member_id) FROM members AS m, range(2)",
+        f"INSERT INTO custom_field_values VALUES (NULL, '{LEADER}', 'a', 'b')",
+    )
+    with reading(platform, tmp_path) as opened:
+        opened.check()
+        faults = opened.referential_faults(RESOURCE_NAMES)
+    assert [(fault.check, fault.rows, fault.example) for fault in faults] == [
+        ("MEMBER_ID is unique in members", 1, "NULL"),
+        ("MEMBER_ID of custom_member_data exists in members", 1, "NULL"),
+    ]
+
+
 def test_resources_without_rows_are_not_checked() -> None:
     queried: set[str] = set()
 
