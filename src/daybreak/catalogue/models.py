@@ -73,7 +73,8 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
     """Load the nine models by resource name. A file `RESOURCE.sql` in `models_dir` replaces the shipped one, and
     `RESOURCE.account.sql` accounts for its rows.
 
-    Raises OperatorError when the folder is missing, or has a file for an unknown resource or one that cannot be read.
+    Raises OperatorError when the folder cannot be listed, or has a file for an unknown resource or one that cannot be
+    read: a model that is not found would publish what it excludes.
     """
     folder = package_files.files("daybreak.catalogue") / "sql"
     models = {
@@ -90,12 +91,16 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
         return models
     if not models_dir.is_dir():
         raise OperatorError(f"snapshot.models_dir: {models_dir} is not a folder.")
+    try:
+        own_files = [path for path in models_dir.iterdir() if path.suffix.lower() == ".sql"]
+    except OSError as error:
+        raise OperatorError(f"snapshot.models_dir: {models_dir} cannot be listed: {error.strerror}.") from error
     # Sorted by resource, a model before its account.
-    for path in sorted(models_dir.glob("*.sql"), key=lambda path: (path.stem.removesuffix(_ACCOUNT), path.stem)):
+    for path in sorted(own_files, key=lambda path: (path.stem.removesuffix(_ACCOUNT), path.stem)):
         resource = path.stem.removesuffix(_ACCOUNT)
-        if resource not in models:
+        if resource not in models or path.suffix != ".sql":
             raise OperatorError(
-                f"snapshot.models_dir: {path.name} matches no resource. Name it after one of "
+                f"snapshot.models_dir: {path.name} matches no resource. Name it RESOURCE.sql, after one of "
                 f"{', '.join(RESOURCE_NAMES)}."
             )
         own = Model(resource, _read_select(path), str(path))

@@ -1,6 +1,8 @@
 """SQL models: loading, replacement by files, and the instant of the snapshot."""
 
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import sqlglot
 from daybreak.catalogue.models import Model, as_of_literal, load_models
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.errors import OperatorError
+from tests.parts.file_privileges import without_file_privileges
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
@@ -74,6 +77,29 @@ def test_model_for_an_unknown_resource_is_rejected(tmp_path: Path) -> None:
         load_models(tmp_path)
     with pytest.raises(OperatorError, match="not a folder"):
         load_models(tmp_path / "nowhere")
+
+
+def test_model_with_another_case_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "members.SQL").write_text("SELECT 1", "utf-8")
+    with pytest.raises(OperatorError, match=r"members\.SQL matches no resource"):
+        load_models(tmp_path)
+
+
+def test_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path) -> None:
+    """Without its own model, a run would publish the rows that the model excludes."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "members.sql").write_text("SELECT 1", "utf-8")
+    folder.chmod(0o300)
+    program = (
+        "from pathlib import Path\n"
+        "from daybreak.catalogue.models import load_models\n"
+        f"load_models(Path({str(folder)!r}))"
+    )
+    command = [*without_file_privileges(), sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    folder.chmod(0o700)
+    assert done.stderr.endswith(f"OperatorError: snapshot.models_dir: {folder} cannot be listed: Permission denied.\n")
 
 
 def test_unreadable_model_is_rejected(tmp_path: Path) -> None:
