@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from daybreak.cli.output import escape_unprintable
+from daybreak.cli.output import escape_unprintable, write_to_standard_error
 
 if TYPE_CHECKING:
     import structlog
@@ -48,7 +48,7 @@ def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by
 
     from daybreak.credentials.redaction import redact
 
-    write = _to_standard_error if file is None else _to_file(file)
+    write = write_to_standard_error if file is None else _to_file(file)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     terminal = file is None and sys.stderr.isatty()
     if settings.log_format == "console" or (settings.log_format == "auto" and terminal):
@@ -124,15 +124,15 @@ def _json_line(fields: Mapping[str, Any]) -> str:
     return json.dumps(msgspec.to_builtins(fields, enc_hook=repr), separators=(",", ":")) + "\n"
 
 
-def _to_standard_error(line: str) -> None:
-    # Looked up on each call, because tests replace it.
-    sys.stderr.write(line)
-    sys.stderr.flush()
-
-
 def _to_file(file: Path) -> Write:
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    return lambda line: os.write(handle, line.encode("utf-8", "backslashreplace"))
+
+    def write(line: str) -> None:
+        # A full disk loses the line, and ends no run or service.
+        with suppress(OSError):
+            os.write(handle, line.encode("utf-8", "backslashreplace"))
+
+    return write
 
 
 def _log_sender(settings: "Settings", process: str) -> "LogSender | None":

@@ -142,7 +142,9 @@ def run(arguments: Sequence[str]) -> int:
         return _report(_wrong_use(error), WRONG_USE)
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED)
-    except BrokenPipeError:
+    except BrokenPipeError as error:
+        if error.filename != STANDARD_OUTPUT:
+            raise
         # The reader of the output has closed the pipe.
         _discard_output()
         return DONE

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -23,8 +24,15 @@ def print_text(text: str = "") -> None:
 
 def print_note(text: str) -> None:
     """Write text to standard error: progress, hints and errors."""
-    sys.stderr.write(escape_unprintable(text) + "\n")
-    sys.stderr.flush()
+    write_to_standard_error(escape_unprintable(text) + "\n")
+
+
+def write_to_standard_error(text: str) -> None:
+    """Write text to standard error. A full disk or a closed pipe there loses the text, and ends no run or service."""
+    # Looked up on each call, because tests replace it.
+    with suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def escape_unprintable(text: str) -> str:

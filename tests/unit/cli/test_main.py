@@ -203,6 +203,39 @@ def test_full_output_is_reported_in_one_line(arguments: str) -> None:
     assert (done.returncode, done.stderr) == (1, "daybreakd: standard output: No space left on device\n")
 
 
+@pytest.mark.parametrize("log_format", ["json", "console"])
+@pytest.mark.parametrize("sink", ["/dev/full", ">(exec true)"])
+def test_messages_that_cannot_be_written_end_no_process(sink: str, log_format: str) -> None:
+    """A full disk, or a program that reads messages and ends, must not end a run or the service."""
+    program = (
+        "import structlog, time\n"
+        "from daybreak.cli.logs import configure_logging\n"
+        "from daybreak.cli.output import print_note\n"
+        "from daybreak.settings import load_settings\n"
+        "time.sleep(0.2)\n"
+        f"names = {{'DAYBREAK_SOURCE__LOCATION': 'x', 'DAYBREAK_LOG_FORMAT': {log_format!r}}}\n"
+        "configure_logging(load_settings(None, names))\n"
+        "for _ in range(1000):\n"
+        "    structlog.get_logger('test').error('happened', text='x' * 100)\n"
+        "    print_note('a note')\n"
+        "print('done')"
+    )
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(program)} 2> {sink}"
+    done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.stdout == "done\n"
+
+
+def test_closed_pipe_of_another_stream_is_not_the_reader_of_the_output() -> None:
+    program = (
+        "from daybreak.cli import main\n"
+        "def fail(_arguments):\n"
+        "    raise BrokenPipeError(32, 'Broken pipe')\n"
+        "main.make_app = fail\n"
+        "main.main([])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], stderr=subprocess.DEVNULL, check=False).returncode == 1
+
+
 def test_process_ends_without_releasing_its_objects() -> None:
     program = (
         "import atexit, duckdb\n"
