@@ -66,10 +66,15 @@ def activate_next_ca(folder: Path) -> None:
 
 
 def load_ca(folder: Path) -> CertificateAuthority | None:
-    """Return the CA, None without a file. Raises OperatorError for a file that others can read, or of another key."""
+    """Return the CA, None without a file. Raises OperatorError for a file that cannot be read, that others can read, or
+    of another key.
+    """
     path = folder / CA_FILE
-    if not path.exists():
-        return None
+    try:
+        if not path.exists():
+            return None
+    except OSError as error:
+        raise OperatorError(f"signing.folder: {path} cannot be read: {error.strerror}.") from error
     content = read_private(path)
     key = HardwareKey(TokenUri.parse(content.decode())) if _is_uri(content) else _load(path, content)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):

@@ -73,3 +73,8 @@ def test_key_of_another_type_is_refused(tmp_path: Path) -> None:
 
 def test_without_a_folder_nothing_signs(tmp_path: Path) -> None:
     assert load_ca(tmp_path / "missing") is None
+
+
+def test_folder_that_cannot_be_searched_is_not_one_without_a_ca(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match=r"^signing\.folder: .* cannot be read: File name too long\.$"):
+        load_ca(tmp_path / ("x" * 300))
