@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from daybreak.domain.email_address import is_email_address
 from daybreak.settings.sections import Section
-from daybreak.settings.text_forms import InvalidValue, Rate
+from daybreak.settings.text_forms import InvalidValue, Rate, require_trimmed, resolve_path
 from daybreak.settings.types import (
     Duration,
     HostNames,
@@ -21,8 +21,10 @@ from daybreak.settings.types import (
     OptionalUuid,
     RateLimit,
     Scopes,
+    Secret,
     Share,
     SparkTable,
+    Text,
     folder_of,
 )
 
@@ -71,7 +73,7 @@ class SourceSettings(Section):
     @classmethod
     def _resolve_location(cls, location: SecretStr, info: ValidationInfo) -> SecretStr:
         """Resolve a relative path against the folder of the file; leave URLs as they are."""
-        text, engine = location.get_secret_value(), info.data.get("engine")
+        text, engine = require_trimmed(location.get_secret_value()), info.data.get("engine")
         if not text.strip():
             raise InvalidValue("Use a DuckDB file, a folder of Parquet files or a connection URL.")
         if engine == "postgresql":
@@ -80,7 +82,7 @@ class SourceSettings(Section):
             raise InvalidValue('This is a PostgreSQL URL. Set source.engine to "postgresql".')
         if engine == "duckdb" and "://" in text:
             raise InvalidValue("Use a DuckDB file or a folder of Parquet files on this machine.")
-        path = (folder_of(info) / Path(text).expanduser()).resolve()
+        path = resolve_path(Path(text), folder_of(info))
         return SecretStr(str(path)) if engine == "duckdb" or path.exists() else location
 
 
@@ -125,14 +127,14 @@ class OidcSettings(Section):
         description="Issuer of the provider, exactly as in its `/.well-known/openid-configuration`; empty: no single "
         "sign-on.",
     )
-    client_id: str = Field(default="", description="Client id that the provider issued for Daybreak.")
-    client_secret: SecretStr = Field(
+    client_id: Text = Field(default="", description="Client id that the provider issued for Daybreak.")
+    client_secret: Secret = Field(
         default=SecretStr(""), description="Client secret. Prefer `client_secret_file` or an environment variable."
     )
     client_secret_file: OptionalPath = Field(
         default=None, description="File that contains the client secret, mode 0600; the same on every node."
     )
-    name: str = Field(default="single sign-on", description="Name of the provider on the button *Sign in with NAME*.")
+    name: Text = Field(default="single sign-on", description="Name of the provider on the button *Sign in with NAME*.")
     scopes: Scopes = Field(default=("openid", "email"), description="Scopes to request. `openid` is required.")
     match: Literal["email", "subject"] = Field(
         default="email",
@@ -203,6 +205,8 @@ class TelemetrySettings(Section):
     )
     request_share: Share = Field(
         default=1.0,
+        ge=0,
+        le=1,
         description="Share of requests and webhooks that are traced, unless a trusted proxy decides. Runs always are.",
     )
 
@@ -234,8 +238,8 @@ class MailSettings(Section):
         "machine); empty: no mail.",
     )
     sender: str = Field(default="", description="Address that mails come from, such as `exports@example.org`.")
-    username: str = Field(default="", description="User name at the mail server; empty: no authentication.")
-    password: SecretStr = Field(
+    username: Text = Field(default="", description="User name at the mail server; empty: no authentication.")
+    password: Secret = Field(
         default=SecretStr(""), description="Password at the mail server. Use the environment variable."
     )
 

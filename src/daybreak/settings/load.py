@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -24,6 +23,7 @@ _SECRET_NAMES = ("password", "client_secret")
 _SECRET_SPARK_NAME = re.compile(
     r"password|secret|token|credential|(access|account|private|api)[._-]?key", re.IGNORECASE
 )
+_URL_WITH_PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@|[?&]password=", re.IGNORECASE)
 # A URL with a user or a query.
 _URL_WITH_MORE = re.compile(r"://.*[@?]")
 # Kubernetes adds these to every container when a service is named daybreak or daybreak-...
@@ -97,10 +97,7 @@ def secret_in_file(path: Path) -> str | None:
 
 
 def _has_password(value: object) -> bool:
-    if not isinstance(value, str) or "://" not in value:
-        return False
-    parts = urlsplit(value)
-    return parts.password is not None or "password=" in parts.query.lower()
+    return isinstance(value, str) and _URL_WITH_PASSWORD.search(value) is not None
 
 
 def _read_file(path: Path) -> dict[str, object]:

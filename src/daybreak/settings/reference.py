@@ -1,5 +1,6 @@
 """Descriptions of all settings, for the reference page, the generated configuration file and errors."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import time, timedelta
@@ -89,7 +90,7 @@ def as_toml(value: object, field: FieldInfo) -> str:
 
 def toml_text(text: str) -> str:
     """Quote a text as a TOML string."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _toml(value: object) -> str:

@@ -27,8 +27,10 @@ from daybreak.settings.types import (
     ShareOrAll,
     Size,
     StateUrl,
+    Text,
     TimeOfDay,
     Whole,
+    require_kind,
 )
 
 
@@ -104,10 +106,10 @@ class FilesSettings(Section):
         "more than it leaves free. Further requests get 503. A client that reads slowly occupies about 4 MB, "
         "the first four of a worker 8 MB each.",
     )
-    endpoint: str = Field(
+    endpoint: Text = Field(
         default="", description="URL of a compatible or private server; empty for the cloud's default."
     )
-    region: str = Field(default="", description="Region of the bucket; empty to take it from the environment.")
+    region: Text = Field(default="", description="Region of the bucket; empty to take it from the environment.")
     path_style: bool = Field(default=False, description="Put the bucket name in the path instead of the host name.")
 
     @field_validator("accelerate")
@@ -193,9 +195,7 @@ class SnapshotSettings(Section):
     @field_validator("models_dir")
     @classmethod
     def _require_folder(cls, models_dir: Path | None) -> Path | None:
-        if models_dir is not None and not models_dir.is_dir():
-            raise InvalidValue(f"{models_dir} is not a folder. Create it or remove the setting.")
-        return models_dir
+        return require_kind(models_dir, Path.is_dir, "is not a folder. Create it or remove the setting.")
 
     @property
     def thread_count(self) -> int:
@@ -317,9 +317,7 @@ class AccessSettings(Section):
     @field_validator("breached_passwords", "location_database")
     @classmethod
     def _require_file(cls, file: Path | None) -> Path | None:
-        if file is not None and not file.is_file():
-            raise InvalidValue(f"{file} is not a file. Download the file or remove the setting.")
-        return file
+        return require_kind(file, Path.is_file, "is not a file. Download the file or remove the setting.")
 
     @field_validator("link_lifetime")
     @classmethod

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -30,6 +31,9 @@ _BYTES = {
 }
 
 
+_CONTROL = re.compile("[\0-\x1f\x7f\ud800-\udfff]")
+
+
 class InvalidValue(ValueError):
     """The text is not accepted. The message is a sentence with the fix."""
 
@@ -45,6 +49,30 @@ class Rate:
     def window_seconds(self) -> int:
         """The window in whole seconds."""
         return int(self.window.total_seconds())
+
+
+def require_one_line(text: str) -> str:
+    """Return a text that is one line, without control characters and without bytes that are not UTF-8."""
+    if _CONTROL.search(text):
+        raise InvalidValue("Remove line breaks and other control characters, and use UTF-8.")
+    return text
+
+
+def require_trimmed(text: str) -> str:
+    """Return a text that is one line without spaces around it: with them, it would name another file or server."""
+    if text.strip(" ") != text:
+        raise InvalidValue("Remove the spaces around it.")
+    return require_one_line(text)
+
+
+def resolve_path(path: Path, folder: Path) -> Path:
+    """Return the absolute path of a file or folder. A relative one is resolved against `folder`."""
+    try:
+        return (folder / path.expanduser()).resolve()
+    except RuntimeError:
+        raise InvalidValue(
+            "Use a path without the home folder of an unknown user and without a loop of links."
+        ) from None
 
 
 def parse_duration(text: str) -> timedelta:
@@ -80,7 +108,7 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B|B)", text)
     if match is None:
         raise ValueError
-    return int(float(match[1]) * _BYTES[match[2]])
+    return int(Decimal(match[1]) * _BYTES[match[2]])
 
 
 def format_size(size_bytes: int) -> str:
@@ -154,19 +182,21 @@ def parse_issuer(text: str) -> str:
 
 def parse_listen(text: str) -> str:
     """Parse `host:port` or `unix:/path`."""
-    return text if text.startswith("unix:/") else parse_host_and_port(text)
+    return require_trimmed(text) if text.startswith("unix:/") else parse_host_and_port(text)
 
 
 def parse_host_and_port(text: str) -> str:
     """Parse `host:port`."""
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 1 <= int(port) <= 65535:
+    # With a slash, it is a URL.
+    if not host or "/" in host or not port.isdigit() or not 1 <= int(port) <= 65535:
         raise ValueError
     return f"{host}:{int(port)}"
 
 
 def parse_state_url(text: str, folder: Path) -> str:
     """Parse the URL of a state database. A relative SQLite file is resolved against `folder`."""
+    require_trimmed(text)
     if text.startswith("sqlite:///"):
         file = text.removeprefix("sqlite:///")
         if file:
@@ -197,14 +227,15 @@ def require_no_secrets(table: Mapping[str, str]) -> Mapping[str, str]:
 
 def parse_files_url(text: str, folder: Path) -> str:
     """Parse a bucket URL, or a folder, which becomes a `file://` URL resolved against `folder`."""
+    require_trimmed(text)
     scheme, separator, rest = text.partition("://")
-    if separator and scheme in {"s3", "gs", "az"} and rest.strip("/"):
+    if separator and scheme in {"s3", "gs", "az"} and urlsplit(text).netloc:
         return text.rstrip("/")
     if separator and scheme == "file" and rest.startswith("/"):
         return f"file://{Path(rest).resolve()}"
     # `s3:/bucket` is a mistyped bucket, not a folder.
     if text and not re.match(r"\w+:", text):
-        return f"file://{(folder / Path(text).expanduser()).resolve()}"
+        return f"file://{resolve_path(Path(text), folder)}"
     raise ValueError
 
 

@@ -41,7 +41,7 @@ from daybreak.settings.sections import (
     StateSettings,
 )
 from daybreak.settings.text_forms import LOOPBACK_HOSTS, InvalidValue
-from daybreak.settings.types import BaseUrl, Listen, Networks, Whole
+from daybreak.settings.types import BaseUrl, Listen, Networks, Text, Whole
 
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
@@ -92,7 +92,7 @@ class Settings(BaseModel):
     trusted_proxies: Networks = Field(
         default=(), description="Proxies whose X-Forwarded-For and X-Forwarded-Proto headers are trusted."
     )
-    operator_contact: str = Field(
+    operator_contact: Text = Field(
         default="",
         description="Contact shown to users on the login page, on `/docs`, and where they may not create API tokens.",
     )

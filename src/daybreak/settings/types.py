@@ -32,9 +32,14 @@ from daybreak.settings.text_forms import (
     parse_state_url,
     parse_time_of_day,
     require_no_secrets,
+    require_one_line,
+    require_trimmed,
+    resolve_path,
 )
 
 T = TypeVar("T")
+# The engine and the state database store sizes in 64 bits.
+_MAX_SIZE_BYTES = 2**63 - 1
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
 
@@ -79,7 +84,23 @@ def _require_host(value: str) -> str:
 def _require_text(value: object) -> object:
     if value == "":
         raise ValueError
-    return value
+    return require_trimmed(value) if isinstance(value, str) else value
+
+
+def _require_storable(size_bytes: int) -> int:
+    if size_bytes > _MAX_SIZE_BYTES:
+        raise InvalidValue("Use a smaller size.")
+    return size_bytes
+
+
+def require_kind(path: Path | None, is_kind: Callable[[Path], bool], advice: str) -> Path | None:
+    """Return a path that is a file, or a folder. `advice` describes another one."""
+    try:
+        if path is None or is_kind(path):
+            return path
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be opened: {error.strerror}.") from error
+    raise InvalidValue(f"{path} {advice}")
 
 
 def folder_of(info: ValidationInfo) -> Path:
@@ -88,8 +109,13 @@ def folder_of(info: ValidationInfo) -> Path:
     return Path.cwd() if file is None else file.parent
 
 
+def _require_one_line_secret(secret: SecretStr) -> SecretStr:
+    require_one_line(secret.get_secret_value())
+    return secret
+
+
 def _absolute(path: Path | None, info: ValidationInfo) -> Path | None:
-    return None if path is None else (folder_of(info) / path.expanduser()).resolve()
+    return None if path is None else resolve_path(path, folder_of(info))
 
 
 def _require_resources(table: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
@@ -137,7 +163,9 @@ Duration = Annotated[
     _from_text(parse_duration, timedelta),
     Notation("duration", 'a duration such as "30s", "15m", "4h" or "7d"'),
 ]
-Size = Annotated[int, _from_text(parse_size, int), SIZE]
+Size = Annotated[int, _from_text(parse_size, int), AfterValidator(_require_storable), SIZE]
+Text = Annotated[str, AfterValidator(require_trimmed)]
+Secret = Annotated[SecretStr, AfterValidator(_require_one_line_secret)]
 TimeOfDay = Annotated[
     time, _from_text(parse_time_of_day, time), Notation("UTC time of day", 'a UTC time of day such as "04:00"')
 ]

@@ -400,3 +400,68 @@ def test_misspelled_variable_has_a_suggestion(variable: str, suggestion: str) ->
 )
 def test_secret_in_a_file_is_found(tmp_path: Path, text: str, key: str | None) -> None:
     assert secret_in_file(written(tmp_path, text)) == key
+
+
+@pytest.mark.parametrize("stray", ["\n", " ", "\r\n", "\0", "\udcff"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("state.url", "sqlite:///state.db"),
+        ("files.url", "files"),
+        ("files.url", "s3://bucket/prefix"),
+        ("files.endpoint", "http://127.0.0.1:9000"),
+        ("keys.file", "keyring.json"),
+        ("snapshot.temp_dir", "spill"),
+        ("source.location", "platform"),
+        ("listen", "unix:/run/web.sock"),
+        ("mail.username", "exports"),
+    ],
+)
+def test_value_of_another_line_or_with_spaces_around_is_refused(key: str, value: str, stray: str) -> None:
+    """It would name another file or server, where a service begins without its files or seats."""
+    variable = f"DAYBREAK_{key.replace('.', '__').upper()}"
+    others = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_MAIL__PASSWORD": "secret"}
+    with pytest.raises(SettingsFault) as caught:
+        load_settings(None, others | {variable: value + stray})
+    assert [fault.key for fault in caught.value.faults if "Remove" in fault.detail] == [key]
+    assert len(str(caught.value).splitlines()) == 1 + len(caught.value.faults)
+
+
+@pytest.mark.parametrize("key", ["oidc.client_secret", "mail.password"])
+def test_secret_with_a_line_break_is_refused_without_its_value(key: str) -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", f"DAYBREAK_{key.replace('.', '__').upper()}": "hunter2\n"}
+    with pytest.raises(SettingsFault, match=f"{key}: the value .* Remove line breaks") as caught:
+        load_settings(None, environ)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "advice"),
+    [
+        ("keys.file", "~nobody-of-this-name/keyring.json", "without the home folder of an unknown user"),
+        ("files.url", "~nobody-of-this-name/files", "without the home folder of an unknown user"),
+        ("source.location", "~nobody-of-this-name/x", "without the home folder of an unknown user"),
+        ("snapshot.models_dir", "x" * 300, "cannot be opened: File name too long."),
+        ("access.breached_passwords", "x" * 300, "cannot be opened: File name too long."),
+        ("snapshot.memory_limit", "9" * 400 + "TB", "Use a smaller size."),
+        ("access.daily_bytes", "10000000TB", "Use a smaller size."),
+        ("telemetry.request_share", "nan", "from 0 to 1"),
+        ("telemetry.request_share", "1.5", "from 0 to 1"),
+        ("files.url", "s3://[", "s3://bucket/prefix"),
+        ("listen", "http://127.0.0.1:8400", "a host and port"),
+        ("metrics.listen", "http://127.0.0.1:9400", "a host and port"),
+    ],
+)
+def test_value_that_no_program_can_use_is_a_fault_of_its_setting(key: str, value: str, advice: str) -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", f"DAYBREAK_{key.replace('.', '__').upper()}": value}
+    with pytest.raises(SettingsFault) as caught:
+        load_settings(None, environ)
+    (fault,) = caught.value.faults
+    assert fault.key == key
+    assert advice in fault.detail
+
+
+def test_text_that_is_no_url_is_no_secret(tmp_path: Path) -> None:
+    file = tmp_path / "daybreak.toml"
+    file.write_text('operator_contact = "http://["\n', "utf-8")
+    assert secret_in_file(file) is None
