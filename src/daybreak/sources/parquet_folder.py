@@ -149,7 +149,13 @@ def _partition_columns(table: str, folder: Path, paths: list[Path]) -> tuple[str
 
 
 def _entries(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if not _NOT_DATA.fullmatch(entry.name))
+    entries = sorted(entry for entry in folder.iterdir() if not _NOT_DATA.fullmatch(entry.name))
+    for entry in entries:
+        try:
+            entry.name.encode()
+        except UnicodeEncodeError:
+            raise SourceError(f"{folder} has the entry {entry.name!a}, whose name is not UTF-8. Rename it.") from None
+    return entries
 
 
 def _is_data(path: Path, faults: list[str]) -> bool:

@@ -256,3 +256,12 @@ def test_file_is_current_until_replaced(tmp_path: Path) -> None:
     assert table.files[0].is_current()
     path.unlink()
     assert not table.files[0].is_current()
+
+
+@pytest.mark.parametrize("parent", [".", "members"])
+def test_name_that_is_not_utf8_is_rejected(tmp_path: Path, parent: str) -> None:
+    """Neither the engine nor the state database could hold it."""
+    (tmp_path / parent).mkdir(exist_ok=True)
+    Path(os.fsdecode(os.fsencode(tmp_path / parent) + b"/\xff.parquet")).write_bytes(b"PAR1....PAR1")
+    with pytest.raises(SourceError, match=r"has the entry '\\udcff\.parquet', whose name is not UTF-8\. Rename it\."):
+        list_tables(tmp_path)
