@@ -129,10 +129,7 @@ class Connection:
                 continue
             if response.is_success or response.is_redirect or response.status_code == httpx.codes.NOT_MODIFIED:
                 return response
-            wait = _retry_wait(response, attempts_left)
-            if wait is None:
-                raise _error_of(response)
-            time.sleep(wait)
+            _pause_or_raise(response, attempts_left)
         raise AssertionError("the last attempt returns or raises")
 
     @contextlib.contextmanager
@@ -155,10 +152,7 @@ class Connection:
                 return
             if response.is_success:
                 raise Damaged(f"{response.url.host} returned a part of a file instead of the file. Try again later.")
-            wait = _retry_wait(response, attempts_left)
-            if wait is None:
-                raise _error_of(response)
-            time.sleep(wait)
+            _pause_or_raise(response, attempts_left)
 
 
 @contextlib.contextmanager
@@ -305,13 +299,13 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _retry_wait(response: httpx.Response, attempts_left: int) -> float | None:
-    """Return the seconds to wait before the next attempt, None when another attempt would not help."""
-    if response.status_code not in _TRANSIENT_STATUSES or not attempts_left:
-        return None
+def _pause_or_raise(response: httpx.Response, attempts_left: int) -> None:
+    """Wait before the next attempt. Raises the error of the response when another attempt would not help."""
     retry_after = _retry_after(response)
     wait = _backoff(attempts_left) if retry_after is None else retry_after
-    return wait if wait <= _MAX_WAIT_SECONDS else None
+    if response.status_code not in _TRANSIENT_STATUSES or not attempts_left or wait > _MAX_WAIT_SECONDS:
+        raise _error_of(response)
+    time.sleep(wait)
 
 
 def _backoff(attempts_left: int) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import html
 import json
 import os
 import re
@@ -220,7 +221,7 @@ def test_malformed_forms_are_refused(browser: Browser, body: bytes, headers: dic
         "/dashboard//evil.example",
         "/dashboard/\\evil.example",
         "/dashboard/sign-out",
-        "/dashboard/" + "a" * 4000,
+        "/dashboard/" + "a" * 7500,
     ],
 )
 def test_next_ignores_foreign_targets(browser: Browser, other_browser: Browser, target: str) -> None:
@@ -245,6 +246,34 @@ def test_next_redirects_to_a_dashboard_page(browser: Browser) -> None:
     cookies = "; ".join(f"{name}={value}" for name, value in browser.session.cookies.items())
     forged = browser.get(f"{SIGN_IN}?{urlencode({'next': wanted})}", Host="evil.example", Cookie=cookies)
     assert forged.headers["Location"] == wanted, "a path without the host of the request"
+
+
+@pytest.mark.parametrize("text", ["字" * 1000, "😀%&+ " * 400, "x" * 12_000])
+def test_long_fields_survive_sign_in(browser: Browser, service_with_seats: Service, text: str) -> None:
+    """A URL of more than 8 KiB is refused, and each redirect encodes the path of the page again."""
+    browser.sign_in(OLGA)
+    page = f"/dashboard/{NORTH}/settings/tokens/new"
+    fields = {"csrf": form_token(browser.get(page)), "name": "Nightly", "networks": text}
+    service_with_seats.installation.change(
+        lambda stores: stores.sessions.end_all(seat_id(OLGA), datetime.now(UTC), "test")
+    )
+    signed_in = browser.sign_in(OLGA, next_of(browser, browser.post(page, fields).headers["Location"]))
+    assert signed_in.headers["Location"].startswith(f"{page}?")
+    form = browser.get(signed_in.headers["Location"])
+    assert html.escape(text[:300]) in form.text
+    assert "…" in form.text
+    anonymous = Browser(service_with_seats)
+    with anonymous.session:
+        assert next_of(anonymous, anonymous.get(f"{page}?{urlencode({'name': 'ж' * 1200})}").headers["Location"]) == ""
+
+
+def next_of(browser: Browser, location: str) -> str:
+    """Follow a redirect to the sign-in page, and return the page that it continues to."""
+    found = browser.get(location)
+    assert found.status_code == 200, found.text
+    next_path = re.search('name="next" value="([^"]*)"', found.text)
+    assert next_path is not None
+    return html.unescape(next_path[1])
 
 
 def test_cookies_are_http_only_and_same_site(browser: Browser) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
 from daybreak.domain.delta import LeaderDelta
@@ -40,7 +39,7 @@ def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
     and compare with the second. Raises Unavailable.
     """
     chain = state.read(_chain)
-    new_leaders = [state.read(partial(_new_leaders, snapshot=snapshot)) for snapshot in chain]
+    new_leaders = state.read(lambda stores: [stores.deltas.new_leaders(each.snapshot_id) for each in chain])
     deltas = compared = 0
     faults: list[DeltaFaultFound] = []
     for resource in RESOURCE_NAMES:
@@ -67,10 +66,6 @@ def _chain(stores: Stores) -> list[Snapshot]:
         return []
     kept = stores.deltas.published_with_deltas()
     return [each for each in reversed(kept) if each.chain_id == current.chain_id and each.chain_id != each.snapshot_id]
-
-
-def _new_leaders(stores: Stores, snapshot: Snapshot) -> frozenset[str]:
-    return stores.deltas.new_leaders(snapshot.snapshot_id)
 
 
 def _files(state: State, snapshot: Snapshot, resource: str) -> Iterator[tuple[LeaderDelta, StoredFormat | None]]:

@@ -6,7 +6,7 @@ reveal it (BREACH, CVE-2013-3587).
 """
 
 from collections.abc import Callable, Mapping
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote_plus, urlsplit
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -22,7 +22,8 @@ from daybreak.web.dashboard.rendering import PageOutcome, render_template
 from daybreak.web.http.bodies import read_body
 
 _MAXIMUM_FIELDS = 40
-_MAXIMUM_PATH_LENGTH = 4000
+# Of a path in a query parameter. This service and nginx accept URLs of up to 8 KiB.
+_MAXIMUM_ENCODED_LENGTH = 7500
 CSRF_FIELD = "csrf"
 
 
@@ -86,10 +87,10 @@ def render_public_form(
 def safe_redirect_path(text: str | None, *, fallback: str) -> str:
     """Return the path to open after sign-in if it is a path of the dashboard, else the fallback.
 
-    Rejects other hosts (`//`, backslashes), control characters, `..`, and the sign-in and sign-out
-    pages.
+    Rejects other hosts (`//`, backslashes), control characters, `..`, the sign-in and sign-out pages, and paths that
+    are too long for a query parameter.
     """
-    if not text or len(text) > _MAXIMUM_PATH_LENGTH or not text.startswith("/dashboard/"):
+    if not text or not text.startswith("/dashboard/") or len(quote_plus(text)) > _MAXIMUM_ENCODED_LENGTH:
         return fallback
     if "\\" in text or "//" in text or "/.." in text or "/./" in text:
         return fallback

@@ -1,10 +1,12 @@
 """Routes of pages, each with its policy. Their handlers check it, read the form, and turn errors into pages."""
 
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import accumulate
 from typing import Literal
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -19,7 +21,7 @@ from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
-from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, read_form, salt_of
+from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, read_form, safe_redirect_path, salt_of
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import (
     PageRequest,
@@ -42,7 +44,8 @@ Method = Literal["GET", "POST"]
 NOT_KEPT = frozenset({CSRF_FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
 """Fields of forms that are secret or belong to one page. No URL contains them."""
 
-_MAXIMUM_KEPT_LENGTH = 1000
+# Of all fields in the URL of the sign-in page, which has them in a path in a query parameter.
+_MAXIMUM_KEPT_LENGTH = 7000
 _LIFETIME_SECONDS = 86400
 
 
@@ -188,7 +191,7 @@ def _redirect_to_password_prompt(page: PageRequest) -> Response:
     next_path = _requested_path(page)
     if page.request.method == "POST":
         next_path = page.form_path(**{**_kept_fields(page.form), "done": "confirm-again"})
-    return redirect(page, page.path("confirm", next=next_path))
+    return redirect(page, page.path("confirm", next=safe_redirect_path(next_path, fallback="")))
 
 
 async def _posted_form(page: DashboardRequest) -> Mapping[str, str]:
@@ -204,15 +207,17 @@ async def _posted_form(page: DashboardRequest) -> Mapping[str, str]:
 def _redirect_to_sign_in(
     page: DashboardRequest, required: SignInRequired, policy: Policy, form: Mapping[str, str]
 ) -> Response:
+    query = {}
     if page.request.method in ("GET", "HEAD"):
-        query = {"next": _requested_path(page)}
+        next_path = _requested_path(page)
         if required.had_session:
             query["ended"] = "idle" if required.idle else "yes"
-        return redirect(page, f"/dashboard/sign-in?{urlencode(query)}")
-    folder = page.local_path.split("/", 3)[2]
-    kept = urlencode({**_kept_fields(form), "done": "nothing-saved"})
-    next_path = f"/dashboard/{folder}/{form_page(page, policy)}?{kept}"
-    query = {"next": next_path, "ended": "idle-form" if required.idle else "form"}
+    else:
+        folder = page.local_path.split("/", 3)[2]
+        kept = urlencode({**_kept_fields(form), "done": "nothing-saved"})
+        next_path = f"/dashboard/{folder}/{form_page(page, policy)}?{kept}"
+        query["ended"] = "idle-form" if required.idle else "form"
+    query = {"next": safe_redirect_path(next_path, fallback=""), **query}
     return redirect(page, f"/dashboard/sign-in?{urlencode(query)}")
 
 
@@ -225,11 +230,14 @@ def _requested_path(page: DashboardRequest) -> str:
 
 def _kept_fields(form: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of a form for a URL. The ellipsis makes an incomplete list of values invalid, not shorter."""
-    return {
-        name: value if len(value) <= _MAXIMUM_KEPT_LENGTH else value[:_MAXIMUM_KEPT_LENGTH] + "\N{HORIZONTAL ELLIPSIS}"
-        for name, value in form.items()
-        if value and name not in NOT_KEPT
-    }
+    kept, left = {}, _MAXIMUM_KEPT_LENGTH
+    for name, value in form.items():
+        if value and name not in NOT_KEPT:
+            lengths = list(accumulate((len(quote_plus(quote_plus(each))) for each in value), initial=0))
+            fitting = bisect_right(lengths, left) - 1
+            kept[name] = value if fitting == len(value) else value[:fitting] + "\N{HORIZONTAL ELLIPSIS}"
+            left -= lengths[fitting]
+    return kept
 
 
 async def process_once(page: PageRequest, process: Callable[[PageRequest], Awaitable[Response]]) -> Response:
