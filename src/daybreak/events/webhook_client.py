@@ -9,6 +9,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -70,8 +71,7 @@ class WebhookClient:
     async def send(self, request: WebhookRequest) -> Outcome:
         """Send a message and return the result. Problems of the receiver are results, not errors."""
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                status = await self._exchange(request)
+            status = await self._exchange(request)
         except TimeoutError:
             return Outcome(None, f"No response within {self._timeout_seconds:g} seconds.")
         except RefusedAddressError:
@@ -90,16 +90,24 @@ class WebhookClient:
         parts = urlsplit(request.url)
         # HTTP is accepted for this machine only, whatever the name resolves to.
         backend = _CheckedBackend(self._allowed, self._resolve, loopback_only=parts.scheme != "https")
+        until = asyncio.get_running_loop().time() + self._timeout_seconds
         async with (
             # One connection for each message: events are rare, and an idle connection may have been closed.
             httpcore.AsyncConnectionPool(ssl_context=_certificates(), network_backend=backend) as pool,
-            pool.stream("POST", request.url, headers=[*request.headers.items()], content=request.body) as response,
+            AsyncExitStack() as opened,
         ):
-            read = 0
-            async for chunk in response.aiter_stream():
-                read += len(chunk)
-                if read >= _MAX_BODY_BYTES:
-                    break
+            async with asyncio.timeout_at(until):
+                response = await opened.enter_async_context(
+                    pool.stream("POST", request.url, headers=[*request.headers.items()], content=request.body)
+                )
+            # The status alone decides. The body is read because some receivers stop when the connection ends before it.
+            with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
+                async with asyncio.timeout_at(until):
+                    read = 0
+                    async for chunk in response.aiter_stream():
+                        read += len(chunk)
+                        if read >= _MAX_BODY_BYTES:
+                            break
             return response.status
 
 

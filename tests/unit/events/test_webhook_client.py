@@ -23,7 +23,7 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 REFUSED = "The host was not found, or its address is not public."
 
 
-def _send(url: str, *answers: list[str], allowed: Any = ()) -> tuple[Outcome, list[str]]:
+def _send(url: str, *answers: list[str], allowed: Any = (), timeout_seconds: float = 10.0) -> tuple[Outcome, list[str]]:
     """Send a message to a host whose lookups have these answers, and return the hosts that were looked up."""
     looked_up: list[str] = []
 
@@ -31,7 +31,7 @@ def _send(url: str, *answers: list[str], allowed: Any = ()) -> tuple[Outcome, li
         looked_up.append(host)
         return answers[min(len(looked_up), len(answers)) - 1]
 
-    client = WebhookClient(allowed, timeout_seconds=10.0, resolve=resolve if answers else None)
+    client = WebhookClient(allowed, timeout_seconds=timeout_seconds, resolve=resolve if answers else None)
     outcome = asyncio.run(client.send(WebhookRequest(url, {"X": "1"}, b"{}")))
     return outcome, looked_up
 
@@ -142,3 +142,23 @@ def test_endless_interim_responses_end_the_attempt() -> None:
         outcome, _ = _send(f"http://localhost:{listener.getsockname()[1]}/", allowed=LOOPBACK)
         thread.join()
     assert (outcome.status, outcome.detail) == (None, "The connection ended without a valid HTTP response.")
+
+
+@pytest.mark.parametrize("stalls", [True, False], ids=["stalls", "ends"])
+def test_incomplete_body_does_not_change_the_status(*, stalls: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nab")
+                if stalls:
+                    connection.recv(1)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        url = f"http://localhost:{listener.getsockname()[1]}/"
+        outcome, _ = _send(url, allowed=LOOPBACK, timeout_seconds=0.5 if stalls else 60)
+        thread.join()
+    assert (outcome.status, outcome.is_success) == (202, True)
