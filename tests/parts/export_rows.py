@@ -101,7 +101,7 @@ class MemorySink:
         if key not in self.earlier:
             raise FileStoreError(f"The file {key} cannot be read: No such file or directory.")
         content = self.earlier[key]
-        return (content[start : start + 10_000] for start in range(0, len(content), 10_000))
+        yield from (content[start : start + 10_000] for start in range(0, len(content), 10_000))
 
     def reuse(self, key: str, size_bytes: int) -> str:
         return key

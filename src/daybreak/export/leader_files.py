@@ -8,7 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from queue import Queue
 from types import TracebackType
@@ -18,6 +18,7 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.export.delta.delta_batch import SMALL_BYTES, DeltaBatch, SmallFile
 from daybreak.export.delta.delta_files import DeltaFiles, LeaderDeltaWriter
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import MergeEngine
@@ -38,8 +39,8 @@ _part_memory = MemoryPool(PART_BYTES)
 
 
 class _File:
-    """A file of a Leader whose lines are being added. `write` stores its pieces, and `delta_writer` makes the delta of
-    its content, which is in `delta` at the end.
+    """A file of a Leader whose lines are being added. `write` stores its pieces, and `open_delta` opens the delta of
+    its content, which is in `delta` at the end. The delta of a small file remains to be made from `small_file`.
     """
 
     def __init__(
@@ -48,11 +49,14 @@ class _File:
         format: TextFormat,
         codec: Codec,
         write: Callable[[Iterable[bytes]], WrittenFile],
-        delta_writer: LeaderDeltaWriter | None = None,
+        open_delta: Callable[[], LeaderDeltaWriter] | None = None,
     ) -> None:
         self._leader, self._format, self._codec, self._write = leader, format, codec, write
-        self._delta_writer = delta_writer
+        self._open_delta = open_delta
+        self._delta_writer: LeaderDeltaWriter | None = None
+        self._small_content = b""
         self.delta: LeaderDelta | None = None
+        self.small_file: SmallFile | None = None
         self._part, self._size = _part_memory.take(), 0
         self._has_lines = False
         self._totals = ContentTotals()
@@ -72,8 +76,11 @@ class _File:
 
     def abort(self) -> None:
         """Stop without storing a file."""
+        self._close_delta()
+
+    def _close_delta(self) -> None:
         if self._delta_writer is not None:
-            self._delta_writer.__exit__(None, None, None)
+            self._delta_writer.close()
 
     def _append(self, piece: Piece) -> None:
         # A full part waits until more follows, so that the last part is never empty.
@@ -99,8 +106,13 @@ class _File:
     def _read(self, content: Piece, memory: memoryview | None, crc: int) -> None:
         """Add a part to the totals and the delta, and release its memory."""
         self._totals.add(content, crc)
-        if self._delta_writer is not None:
-            self._delta_writer.feed(content)
+        if self._open_delta is not None:
+            if self._totals.length <= SMALL_BYTES:
+                # Other parts than the last one are larger.
+                self._small_content = bytes(content)
+            else:
+                self._delta_writer = self._delta_writer or self._open_delta()
+                self._delta_writer.feed(content)
         if memory is not None:
             _part_memory.give_back(memory)
 
@@ -111,11 +123,15 @@ class _File:
         return lambda: stored
 
     def _stored(self, pieces: Iterable[bytes]) -> StoredFormat:
-        with self._delta_writer or nullcontext() as delta_writer:
+        try:
             written, totals = self._write(pieces), self._totals
             stored = StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
-            if delta_writer is not None:
-                self.delta = delta_writer.finish(self._leader.rows, stored)
+            if self._delta_writer is not None:
+                self.delta = self._delta_writer.finish(self._leader.rows, stored)
+            elif self._open_delta is not None:
+                self.small_file = SmallFile(self._open_delta, self._leader.rows, self._small_content, stored)
+        finally:
+            self._close_delta()
         return stored
 
 
@@ -133,12 +149,12 @@ class _StreamedFile(_File):
         format: TextFormat,
         codec: Codec,
         write: Callable[[Iterable[bytes]], WrittenFile],
-        delta_writer: LeaderDeltaWriter | None,
+        open_delta: Callable[[], LeaderDeltaWriter] | None,
         *,
         compressors: Executor,
         writers: Executor,
     ) -> None:
-        super().__init__(leader, format, codec, write, delta_writer)
+        super().__init__(leader, format, codec, write, open_delta)
         self._compressors = compressors
         self._parts: Queue[_CompressedPart | None] = Queue(_WAITING_PARTS)
         self._is_complete = False
@@ -183,7 +199,8 @@ class LeaderFileWriter:
 
     Call all methods from one thread. `parquet_files` are files that are already stored, by client_id, for the same
     entries. With `compressors`, files are streamed, and all lines must stay valid. `open_merge` opens engines for
-    deltas, by default own ones. Leaving the context waits for all files.
+    deltas, by default own ones. Writers with the same `turn` make the deltas of small files in turns. Leaving the
+    context waits for all files.
     """
 
     def __init__(
@@ -193,6 +210,7 @@ class LeaderFileWriter:
         parquet_files: Mapping[str, StoredFormat] | None = None,
         compressors: Executor | None = None,
         open_merge: Callable[[], MergeEngine] | None = None,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
         resource = resource_named(job.resource)
         self._job, self._sink, self._compressors = job, sink, compressors
@@ -206,6 +224,7 @@ class LeaderFileWriter:
         self._closed: deque[tuple[SurveyedLeader, list[tuple[_File, Callable[[], StoredFormat]]]]] = deque()
         self._entries: list[ManifestEntry] = []
         self._deltas: list[LeaderDelta] = []
+        self._batch = DeltaBatch(turn or nullcontext())
         self._delta_files = job.deltas and DeltaFiles(
             resource, job.deltas, self._codec, sink, open_merge or merge_engines(resource)
         )
@@ -218,6 +237,7 @@ class LeaderFileWriter:
     ) -> None:
         if error is None:
             self._wait(0)
+            self._deltas += self._batch.make()
         for file in self._open:
             file.abort()
         self._writers.shutdown(cancel_futures=True)
@@ -255,7 +275,7 @@ class LeaderFileWriter:
 
     def _open_file(self, leader: SurveyedLeader, format: TextFormat) -> _File:
         write = partial(self._sink.write, leader.client_id, self._job.resource, format.name)
-        delta = self._delta_files.open(leader.client_id) if self._delta_files and format.name == "csv" else None
+        delta = self._delta_files.opener(leader.client_id) if self._delta_files and format.name == "csv" else None
         if self._compressors is None:
             return _File(leader, format, self._codec, write, delta)
         return _StreamedFile(
@@ -267,7 +287,13 @@ class LeaderFileWriter:
         while len(self._closed) > waiting_leaders:
             leader, closed = self._closed.popleft()
             stored = {text.name: wait() for text, (_, wait) in zip(self._texts, closed, strict=True)}
-            self._deltas += [file.delta for file, _ in closed if file.delta is not None]
+            for file, _ in closed:
+                if file.delta is not None:
+                    self._deltas.append(file.delta)
+                if file.small_file is not None:
+                    self._batch.add(file.small_file)
+            if self._batch.is_full:
+                self._deltas += self._batch.make()
             if leader.client_id in self._parquet_files:
                 stored[PARQUET] = self._parquet_files[leader.client_id]
             formats = {name: stored[name] for name in self._job.formats}

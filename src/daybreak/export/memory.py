@@ -4,8 +4,8 @@ import ctypes
 import mmap
 from collections import deque
 
-_MIN_BYTES = 16 << 10
-"""Below this size, waiting for the lock afterwards could take longer than the copy."""
+_MIN_BYTES = 256 << 10
+"""Below this size, waiting for the lock afterwards takes longer than the copy."""
 _BLOCK_BYTES = 4 << 20
 """Memory that is requested from the system at a time."""
 

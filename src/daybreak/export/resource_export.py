@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from threading import Lock
+from threading import RLock
 
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
@@ -157,8 +157,9 @@ class _ResourceExport:
         parquet_files: Mapping[str, StoredFormat],
     ) -> None:
         open_merge = merge_engines(self.tables.resource)
-        # Threads write small files in turns. Otherwise each of their short calls would wait for the interpreter's lock.
-        turn = Lock()
+        # Threads write small files, and their deltas, in turns. Otherwise each of their short calls would wait for the
+        # interpreter's lock. A turn for deltas may be part of one for files.
+        turn = RLock()
 
         def write(lines: Iterable[Sequence[LeaderChunk]], compressors: Executor | None = None) -> LeaderFileWriter:
             def is_small(chunk: LeaderChunk) -> bool:
@@ -166,7 +167,7 @@ class _ResourceExport:
                 return compressors is None and sum(map(len, chunk.lines.values())) < _SMALL_BYTES
 
             last = ""
-            with LeaderFileWriter(self.job, self.sink, parquet_files, compressors, open_merge) as files:
+            with LeaderFileWriter(self.job, self.sink, parquet_files, compressors, open_merge, turn) as files:
                 for chunks in lines:
                     for in_turn, group in groupby(chunks, is_small):
                         with turn if in_turn else nullcontext():

@@ -4,8 +4,8 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import IO, Self
+from functools import partial
+from typing import IO
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
 from daybreak.catalogue.resources import Resource
@@ -105,10 +105,10 @@ class DeltaFiles:
         csv, json = (text_format(self.resource, name) for name in DEFAULT_FORMATS)
         object.__setattr__(self, "formats", (replace(csv, head=delta_header(self.resource)), json))
 
-    def open(self, client_id: str) -> "LeaderDeltaWriter | None":
-        """Open the delta of a Leader, None if it has no previous file. Close it."""
+    def opener(self, client_id: str) -> "Callable[[], LeaderDeltaWriter] | None":
+        """Return a function that opens the delta of a Leader, None if the Leader has no previous file."""
         base = self.deltas.bases.get(client_id)
-        return None if base is None else LeaderDeltaWriter(self, client_id, base)
+        return None if base is None else partial(LeaderDeltaWriter, self, client_id, base)
 
 
 class LeaderDeltaWriter:
@@ -123,12 +123,8 @@ class LeaderDeltaWriter:
         self._engine = shared.open_engine()
         self._merge = DeltaMerge(self._engine, csv_header(shared.resource), self._previous_content(), self._add_lines)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Release memory and temporary files."""
         for file in self._files.values():
             file.close()
         self._engine.close()
