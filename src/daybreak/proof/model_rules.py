@@ -60,15 +60,18 @@ class ModelRules:
 
 
 def rules_of(model: Model, engine: str) -> ModelRules:
-    """Return the rules of a model. SQL that sqlglot cannot parse is one rule."""
+    """Return the rules of a model. SQL that sqlglot cannot read, or that is nested too deeply, is one rule."""
     import sqlglot
+
+    try:
+        return _rules_of(sqlglot.parse_one(model.sql, read=DIALECTS[engine]), DIALECTS[engine])
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return ModelRules((_shortened(" ".join(model.sql.split())),))
+
+
+def _rules_of(tree: exp.Expr, dialect: str) -> ModelRules:
     from sqlglot import exp
 
-    dialect = DIALECTS[engine]
-    try:
-        tree = sqlglot.parse_one(model.sql, read=dialect)
-    except sqlglot.errors.SqlglotError:
-        return ModelRules((_shortened(" ".join(model.sql.split())),))
     # Generators write a placeholder in the notation of a driver.
     for placeholder in list(tree.find_all(exp.Placeholder)):
         placeholder.replace(exp.Var(this=_AS_OF))

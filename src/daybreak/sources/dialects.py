@@ -17,13 +17,13 @@ def spark_sql(sql: str) -> str:
 
     try:
         return sqlglot.transpile(sql, read="duckdb", write="spark", unsupported_level=sqlglot.ErrorLevel.RAISE)[0]
-    except sqlglot.errors.SqlglotError as error:
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise SourceError(f"A query cannot be translated to Spark SQL: {error}") from error
 
 
 def aggregates(model: Model, dialect: str) -> bool:
     """Return whether a model aggregates: its declared value, else the result of parsing its SQL in sqlglot's `dialect`.
-    SQL that sqlglot cannot parse counts as aggregating, so that its result is computed only once.
+    SQL that sqlglot cannot read counts as aggregating, so that its result is computed only once.
     """
     return _sql_aggregates(model.sql, dialect) if model.aggregates is None else model.aggregates
 
@@ -35,7 +35,7 @@ def _sql_aggregates(sql: str, dialect: str) -> bool:
 
     try:
         tree = sqlglot.parse_one(sql, read=dialect)
-    except sqlglot.errors.SqlglotError:
+    except (sqlglot.errors.SqlglotError, RecursionError):
         return True
     # DISTINCT in a subquery, as in a list of identifiers to exclude, does not make the result small.
     return bool(tree.args.get("distinct")) or tree.find(exp.Group, exp.AggFunc, exp.Window) is not None

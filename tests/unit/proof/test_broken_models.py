@@ -203,3 +203,10 @@ def test_keys_are_compared_unless_approved_rules_compute_them(platform: Path, tm
 )
 def test_rules_are_named_by_their_sql(sql: str, rules: list[str]) -> None:
     assert list(rules_of(Model("members", sql, "members.sql"), "duckdb").rules) == rules
+
+
+@pytest.mark.parametrize("condition", [f"{'(' * 400}b{')' * 400}", " AND ".join(f"b <> {i}" for i in range(1000))])
+def test_deeply_nested_sql_is_one_rule(condition: str) -> None:
+    sql = f"SELECT a FROM t WHERE {condition}"
+    (rule,) = rules_of(Model("members", sql, "members.sql"), "duckdb").rules
+    assert rule.startswith(sql[:300])

@@ -14,9 +14,10 @@ def test_select_is_translated() -> None:
     assert spark_sql("SELECT a::VARCHAR AS a FROM t") == "SELECT CAST(a AS STRING) AS a FROM t"
 
 
-def test_untranslatable_select_is_an_error() -> None:
+@pytest.mark.parametrize("sql", ["SELECT (", f"SELECT {'lower(' * 500}a{')' * 500} FROM t"])
+def test_untranslatable_select_is_an_error(sql: str) -> None:
     with pytest.raises(SourceError, match="cannot be translated to Spark SQL"):
-        spark_sql("SELECT (")
+        spark_sql(sql)
 
 
 def test_shipped_models_do_not_load_sqlglot() -> None:
@@ -50,6 +51,7 @@ def test_shipped_models_declare_whether_they_aggregate() -> None:
         ("SELECT a FROM t WHERE b = :as_of -- GROUP BY a", False),
         ("SELECT 'GROUP BY' AS a FROM t JOIN u USING (a)", False),
         ("SELECT (", True),
+        (f"SELECT {'lower(' * 500}a{')' * 500} AS a FROM t", True),
     ],
 )
 def test_aggregation_is_recognized_in_sql(sql: str, expected: bool) -> None:
