@@ -134,7 +134,8 @@ def accounting(
     for resource in resources:
         results = ExportResults()
         report = reading.export(export_job(resource, ("csv",)), sink or MemorySink(), results)
-        written.add(resource, ((e.client_id, e.rows) for e in results.entries if e.client_id), report.sums)
+        written.add_rows(resource, ((e.client_id, e.rows) for e in results.entries if e.client_id))
+        written.add_sums(resource, report.sums)
     shipped = shipped_models(reading.models).intersection(resources)
     own = [each for each in read_own_models(reading, engine, as_of, {}, lambda: None) if each.resource in resources]
     figures = SourceFigures(reading.leaders(), identities_of(shipped, own))

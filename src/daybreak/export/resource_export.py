@@ -43,6 +43,8 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
         observer.entries_written([export.write_header_only()])
         totals, counts = tables.totals(frozenset(rows.leaders()))
         leaders = surveyed(totals, resource, encoding_of(job))
+        # They need as much memory as the Leaders, until the export ends.
+        del totals
         changed = {one.client_id: one for one in leaders if job.previous.get(one.client_id) != one.fingerprint}
         reused = [leader for leader in leaders if leader.client_id not in changed]
         if reused:

@@ -31,19 +31,23 @@ class WrittenFigures:
 
     def __init__(self, leaders: Sequence[str]) -> None:
         self.places = {leader: place for place, leader in enumerate(leaders)}
-        self._figures: dict[tuple[str, str], array[int]] = {}
+        self._figures: defaultdict[tuple[str, str], array[int]] = defaultdict(
+            lambda: array("Q", bytes(8 * len(leaders)))
+        )
 
-    def add(self, resource: str, rows: Iterable[tuple[str, int]], sums: Mapping[str, Sequence[int]]) -> None:
-        """Add the rows and the sums of a resource by Leader. The sums are those of `figure_names`."""
-        names = figure_names(resource)
-        written = {name: array("Q", bytes(8 * len(self.places))) for name in (ROWS, *names)}
+    def add_rows(self, resource: str, rows: Iterable[tuple[str, int]]) -> None:
+        """Add the rows of a resource of some Leaders."""
+        written = self._figures[resource, ROWS]
         for client_id, count in rows:
-            written[ROWS][self.places[client_id]] = count
-        for client_id, values in sums.items():
+            written[self.places[client_id]] = count
+
+    def add_sums(self, resource: str, sums: Mapping[str, Sequence[int]]) -> None:
+        """Add the sums of a resource by Leader: those of `figure_names`."""
+        written = [self._figures[resource, name] for name in figure_names(resource)]
+        for client_id, own in sums.items():
             place = self.places[client_id]
-            for name, value in zip(names, values, strict=True):
-                written[name][place] = value % SUM_MODULUS
-        self._figures.update(((resource, name), values) for name, values in written.items())
+            for values, value in zip(written, own, strict=True):
+                values[place] = value % SUM_MODULUS
 
     def of(self, resource: str, figure: str) -> Sequence[int]:
         """Return one figure of all Leaders, in the order of `places`."""

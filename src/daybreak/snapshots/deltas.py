@@ -2,7 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import structlog
@@ -24,6 +25,7 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.published_entries import PreviousFiles, PublishedEntries
 from daybreak.snapshots.run_context import RunContext
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -36,35 +38,29 @@ def columns_digest() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
-class WrittenRows(NamedTuple):
-    """What remains in memory of an entry that was written. The digest is empty without a CSV file."""
+class _CsvContent(NamedTuple):
+    """What remains in memory of a CSV file that was written."""
 
     rows: int
-    csv_sha256: str
-
-
-def written_rows(entry: ManifestEntry) -> WrittenRows:
-    """Return the rows of an entry, and the digest of the content of its CSV file."""
-    csv = entry.formats.get("csv")
-    return WrittenRows(entry.rows, "" if csv is None else csv.content_sha256)
+    sha256: str
 
 
 class RunDeltas:
-    """Deltas of one run. `published` is the snapshot that they begin from."""
+    """Deltas of one run. They begin from the `published` snapshot."""
 
     def __init__(
-        self, context: RunContext, snapshot: Snapshot, lease: Lease, progress: Progress, published: Snapshot | None
+        self, context: RunContext, snapshot: Snapshot, lease: Lease, progress: Progress, published: PublishedEntries
     ) -> None:
         self._context, self._snapshot, self._lease, self._progress = context, snapshot, lease, progress
         self._published = published
         self._base: Snapshot | None = None
         self._pending: list[LeaderDelta] = []
-        self._bases: dict[str, DeltaBase] = {}
-        self._empty: ManifestEntry | None = None
+        self._bases: Mapping[str, DeltaBase] = {}
+        self._reused: Container[str] = ()
+        # The files written, by Leader. None if the Leader has a delta.
+        self._written: dict[str, _CsvContent | None] = {}
         # The Leaders of both snapshots.
         self._lasting: frozenset[str] = frozenset()
-        self._leaders: frozenset[str] = frozenset()
-        self._made: set[str] = set()
         # Files that Leaders share, which are counted once.
         self._shared_keys: set[str] = set()
         self._figures: dict[str, Counter[str]] = {}
@@ -74,7 +70,7 @@ class RunDeltas:
     def begin(self) -> None:
         """Decide whether the run makes deltas, and record the decision. Raises RunFenced, Unavailable."""
         self._reason = self._reason_for_none()
-        self._base = self._published if self._reason is None else None
+        self._base = self._published.snapshot if self._reason is None else None
         own, base_id, reason = self._snapshot, self._base.snapshot_id if self._base else None, self._reason
         self._lease.write(lambda stores: stores.deltas.begin(own.snapshot_id, own.fence, base_id, reason))
         if self._reason is not None:
@@ -85,10 +81,9 @@ class RunDeltas:
         if self._base is None:
             return
         base_id, own = self._base.snapshot_id, self._snapshot
-        self._leaders = frozenset(leaders)
         former = self._context.state.read(lambda stores: frozenset(stores.snapshots.leaders(base_id)))
-        self._lasting = self._leaders & former
-        new = sorted(self._leaders - former)
+        self._lasting = former.intersection(leaders)
+        new = [client_id for client_id in leaders if client_id not in former]
         for start in range(0, len(new), _DELTAS_PER_TRANSACTION):
             batch = new[start : start + _DELTAS_PER_TRANSACTION]
             self._lease.write(
@@ -97,19 +92,17 @@ class RunDeltas:
                 )
             )
 
-    def job(self, resource: str, before: Mapping[str, ManifestEntry]) -> DeltaJob | None:
-        """Return the parameters of the deltas of one resource, None if the run makes none. `before` are the entries of
-        the published snapshot by client_id.
+    def job(self, resource: str, before: Iterable[str], reused: Container[str]) -> DeltaJob | None:
+        """Return the parameters of the deltas of one resource, None if the run makes none.
+
+        `before` are the Leaders with an entry in the published snapshot, sorted. `reused` are those whose files are
+        reused, as far as that is known.
         """
         if self._base is None:
             return None
-        self._empty = before.get("")
-        self._bases = {
-            client_id: DeltaBase(entry.rows, entry.formats["csv"])
-            for client_id, entry in before.items()
-            if client_id in self._leaders
-        }
-        self._made = set()
+        lasting = [client_id for client_id in before if client_id in self._lasting]
+        self._bases, self._reused = PreviousFiles(self._published, resource, lasting, reused), reused
+        self._written = {}
         self._figures[resource] = Counter()
         self._reasons[resource] = Counter()
         context = self._context
@@ -121,10 +114,17 @@ class RunDeltas:
             parquet=context.settings.sharing.enabled,
         )
 
+    def entries_written(self, entries: Sequence[ManifestEntry]) -> None:
+        """Record entries of the resource whose files were written. Their deltas are added afterwards."""
+        if self._base is not None:
+            for entry in entries:
+                csv = entry.formats.get("csv")
+                self._written[entry.client_id] = _CsvContent(entry.rows, "" if csv is None else csv.content_sha256)
+
     def add(self, deltas: Sequence[LeaderDelta]) -> None:
         """Add deltas. They are written when a transaction is full."""
         self._pending.extend(deltas)
-        self._made.update(each.client_id for each in deltas)
+        self._written.update(dict.fromkeys(each.client_id for each in deltas))
         inserted = sum(each.delta.inserted for each in deltas)
         self._progress.add_delta(inserted, sum(each.delta.deleted for each in deltas))
         sizes: list[int] = []
@@ -146,46 +146,48 @@ class RunDeltas:
         if len(self._pending) >= _DELTAS_PER_TRANSACTION:
             self.flush()
 
-    def complete(self, resource: str, entries: Mapping[str, WrittenRows], reused: Collection[str]) -> None:
-        """Add the Leaders of a resource whose file changed without a delta. `entries` are those written, by client_id,
-        and `reused` the Leaders whose files are reused.
+    def complete(self, resource: str) -> None:
+        """Add the Leaders of a resource whose file changed without a delta.
 
         A delta of first rows, or one that deletes the last ones, is larger than the full file.
         """
-        if self._base is None or self._empty is None:
+        shared = self._published.of(resource, [""]) if self._base is not None else {}
+        empty_now = self._written.get("")
+        if not shared or empty_now is None:
             return
-        empty_before, empty_now = self._empty, entries[""]
-        clients: Collection[str] = self._lasting
-        if empty_before.formats["csv"].content_sha256 == empty_now.csv_sha256:
+        empty_before = DeltaBase(0, shared[""].formats["csv"])
+        written, clients = self._written, iter(self._lasting)
+        if empty_before.stored.content_sha256 == empty_now.sha256:
             # Leaders without rows on both sides have the same file.
-            clients = (self._bases.keys() | entries.keys()) & self._lasting
+            gone = (client_id for client_id in self._bases if client_id not in written)
+            clients = chain(self._lasting.intersection(written), gone)
         missing = []
-        for client_id in clients:
-            if client_id in self._made or client_id in reused:
+        for client_id in sorted(client_id for client_id in clients if client_id not in self._reused):
+            now = written.get(client_id, empty_now)
+            if now is None:
                 continue
-            before, now = self._bases.get(client_id), entries.get(client_id)
-            old = DeltaBase(0, empty_before.formats["csv"]) if before is None else before
-            new = empty_now if now is None else now
-            if old.stored.content_sha256 == new.csv_sha256:
+            before = self._bases.get(client_id)
+            old = empty_before if before is None else before
+            if old.stored.content_sha256 == now.sha256:
                 continue
-            is_shortcut = before is None or now is None
+            is_shortcut = before is None or client_id not in written
             missing.append(
                 LeaderDelta(
                     client_id,
                     resource,
                     ResourceDelta(
                         rows_before=old.rows,
-                        rows_after=new.rows,
-                        inserted=new.rows if is_shortcut else 0,
+                        rows_after=now.rows,
+                        inserted=now.rows if is_shortcut else 0,
                         deleted=old.rows if is_shortcut else 0,
                         content_sha256_before=old.stored.content_sha256,
-                        content_sha256_after=new.csv_sha256,
+                        content_sha256_after=now.sha256,
                         reason=LARGER_THAN_FULL if is_shortcut else NOT_MADE,
                     ),
                 )
             )
-        self.add(sorted(missing, key=lambda each: each.client_id))
-        self._bases = {}
+        self.add(missing)
+        self._bases, self._written = {}, {}
         faults = {reason: count for reason, count in self._reasons[resource].items() if reason != LARGER_THAN_FULL}
         if faults:
             _log.warning("deltas.full_required", resource=resource, leaders=faults)
@@ -215,7 +217,7 @@ class RunDeltas:
 
     def _reason_for_none(self) -> str | None:
         """Return why the run makes no deltas, None if it makes them."""
-        context, published = self._context, self._published
+        context, published = self._context, self._published.snapshot
         if not context.settings.snapshot.deltas:
             return DELTAS_DISABLED
         if published is None:

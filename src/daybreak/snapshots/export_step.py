@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
-from sys import intern
+from itertools import islice
 
 from msgspec import structs
 
@@ -16,12 +15,13 @@ from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileSink
 from daybreak.filestore.packs import sparse_packs
 from daybreak.proof.accounting import WrittenFigures
-from daybreak.snapshots.deltas import RunDeltas, WrittenRows, written_rows
+from daybreak.snapshots.deltas import RunDeltas
+from daybreak.snapshots.leader_set import LeaderSet
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.published_entries import PublishedEntries
 from daybreak.snapshots.run_context import RunContext
 from daybreak.sources.reading import Reading
-from daybreak.state.stores import State
 
 CODECS: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
 """The codec of each value of `snapshot.compression`."""
@@ -53,13 +53,12 @@ class ExportStep:
     ) -> None:
         self._context, self._lease, self._progress = context, lease, progress
         self._manifest, self._deltas, self._previous = manifest, deltas, previous
-        self._written_rows: dict[str, WrittenRows] = {}
         self._watched_at = context.ticks()
         self._resource = ""
         self.lost: Mapping[str, Collection[str]] = {}
         self.written = WrittenFigures(())
         self.resources: dict[str, ResourceFigures] = {}
-        self.reused: dict[str, set[str]] = {}
+        self.reused: dict[str, LeaderSet] = {}
         self.unchanged: set[str] = set()
         self.reused_files = 0
         self.bytes_written = 0
@@ -71,19 +70,17 @@ class ExportStep:
         """
         began = self._progress.seconds
         self._resource = resource
-        self.reused[resource] = set()
+        self.reused[resource] = reused = LeaderSet(self.written.places)
         settings = self._context.settings.snapshot
         codec, threads = CODECS[settings.compression], settings.thread_count
-        self._written_rows = {}
-        before = self._manifest.begin_resource(self._context.state, resource)
-        fingerprints, deltas = self._previous_fingerprints(resource, before), self._deltas.job(resource, before)
-        job = ExportJob(resource, settings.formats, codec, threads, fingerprints, deltas)
+        before = self._manifest.published.fingerprints(resource)
+        previous, deltas = self._previous_fingerprints(resource, before), self._deltas.job(resource, before, reused)
+        job = ExportJob(resource, settings.formats, codec, threads, previous, deltas)
         report = reading.export(job, sink, self)
         self.bytes_written += report.bytes_written
         self._measure_spill(report.spill_bytes)
-        reused = [entry for client_id, entry in before.items() if client_id in self.reused[resource]]
-        reused_bytes = self._reuse_files(reused, sink)
-        self._deltas.complete(resource, self._written_rows, self.reused[resource])
+        reused_bytes = self._reuse_files(before, sink) if report.reused_leaders else 0
+        self._deltas.complete(resource)
         if self._manifest.rows[resource] != report.rows:
             raise RunError(
                 f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
@@ -91,11 +88,7 @@ class ExportStep:
             )
         if self._previous is not None and report.reused_leaders == report.leaders == len(before) - 1:
             self.unchanged.add(resource)
-        rows = chain(
-            ((client_id, one.rows) for client_id, one in self._written_rows.items() if client_id),
-            ((entry.client_id, entry.rows) for entry in reused),
-        )
-        self.written.add(resource, rows, report.sums)
+        self.written.add_sums(resource, report.sums)
         self.resources[resource] = ResourceFigures(
             rows=report.rows,
             leaders=report.leaders,
@@ -112,8 +105,9 @@ class ExportStep:
         """Count the files, and add the entries to the manifest."""
         sizes = [stored.bytes for entry in entries for stored in entry.formats.values()]
         self._progress.add_files(len(sizes), sum(sizes))
-        self._manifest.add(entries)
-        self._written_rows.update((entry.client_id, written_rows(entry)) for entry in entries)
+        self._manifest.add(entries, self._manifest.published.of(self._resource, _leaders_of(entries)))
+        self._deltas.entries_written(entries)
+        self._add_written(entries)
 
     def deltas_made(self, deltas: list[LeaderDelta]) -> None:
         """Record the deltas of changed Leaders."""
@@ -121,8 +115,7 @@ class ExportStep:
 
     def leaders_reused(self, client_ids: list[str]) -> None:
         """Record the Leaders whose files are reused after the export."""
-        # Interned, because the manifest has the same ids.
-        self.reused[self._resource].update(map(intern, client_ids))
+        self.reused[self._resource].update(client_ids)
 
     def rows_done(self, rows: int) -> None:
         """Record progress. Raises RunFenced or RunError when the run must end."""
@@ -140,28 +133,38 @@ class ExportStep:
         if self._context.spill is not None:
             self.spill_bytes = max(self.spill_bytes, self._context.spill.used_bytes() + unnamed_bytes)
 
-    def _previous_fingerprints(self, resource: str, before: Mapping[str, ManifestEntry]) -> dict[str, str]:
+    def _add_written(self, entries: Sequence[ManifestEntry]) -> None:
+        self.written.add_rows(self._resource, ((entry.client_id, entry.rows) for entry in entries if entry.client_id))
+
+    def _previous_fingerprints(self, resource: str, before: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the fingerprints of Leaders whose files can be reused. `before` are all of the published snapshot."""
         if self._previous is None:
             return {}
         lost = self.lost.get(resource, ())
-        return {client_id: entry.fingerprint for client_id, entry in before.items() if client_id not in lost}
+        return {client_id: before[client_id] for client_id in before if client_id not in lost} if lost else before
 
-    def _reuse_files(self, entries: Sequence[ManifestEntry], sink: FileSink) -> int:
-        """Reuse the files of unchanged Leaders. Return their size."""
-        keys = (stored.key for entry in entries for stored in entry.formats.values())
+    def _reuse_files(self, before: Mapping[str, str], sink: FileSink) -> int:
+        """Reuse the files of unchanged Leaders. Return their size. `before` has their fingerprints."""
+        resource, published = self._resource, self._manifest.published
+        is_reused = self.reused[resource].__contains__
+        keys = (stored.key for entry in published.wanted(resource, is_reused) for stored in entry.formats.values())
         try:
             moved = {pack: b"".join(sink.read(pack)) for pack in sparse_packs(keys)[:_MOVED_PACKS]}
         except FileStoreError as error:
             raise ReuseFailed(error.message) from error
         size_bytes = 0
-        for start in range(0, len(entries), _ENTRIES_PER_TRANSACTION):
+        entries = published.wanted(resource, is_reused)
+        while some := list(islice(entries, _ENTRIES_PER_TRANSACTION)):
             self._lease.check()
-            reused = [self._reused(entry, moved, sink) for entry in entries[start : start + _ENTRIES_PER_TRANSACTION]]
+            if any(entry.fingerprint != before[entry.client_id] for entry in some):
+                raise ReuseFailed(f"{resource}: files of the published snapshot were replaced during the run.")
+            reused = [self._reused(entry, moved, sink) for entry in some]
             sizes = [stored.bytes for entry in reused for stored in entry.formats.values()]
             size_bytes += sum(sizes)
             self.reused_files += len(sizes)
             self._progress.add_reused_files(len(sizes))
-            self._manifest.add(reused)
+            self._manifest.add(reused, {entry.client_id: entry for entry in some})
+            self._add_written(reused)
         return size_bytes
 
     def _reused(self, entry: ManifestEntry, moved: Mapping[str, bytes], sink: FileSink) -> ManifestEntry:
@@ -190,13 +193,12 @@ class ExportStep:
 class ManifestWriter:
     """Collects the manifest entries of one run. `rows` counts their rows by resource, `files` their files.
 
-    `published` is the published snapshot. Files with the same bytes in it keep their age.
+    `published` are the entries of the published snapshot. Files with the same bytes in it keep their age.
     """
 
-    def __init__(self, snapshot: Snapshot, lease: Lease, published: Snapshot | None) -> None:
-        self._snapshot, self._lease, self._published = snapshot, lease, published
+    def __init__(self, snapshot: Snapshot, lease: Lease, published: PublishedEntries) -> None:
+        self._snapshot, self._lease, self.published = snapshot, lease, published
         self._pending: list[ManifestEntry] = []
-        self._before: Mapping[str, ManifestEntry] = {}
         self.rows: Counter[str] = Counter()
         self.files = 0
 
@@ -211,19 +213,9 @@ class ManifestWriter:
                 )
             )
 
-    def begin_resource(self, state: State, resource: str) -> Mapping[str, ManifestEntry]:
-        """Return the entries of a resource in the published snapshot, by client_id. Raises Unavailable."""
-        published = self._published
-        # The entries of two resources would be in memory at the same time.
-        self._before = {}
-        if published is not None:
-            entries = state.read(lambda stores: list(stores.snapshots.entries(published.snapshot_id, resource)))
-            self._before = {entry.client_id: entry for entry in entries}
-        return self._before
-
-    def add(self, entries: Sequence[ManifestEntry]) -> None:
-        """Add entries of the resource. They are written when a transaction is full."""
-        base, before = self._published, self._before
+    def add(self, entries: Sequence[ManifestEntry], before: Mapping[str, ManifestEntry]) -> None:
+        """Add entries. They are written when a transaction is full. `before` are the Leaders' published entries."""
+        base = self.published.snapshot
         self._pending += entries if base is None else [with_since(entry, before, base) for entry in entries]
         for entry in entries:
             self.rows[entry.resource] += entry.rows
@@ -257,3 +249,7 @@ def with_since(entry: ManifestEntry, before: Mapping[str, ManifestEntry], base: 
         since = same.since_in(base.version, base.published_at) if same is not None and is_same else None
         formats[name] = structs.replace(stored, since=since)
     return structs.replace(entry, formats=formats)
+
+
+def _leaders_of(entries: Sequence[ManifestEntry]) -> list[str]:
+    return [entry.client_id for entry in entries if entry.client_id]

@@ -31,6 +31,7 @@ from daybreak.snapshots.guard import (
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.lost_files import find_lost_files
 from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.published_entries import PublishedEntries
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signing import authority_of, sign_for_publication
@@ -65,8 +66,9 @@ class SnapshotRun:
         formats = context.settings.snapshot.formats
         reuses = published is not None and not full and published.report.formats == formats
         self._previous = published if reuses else None
-        self._manifest = ManifestWriter(snapshot, lease, published)
-        self._deltas = RunDeltas(context, snapshot, lease, progress, published)
+        entries = PublishedEntries(context.state, published)
+        self._manifest = ManifestWriter(snapshot, lease, entries)
+        self._deltas = RunDeltas(context, snapshot, lease, progress, entries)
         self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous)
         self._sink: FileSink | None = None
         self._phases: dict[str, float] = {}

@@ -5,7 +5,7 @@ files that were damaged later.
 """
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -150,7 +150,7 @@ def statement_files(state: State, snapshot_id: str) -> list[ManifestFile]:
     return state.read(read)
 
 
-def is_read_back(snapshot: Snapshot, reused: Collection[str], *, read_all: bool) -> Callable[[str], bool]:
+def is_read_back(snapshot: Snapshot, reused: Container[str], *, read_all: bool) -> Callable[[str], bool]:
     """Return a function that returns whether a run reads back the files of a Leader: new ones, all or a sample, and a
     changing part of the reused ones.
 

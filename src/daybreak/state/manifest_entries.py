@@ -58,6 +58,31 @@ def entries_query(snapshot_count: int, resource_count: int) -> PreparedRead:
     )
 
 
+_POSITION = (snapshot_files.c.resource, snapshot_files.c.client_id)
+
+
+def _page_query(columns: Sequence[Any], *where: sa.ColumnElement[bool]) -> PreparedRead:
+    """Return the read of the first `limit` entries of a snapshot that satisfy conditions, by resource and client_id."""
+    return PreparedRead(
+        snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
+        columns,
+        snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
+        *where,
+        order_by=_POSITION,
+        limit=sa.bindparam("limit", type_=sa.Integer),
+    )
+
+
+PLACES_PAGE = _page_query(
+    (*_POSITION, FORMATS_TEXT),
+    sa.tuple_(*_POSITION) > sa.tuple_(sa.bindparam("resource"), sa.bindparam("client_id")),
+    FORMATS_TEXT.contains(sa.bindparam("folder")),
+)
+_OF_RESOURCE = snapshot_files.c.resource == sa.bindparam("resource")
+FIRST_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE)
+MORE_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE, snapshot_files.c.client_id > sa.bindparam("client_id"))
+
+
 def entry_of(row: Sequence[Any]) -> ManifestEntry:
     """Return the entry of a row of ENTRY_COLUMNS."""
     client_id, resource, rows, fingerprint, formats = row

@@ -13,9 +13,12 @@ from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, 
 from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
 from daybreak.state.manifest_entries import (
     ENTRY_COLUMNS,
+    FIRST_ENTRIES,
     FORMATS,
     FORMATS_TEXT,
+    MORE_ENTRIES,
     PLACES,
+    PLACES_PAGE,
     Place,
     as_replaced,
     entries_query,
@@ -30,6 +33,7 @@ from daybreak.state.statements import BulkInsert, PreparedRead, Store
 # Files without rows are the same for every Leader. Their entries have an empty client id.
 SHARED = ""
 _PAGE = 2_000
+_CLIENT_ID = snapshot_files.c.client_id
 _DELETABLE = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
 
 _own = snapshot_files.alias("own")
@@ -89,29 +93,6 @@ _LAST_FILE = _numbered(sa.func.max(snapshots.c.version), snapshots.c.published_a
 _KEPT_TABLES = _file_query(snapshots, order_by=[snapshots.c.version])
 _FIRST_FILE = _numbered(sa.func.min(snapshots.c.version), snapshots.c.published_at >= _PUBLISHED_AT)
 
-_POSITION = (snapshot_files.c.resource, snapshot_files.c.client_id)
-
-
-def _page_query(columns: Sequence[Any], *where: sa.ColumnElement[bool]) -> PreparedRead:
-    """Return the read of the first `limit` entries of a snapshot that satisfy conditions, by resource and client_id."""
-    return PreparedRead(
-        snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
-        columns,
-        snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
-        *where,
-        order_by=_POSITION,
-        limit=sa.bindparam("limit", type_=sa.Integer),
-    )
-
-
-_PLACES = _page_query(
-    (*_POSITION, FORMATS_TEXT),
-    sa.tuple_(*_POSITION) > sa.tuple_(sa.bindparam("resource"), sa.bindparam("client_id")),
-    FORMATS_TEXT.contains(sa.bindparam("folder")),
-)
-_OF_RESOURCE = snapshot_files.c.resource == sa.bindparam("resource")
-_FIRST_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE)
-_MORE_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE, snapshot_files.c.client_id > sa.bindparam("client_id"))
 _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
 _KNOWN_LEADERS = snapshot_leaders.join(snapshots, snapshots.c.fence == snapshot_leaders.c.fence)
@@ -278,11 +259,22 @@ class ManifestStore(Store):
         """
         values = {"snapshot_id": snapshot_id, "resource": resource, "limit": str(_PAGE)}
         if after is None:
-            rows = _FIRST_ENTRIES.all(self._connection, **values)
+            rows = FIRST_ENTRIES.all(self._connection, **values)
         else:
-            rows = _MORE_ENTRIES.all(self._connection, client_id=after, **values)
+            rows = MORE_ENTRIES.all(self._connection, client_id=after, **values)
         entries = [entry_of(row) for row in rows if wanted is None or wanted(row[0])]
         return entries, rows[-1][0] if len(rows) == _PAGE else None
+
+    def entries_of(self, snapshot_id: str, resource: str, client_ids: Collection[str]) -> list[ManifestEntry]:
+        """Return the entries of some Leaders, in any order."""
+        entries = self._of_resource(snapshot_id, resource, ENTRY_COLUMNS)
+        return list(map(entry_of, self._execute(entries.where(_CLIENT_ID.in_(client_ids)))))
+
+    def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]:
+        """Return the fingerprints of a resource by client_id, sorted."""
+        columns = _CLIENT_ID, snapshot_files.c.fingerprint
+        found = self._execute(self._of_resource(snapshot_id, resource, columns).order_by(_CLIENT_ID))
+        return dict(map(tuple, found))
 
     def places(
         self, snapshot_id: str, after: tuple[str, str], folder: str = ""
@@ -291,7 +283,7 @@ class ManifestStore(Store):
         them, or the rest. With `folder`, only those with a file in it. Takes a third of the time of `entries`.
         """
         values = {"resource": after[0], "client_id": after[1], "folder": folder, "limit": str(_PAGE)}
-        rows = _PLACES.all(self._connection, snapshot_id=snapshot_id, **values)
+        rows = PLACES_PAGE.all(self._connection, snapshot_id=snapshot_id, **values)
         return [(resource, client_id, PLACES.decode(formats).values()) for resource, client_id, formats in rows]
 
     def leaders(self, snapshot_id: str) -> Iterator[str]:
@@ -377,6 +369,10 @@ class ManifestStore(Store):
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
         fence = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)).scalar()
         return -1 if fence is None else fence
+
+    def _of_resource(self, snapshot_id: str, resource: str, columns: Sequence[Any]) -> sa.Select[Any]:
+        table = snapshot_files.c
+        return sa.select(*columns).where(table.fence == self._fence_of(snapshot_id), table.resource == resource)
 
     def _resources(self, snapshot_id: str) -> list[str]:
         """Return the resources of a run, sorted.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.audit import AuditQuery
@@ -228,6 +228,28 @@ def test_unreadable_file_is_never_published(run_context: RunContext, folder: Pat
     assert caught.value.code == "verification_failed"
     assert served(run_context) is None
     assert folders(run_context, folder) == (set(), set())
+
+
+def test_files_replaced_during_a_run_are_not_reused(run_context: RunContext) -> None:
+    """An erasure replaces files of the published snapshot after the run has compared them."""
+    first = run_manually(run_context)
+
+    def replace_entry(resource: str) -> None:
+        if resource == "members":
+            source_of(run_context).on_resource = []
+            state = run_context.state
+            [old] = [
+                entry
+                for entry in state.read(lambda stores: stores.snapshots.manifest(first.snapshot_id, LEADERS[0]))
+                if entry.resource == resource
+            ]
+            new = structs.replace(old, fingerprint="replaced", rows=old.rows - 1)
+            state.write(lambda stores: stores.snapshots.replace_entries(first.snapshot_id, [old], [new], now()))
+
+    source_of(run_context).on_resource = [replace_entry]
+    second = run_manually(run_context)
+    assert [run.failure is None for run in history(run_context)] == [True, False, True]
+    assert (second.report.rows, second.report.files_carried) == (first.report.rows, 0)
 
 
 def damage(context: RunContext, folder: Path, snapshot: Snapshot, leader: str, resource: str) -> None:

@@ -19,7 +19,8 @@ def test_account_has_its_own_rows_and_sums() -> None:
     written = WrittenFigures([ACCOUNT, OTHER])
     sums = {client_id: [5 if name == "SEGMENT_COUNT" else 0 for name in figure_names("campaigns")]
             for client_id in (ACCOUNT, OTHER)}  # fmt: skip
-    written.add("campaigns", [(ACCOUNT, 1), (OTHER, 1)], sums)
+    written.add_rows("campaigns", [(ACCOUNT, 1), (OTHER, 1)])
+    written.add_sums("campaigns", sums)
     figures = SourceFigures([ACCOUNT, OTHER], [each for each in IDENTITIES if each.resource == "campaigns"])
     figures.add(
         [

@@ -286,8 +286,10 @@ def _key_order(resource: Resource) -> Iterator[SparkColumn]:
 
 
 def _for_tasks(deltas: DeltaJob | None) -> DeltaJob | None:
-    """Return the parameters of deltas for other machines, which have their own folders for temporary files."""
-    return None if deltas is None else replace(deltas, temp_dir=None)
+    """Return the parameters of deltas for other machines, which have no state database, and own folders for temporary
+    files.
+    """
+    return None if deltas is None else replace(deltas, bases=dict(deltas.bases), temp_dir=None)
 
 
 def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
