@@ -130,8 +130,15 @@ def slice_of(key: str) -> FileSlice:
 
 def is_within(place: str, size_bytes: int, pack_bytes: int) -> bool:
     """Return whether a pack contains a file of this size at a place."""
+    begin, end = range_of(place)
+    return end - begin == size_bytes and end <= pack_bytes
+
+
+def range_of(place: str) -> tuple[int, int]:
+    """Return where a file begins and ends in its pack, in less time than `slice_of`, which checks the key."""
     offset, _, length = place.partition("+")
-    return int(length) == size_bytes and int(offset) + size_bytes <= pack_bytes
+    begin = int(offset)
+    return begin, begin + int(length)
 
 
 @lru_cache(1024)  # Clients fetch the same file many times.

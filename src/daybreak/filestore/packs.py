@@ -16,7 +16,7 @@ from itertools import chain
 import msgspec
 
 from daybreak.domain.snapshot import PACK_BELOW
-from daybreak.filestore.file_keys import slice_of, split_place
+from daybreak.filestore.file_keys import range_of, slice_of, split_place
 from daybreak.filestore.file_store import FileSlice
 
 PACK_BYTES = 8 << 20
@@ -108,12 +108,10 @@ class UsedObjects:
     def add(self, keys: Iterable[str]) -> None:
         """Add files. Neighbors in a pack become one range, as do the same files in several snapshots."""
         for key in keys:
-            # Most keys may be of other files, and parsing them takes longer.
             object_key, place = split_place(key)
             self.keys.add(object_key)
             if place:
-                part = slice_of(key)
-                self._ranges[object_key].extend((part.offset, part.offset + (part.length or 0)))
+                self._ranges[object_key].extend(range_of(place))
         for pack, ranges in self._ranges.items():
             self._ranges[pack] = _joined(ranges)
 

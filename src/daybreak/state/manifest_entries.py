@@ -81,6 +81,13 @@ PLACES_PAGE = _page_query(
 _OF_RESOURCE = snapshot_files.c.resource == sa.bindparam("resource")
 FIRST_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE)
 MORE_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE, snapshot_files.c.client_id > sa.bindparam("client_id"))
+FINGERPRINTS = PreparedRead(
+    snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
+    (snapshot_files.c.client_id, snapshot_files.c.fingerprint),
+    snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
+    _OF_RESOURCE,
+    order_by=[snapshot_files.c.client_id],
+)
 
 
 def entry_of(row: Sequence[Any]) -> ManifestEntry:

@@ -13,6 +13,7 @@ from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, 
 from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
 from daybreak.state.manifest_entries import (
     ENTRY_COLUMNS,
+    FINGERPRINTS,
     FIRST_ENTRIES,
     FORMATS,
     FORMATS_TEXT,
@@ -33,7 +34,6 @@ from daybreak.state.statements import BulkInsert, PreparedRead, Store
 # Files without rows are the same for every Leader. Their entries have an empty client id.
 SHARED = ""
 _PAGE = 2_000
-_CLIENT_ID = snapshot_files.c.client_id
 _DELETABLE = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
 
 _own = snapshot_files.alias("own")
@@ -267,14 +267,18 @@ class ManifestStore(Store):
 
     def entries_of(self, snapshot_id: str, resource: str, client_ids: Collection[str]) -> list[ManifestEntry]:
         """Return the entries of some Leaders, in any order."""
-        entries = self._of_resource(snapshot_id, resource, ENTRY_COLUMNS)
-        return list(map(entry_of, self._execute(entries.where(_CLIENT_ID.in_(client_ids)))))
+        table = snapshot_files.c
+        found = self._execute(
+            sa.select(*ENTRY_COLUMNS).where(
+                table.fence == self._fence_of(snapshot_id), table.resource == resource, table.client_id.in_(client_ids)
+            )
+        )
+        return list(map(entry_of, found))
 
     def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]:
         """Return the fingerprints of a resource by client_id, sorted."""
-        columns = _CLIENT_ID, snapshot_files.c.fingerprint
-        found = self._execute(self._of_resource(snapshot_id, resource, columns).order_by(_CLIENT_ID))
-        return dict(map(tuple, found))
+        found = FINGERPRINTS.all(self._connection, snapshot_id=snapshot_id, resource=resource)
+        return {row[0]: row[1] for row in found}
 
     def places(
         self, snapshot_id: str, after: tuple[str, str], folder: str = ""
@@ -369,10 +373,6 @@ class ManifestStore(Store):
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
         fence = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)).scalar()
         return -1 if fence is None else fence
-
-    def _of_resource(self, snapshot_id: str, resource: str, columns: Sequence[Any]) -> sa.Select[Any]:
-        table = snapshot_files.c
-        return sa.select(*columns).where(table.fence == self._fence_of(snapshot_id), table.resource == resource)
 
     def _resources(self, snapshot_id: str) -> list[str]:
         """Return the resources of a run, sorted.
