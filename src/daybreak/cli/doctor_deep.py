@@ -112,7 +112,7 @@ def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = 
             timer = threading.Timer(limit_seconds, _stop, (reading, expired))
             timer.start()
             try:
-                reading.source_rows(f"The model {model.origin}", sample_query(model, as_of, _SAMPLE_ROWS))
+                list(reading.source_rows(f"The model {model.origin}", sample_query(model, as_of, _SAMPLE_ROWS)))
             except SourceError as fault:
                 if expired.is_set():
                     stopped.append(model.origin)

@@ -5,7 +5,7 @@ leader_id, rule and FIGURES. `leader_id` is NULL for rows of no account, `rule` 
 grouped before they are joined.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -63,7 +63,7 @@ def read_rows(reading: Reading, engine: str, subject: str, sql: str) -> Iterator
     found = reading.source_rows(
         subject, f"SELECT resource, source_table, {leader_id}, rule, n, k, s, u FROM ({sql}) AS counted"
     )
-    for resource, name, leader, rule, n, k, s, u in cast("list[tuple[Any, ...]]", found):
+    for resource, name, leader, rule, n, k, s, u in cast("Iterable[tuple[Any, ...]]", found):
         yield resource, name, leader, rule, int(n or 0), int(k or 0), int(s or 0), int(u or 0)
 
 

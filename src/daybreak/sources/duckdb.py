@@ -58,6 +58,7 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
         "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS",
     ),
 }  # fmt: skip
+_ROWS_PER_FETCH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +180,13 @@ class DuckdbReading:
         """Export one resource."""
         return export_resource(self, job, sink, observer)
 
-    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
-        """Return the rows of a query over the source tables."""
+    def source_rows(self, subject: str, sql: str) -> Iterator[Sequence[object]]:
+        """Yield the rows of a query over the source tables."""
         with self.cursor() as cursor, engine_faults(subject):
             self._querying = cursor
-            return list(cursor.execute(sql).fetchall())
+            cursor.execute(sql)
+            while rows := cursor.fetchmany(_ROWS_PER_FETCH):
+                yield from rows
 
     def cancel(self) -> None:
         """End the query of `source_rows`."""

@@ -1,6 +1,6 @@
 """Row sources: the operator's platform, read as of one instant."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -51,9 +51,9 @@ class Reading(Protocol):
         that have rows of known Leaders; the others have no rows to check.
         """
 
-    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
-        """Return the rows of a query over the source tables, in the types of the catalogue. `subject` begins the
-        message of a SourceError, which leaves the reading usable. To be called after the exports.
+    def source_rows(self, subject: str, sql: str) -> Iterable[Sequence[object]]:
+        """Return the rows of a query over the source tables, in the types of the catalogue, perhaps as they are read.
+        `subject` begins the message of a SourceError, which leaves the reading usable. To be called after the exports.
         """
 
     def cancel(self) -> None:
