@@ -1,7 +1,7 @@
 """The export step of a run: exports each resource and reuses the files of unchanged Leaders."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec import structs
@@ -79,14 +79,19 @@ class ExportStep:
         report = reading.export(job, sink, self)
         self.bytes_written += report.bytes_written
         self._measure_spill(report.spill_bytes)
-        reused_bytes = self._reuse_files(before, sink) if report.reused_leaders else 0
+        is_unchanged = report.reused_leaders == report.leaders == len(before) - 1
+        reused_bytes = 0
+        if report.reused_leaders:
+            # Packs lose files on days with changes only.
+            moved = {} if is_unchanged else self._sparse_packs(sink)
+            reused_bytes = self._reuse_files(before, moved, sink)
         self._deltas.complete(resource)
         if self._manifest.rows[resource] != report.rows:
             raise RunError(
                 f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
                 code="verification_failed",
             )
-        if self._previous is not None and report.reused_leaders == report.leaders == len(before) - 1:
+        if self._previous is not None and is_unchanged:
             self.unchanged.add(resource)
         self.written.add_sums(resource, report.sums)
         self.resources[resource] = ResourceFigures(
@@ -143,21 +148,27 @@ class ExportStep:
         lost = self.lost.get(resource, ())
         return {client_id: before[client_id] for client_id in before if client_id not in lost} if lost else before
 
-    def _reuse_files(self, before: Mapping[str, str], sink: FileSink) -> int:
-        """Reuse the files of unchanged Leaders. Return their size. `before` has their fingerprints."""
-        resource, published = self._resource, self._manifest.published
-        is_reused = self.reused[resource].__contains__
-        keys = (stored.key for entry in published.wanted(resource, is_reused) for stored in entry.formats.values())
+    def _reused_entries(self) -> Iterator[ManifestEntry]:
+        return self._manifest.published.wanted(self._resource, self.reused[self._resource].__contains__)
+
+    def _sparse_packs(self, sink: FileSink) -> dict[str, bytes]:
+        """Return packs with little in use, whose files are written again so that the packs can be deleted."""
+        keys = (stored.key for entry in self._reused_entries() for stored in entry.formats.values())
         try:
-            moved = {pack: b"".join(sink.read(pack)) for pack in sparse_packs(keys)[:_MOVED_PACKS]}
+            return {pack: b"".join(sink.read(pack)) for pack in sparse_packs(keys)[:_MOVED_PACKS]}
         except FileStoreError as error:
             raise ReuseFailed(error.message) from error
+
+    def _reuse_files(self, before: Mapping[str, str], moved: Mapping[str, bytes], sink: FileSink) -> int:
+        """Reuse the files of unchanged Leaders, and write those in `moved` packs again. Return their size. `before` has
+        the fingerprints of their entries.
+        """
         size_bytes = 0
-        entries = published.wanted(resource, is_reused)
+        entries = self._reused_entries()
         while some := list(islice(entries, _ENTRIES_PER_TRANSACTION)):
             self._lease.check()
             if any(entry.fingerprint != before[entry.client_id] for entry in some):
-                raise ReuseFailed(f"{resource}: files of the published snapshot were replaced during the run.")
+                raise ReuseFailed(f"{self._resource}: files of the published snapshot were replaced during the run.")
             reused = [self._reused(entry, moved, sink) for entry in some]
             sizes = [stored.bytes for entry in reused for stored in entry.formats.values()]
             size_bytes += sum(sizes)
@@ -168,9 +179,7 @@ class ExportStep:
         return size_bytes
 
     def _reused(self, entry: ManifestEntry, moved: Mapping[str, bytes], sink: FileSink) -> ManifestEntry:
-        """Add the unchanged files of a Leader. Return its entry. `moved` has packs whose files are written again, so
-        that the packs can be deleted.
-        """
+        """Add the unchanged files of a Leader. Return its entry."""
         formats = {}
         for name, stored in entry.formats.items():
             part = slice_of(stored.key) if moved else None
