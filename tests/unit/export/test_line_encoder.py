@@ -194,6 +194,18 @@ def test_key_after_other_columns_orders_the_rows(engine: Engine, monkeypatch: py
     assert found["csv"].startswith(b'10,"%s",,"text 10",,,2026-01-01,,,' % LEADERS[0].encode())
 
 
+def test_keys_that_are_spread_unevenly_are_sorted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.execute(
+        'INSERT INTO every_type ("KEY", "LEADER_ID", "BIGINT_1") '
+        "SELECT CASE i WHEN 0 THEN -9223372036854775807 WHEN 1 THEN 9223372036854775807 ELSE hash(i) % 500 END, "
+        "CAST($1[1 + i % 2] AS UUID), hash(i) % 7 FROM range(3000) AS numbers(i)",
+        [LEADERS],
+    )
+    other = replace(EVERY_TYPE, tie_break=("BIGINT_1",))
+    found = lines(engine, monkeypatch, compiled=True, resource=other)
+    assert found == lines(engine, monkeypatch, compiled=False, resource=other)
+
+
 def test_malformed_row_is_an_error(engine: Engine) -> None:
     insert(engine, [(1, LEADERS[0], *[None] * 12)])
     layout = RecordLayout.of(EVERY_TYPE)
