@@ -73,9 +73,15 @@ def _lifetimes() -> list[Row]:
 
 
 def _rates() -> list[Row]:
-    from daybreak.access.throttle import CHANGES_PER_SEAT, MAX_KNOWN_DEVICES, TEST_EVENTS_PER_ACCOUNT
+    from daybreak.access.throttle import (
+        CHANGES_PER_ACCOUNT,
+        CHANGES_PER_SEAT,
+        MAX_KNOWN_DEVICES,
+        TEST_EVENTS_PER_ACCOUNT,
+    )
     from daybreak.credentials.passwords import QUEUE_LENGTH, TIMEOUT_SECONDS
 
+    changes = f"{_rate(CHANGES_PER_SEAT)}, or {CHANGES_PER_ACCOUNT} for each of its accounts if that is more"
     return [
         _setting("Requests for links with one session or API token", "access.link_rate"),
         _setting("Downloads with one session or API token; the parts of a download count once", "access.link_rate"),
@@ -87,7 +93,7 @@ def _rates() -> list[Row]:
         _setting("Login attempts in total", "access.login_overall"),
         _setting("Second-factor attempts for one seat from unknown devices", "access.second_factor_per_seat"),
         _setting("Second-factor attempts for one seat from one known device", "access.second_factor_per_seat"),
-        ("Forms and switches of the account of one seat", _rate(CHANGES_PER_SEAT), FIXED),
+        ("Forms and switches of the account of one seat", changes, FIXED),
         ("Test events to webhooks of one account", _rate(TEST_EVENTS_PER_ACCOUNT), FIXED),
         ("Known devices of one seat, those used last", str(MAX_KNOWN_DEVICES), FIXED),
         ("Password checks that wait or run in one worker, then `503 busy`", str(QUEUE_LENGTH), FIXED),

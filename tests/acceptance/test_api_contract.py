@@ -403,7 +403,7 @@ def exceed_rates(service: Service) -> None:
     until_limited(lambda: service.log_in("flood@example.org"))
     until_limited(lambda: service.request("POST", f"{AUTH}/reauthenticate", token=session, json={"password": "x"}))
     until_limited(lambda: calls["sendSecondFactor"](token=pending))
-    (rule,) = throttle.change_rules(seat_id=seat_id(MAYA))
+    (rule,) = throttle.change_rules(seat_id=seat_id(MAYA), accounts=1)
     now = datetime.now(UTC)
 
     def exhaust(stores: Stores) -> None:

@@ -169,8 +169,9 @@ async def switch(services: Services, active: ActiveSession, client_id: str, call
     Raises Forbidden: `not_your_account` (foreign and unknown alike), `account_inactive`, `second_factor_required`;
     RateLimited.
     """
-    now = services.clock()
-    await throttle.count_attempt(services.state, throttle.change_rules(seat_id=active.seat.seat_id), now)
+    now, seat_id = services.clock(), active.seat.seat_id
+    accounts = await services.state.aread(lambda stores: stores.seats.count_granted_accounts(seat_id))
+    await throttle.count_attempt(services.state, throttle.change_rules(seat_id=seat_id, accounts=accounts), now)
 
     def write(stores: Stores) -> RequestError | None:
         # Text that is not an id never reaches the database.

@@ -21,6 +21,8 @@ MAX_KNOWN_DEVICES = 10
 _RESETS_PER_EMAIL = (Rate(3, timedelta(hours=1)), Rate(6, timedelta(days=1)))
 # Far more than a person needs. The number of rows in the audit trail has this bound.
 CHANGES_PER_SEAT = Rate(600, timedelta(minutes=10))
+# A script switches to each account of its seat. A second one may do so at the same time.
+CHANGES_PER_ACCOUNT = 2
 TEST_EVENTS_PER_ACCOUNT = Rate(30, timedelta(hours=1))
 _IPV4_NETWORK_BITS = 24
 # The assignment to one site (RFC 6177 §2).
@@ -94,9 +96,12 @@ def second_factor_rules(settings: AccessSettings, *, seat_id: str, device_id: st
     return [_rule(key, rate) for rate in settings.second_factor_per_seat]
 
 
-def change_rules(*, seat_id: str) -> list[ThrottleRule]:
-    """Return the rules of requests of a signed-in seat that write rows: forms, and switches of the account."""
-    return [_rule(f"change:{seat_id}", CHANGES_PER_SEAT)]
+def change_rules(*, seat_id: str, accounts: int) -> list[ThrottleRule]:
+    """Return the rules of requests of a signed-in seat with this number of accounts that write rows: forms, and
+    switches of the account.
+    """
+    attempts = max(CHANGES_PER_SEAT.attempts, CHANGES_PER_ACCOUNT * accounts)
+    return [_rule(f"change:{seat_id}", Rate(attempts, CHANGES_PER_SEAT.window))]
 
 
 def test_event_rules(*, client_id: str) -> list[ThrottleRule]:

@@ -10,10 +10,11 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from daybreak.access import operators, passwords, sessions
+from daybreak.access import operators, passwords, sessions, throttle
 from daybreak.credentials import session_jwt
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, RequestError, Unauthenticated
 from daybreak.domain.identity import Grant
+from daybreak.state.stores import Stores
 from tests.configured import configured
 from tests.unit.access.instance import (
     ALPHA,
@@ -82,6 +83,28 @@ def test_switch_keeps_the_session_and_its_expiry(instance: Instance) -> None:
                 await sessions.authenticate(instance.services, token)
 
     instance.run(scenario())
+
+
+def test_limit_of_switches_grows_with_the_accounts(instance: Instance) -> None:
+    def add_accounts(stores: Stores) -> int:
+        granted = stores.seats.granted_accounts(ROSA)
+        for number in range(400):
+            added = msgspec.structs.replace(granted[0].account, client_id=f"20000000-0000-4000-8000-{number:012}")
+            stores.directory.put_accounts(added)
+            stores.directory.put_grants(Grant(ROSA, added.client_id))
+        return len(granted) + 400
+
+    (rule,) = throttle.change_rules(seat_id=ROSA, accounts=instance.write(add_accounts))
+    assert rule.limit > throttle.CHANGES_PER_SEAT.attempts
+    instance.write(lambda stores: stores.throttle.count([rule], instance.now[0], attempts=rule.limit - 1))
+    active = instance.run(active_session(instance))
+    assert instance.run(sessions.switch(instance.services, active, BRAVO, CALLER)).client_id == BRAVO
+    with pytest.raises(RateLimited):
+        instance.run(sessions.switch(instance.services, active, ALPHA, CALLER))
+
+
+async def active_session(instance: Instance) -> sessions.ActiveSession:
+    return await sessions.active_session(instance.services, (await instance.log_in()).token)
 
 
 @pytest.mark.parametrize(

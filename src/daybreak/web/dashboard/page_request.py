@@ -241,7 +241,7 @@ def default_account_id(
 async def read_page_form(page: PageRequest) -> dict[str, str]:
     """Read the posted form of a page, and count it. Raises Forbidden(cross_site), InvalidRequest or RateLimited."""
     form = await read_verified_form(page, page.session.sid)
-    rules = throttle.change_rules(seat_id=page.seat.seat_id)
+    rules = throttle.change_rules(seat_id=page.seat.seat_id, accounts=len(page.accounts))
     await throttle.count_attempt(page.services.state, rules, page.now)
     return form
 

@@ -26,6 +26,7 @@ def page_of(instance: Instance, salt: str = "a") -> PageRequest:
         dashboard=None,
         session=SimpleNamespace(sid="sid"),
         seat=SimpleNamespace(seat_id=ROSA),
+        accounts=(),
         policy=Policy(once="settings/tokens/{token_id}?done=token-exists"),
         form={"csrf": f"kid.{salt}.mac"},
         request=SimpleNamespace(path_params={"token_id": "one"}),
@@ -61,7 +62,7 @@ def test_number_of_forms_of_a_seat_is_bounded(instance: Instance, monkeypatch: p
         return {"name": "x"}
 
     monkeypatch.setattr(page_request, "read_verified_form", read_form)
-    (rule,) = throttle.change_rules(seat_id=ROSA)
+    (rule,) = throttle.change_rules(seat_id=ROSA, accounts=1)
     instance.write(lambda stores: stores.throttle.count([rule], instance.now[0], attempts=rule.limit - 1))
     assert instance.run(read_page_form(page_of(instance))) == {"name": "x"}
     with pytest.raises(RateLimited):
