@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from daybreak.state.stores import State
+from daybreak.state.stores import State, delete_in_batches
 
 _log = structlog.get_logger("daybreak.state")
 # Owners can still recognize a recent session or token on the security page.
@@ -15,7 +15,7 @@ NODES_KEPT = timedelta(days=7)
 TASK_FAULTS_KEPT = timedelta(days=2)
 # Longer than the 14 days in which an event must not occur twice.
 EVENTS_KEPT = timedelta(days=30)
-_EVENTS_PER_TRANSACTION = 10_000
+_EVENTS_AT_ONCE = 10_000
 
 
 def delete_expired(state: State, now: datetime, audit_kept: timedelta) -> dict[str, int]:
@@ -34,18 +34,13 @@ def delete_expired(state: State, now: datetime, audit_kept: timedelta) -> dict[s
         "events": state.write(lambda stores: stores.outbox.delete_before(now - EVENTS_KEPT)),
         "password_resets": state.write(lambda stores: stores.password_resets.delete_expired(now)),
         "run_requests": state.write(lambda stores: stores.run_requests.delete_before(now - NODES_KEPT)),
-        "audit_events": _delete_events(state, now - audit_kept),
+        "audit_events": delete_in_batches(
+            state,
+            lambda stores, at_most: stores.audit.delete_before(now - audit_kept, at_most=at_most),
+            _EVENTS_AT_ONCE,
+        ),
     }
     deleted_counts = {kind: count for kind, count in counts.items() if count}
     if deleted_counts:
         _log.info("state.tidied", **deleted_counts)
     return deleted_counts
-
-
-def _delete_events(state: State, before: datetime) -> int:
-    deleted = 0
-    while True:
-        count = state.write(lambda stores: stores.audit.delete_before(before, at_most=_EVENTS_PER_TRANSACTION))
-        deleted += count
-        if count < _EVENTS_PER_TRANSACTION:
-            return deleted

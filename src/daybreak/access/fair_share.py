@@ -13,6 +13,15 @@ _RETRY_AFTER_SECONDS = 5
 _MAX_THREAD_TASKS = 64
 
 
+def busy(kind: str = "requests of this kind") -> Unavailable:
+    """Return the error for too much work of a kind."""
+    return Unavailable(
+        f"Too many {kind} at the same time. Try again in a few seconds.",
+        code="busy",
+        retry_after_seconds=_RETRY_AFTER_SECONDS,
+    )
+
+
 class FairShare:
     """Limits how many pieces of work run at the same time.
 
@@ -43,11 +52,7 @@ class FairShare:
     def take(self, account: str) -> None:
         """Count work of an account. Raises Unavailable(busy) if the limit or the share of the account is reached."""
         if self._running[account] >= self._maximum - self.running:
-            raise Unavailable(
-                f"Too many {self._kind} at the same time. Try again in a few seconds.",
-                code="busy",
-                retry_after_seconds=_RETRY_AFTER_SECONDS,
-            )
+            raise busy(self._kind)
         self._running[account] += 1
 
     def release(self, account: str) -> None:

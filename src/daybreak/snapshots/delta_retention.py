@@ -9,9 +9,7 @@ from datetime import datetime
 from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_store import FileStore
 from daybreak.settings import SnapshotSettings
-from daybreak.state.stores import State, Stores
-
-_ROWS_PER_TRANSACTION = 20_000
+from daybreak.state.stores import State, Stores, delete_in_batches
 
 
 def expired_deltas(
@@ -50,10 +48,4 @@ def clean_deltas(state: State, store: FileStore, settings: SnapshotSettings, now
 
 
 def _forget(state: State, snapshot_id: str) -> None:
-    """Delete the rows, thousands per transaction, so that logins can write in between."""
-
-    def forget_some(stores: Stores) -> int:
-        return stores.deltas.forget(snapshot_id, at_most=_ROWS_PER_TRANSACTION)
-
-    while state.write(forget_some) == _ROWS_PER_TRANSACTION:
-        pass
+    delete_in_batches(state, lambda stores, at_most: stores.deltas.forget(snapshot_id, at_most=at_most))

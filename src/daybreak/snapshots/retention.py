@@ -24,12 +24,11 @@ from daybreak.settings import Settings
 from daybreak.snapshots.delta_retention import clean_deltas
 from daybreak.snapshots.pack_trimming import trim_used_packs
 from daybreak.snapshots.publish import discard_superseded
-from daybreak.state.stores import State, Stores
+from daybreak.state.stores import State, Stores, delete_in_batches
 
 _log = structlog.get_logger("daybreak.snapshots")
 # A request just before the link expires must still find the file.
 LINK_MARGIN = timedelta(minutes=10)
-_ROWS_PER_TRANSACTION = 20_000
 _ONLY_KEPT = "Only a retired snapshot with files can be forgotten. See `daybreakd snapshot list`."
 _INSTEAD = {
     "published": "Its files are in use. To write lost ones again, run `daybreakd snapshot run`.",
@@ -167,15 +166,8 @@ def _discard_superseded(stores: Stores, now: datetime) -> None:
 
 
 def _delete_manifest(state: State, snapshot_id: str) -> None:
-    """Delete a snapshot's manifest, thousands of rows per transaction, so that logins can write in between. After the
-    first transaction the snapshot's files are no longer served.
-    """
-
-    def delete_some(stores: Stores) -> int:
-        return stores.snapshots.forget(snapshot_id, at_most=_ROWS_PER_TRANSACTION)
-
-    while state.write(delete_some) == _ROWS_PER_TRANSACTION:
-        pass
+    """Delete a snapshot's manifest. After the first transaction the snapshot's files are no longer served."""
+    delete_in_batches(state, lambda stores, at_most: stores.snapshots.forget(snapshot_id, at_most=at_most))
 
 
 def with_all_reused_keys(stores: Stores, kept: Collection[Snapshot]) -> list[str]:

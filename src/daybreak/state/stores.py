@@ -106,3 +106,16 @@ class State(Protocol):
     def close(self) -> None: ...
 
     async def aclose(self) -> None: ...
+
+
+def delete_in_batches(state: State, delete: Callable[[Stores, int], int], at_most: int = 20_000) -> int:
+    """Delete rows in short transactions, so that requests can write in between. Return their number.
+
+    `delete` deletes up to `at_most` rows, and returns how many.
+    """
+    total = 0
+    while True:
+        count = state.write(lambda stores: delete(stores, at_most))
+        total += count
+        if count < at_most:
+            return total

@@ -9,11 +9,10 @@ from typing import TypeVar
 from anyio import CancelScope
 from starlette.requests import ClientDisconnect, Request
 
-from daybreak.domain.errors import Unavailable
+from daybreak.access.fair_share import busy
 from daybreak.web.metrics import QUEUE_LENGTH
 
 T = TypeVar("T")
-_RETRY_AFTER_SECONDS = 5
 
 
 class FairQueue:
@@ -44,7 +43,7 @@ class FairQueue:
     async def _wait(self, account: str) -> None:
         own = len(self._waiting.get(account, ()))
         if own >= self._max_per_account:
-            raise _busy()
+            raise busy()
         if sum(map(len, self._waiting.values())) >= self._max_waiting:
             self._drop_from_longest(own)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -62,10 +61,10 @@ class FairQueue:
         """Refuse the newest work of the account that waits with the most. Raises Unavailable if that is the caller."""
         account, turns = max(self._waiting.items(), key=lambda item: len(item[1]))
         if len(turns) <= own + 1:
-            raise _busy()
+            raise busy()
         turn = turns[-1]
         self._forget(account, turn)
-        turn.set_exception(_busy())
+        turn.set_exception(busy())
 
     def _forget(self, account: str, turn: asyncio.Future[None]) -> None:
         turns = self._waiting.get(account)
@@ -116,11 +115,3 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 async def _disconnection(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _busy() -> Unavailable:
-    return Unavailable(
-        "Too many requests of this kind at the same time. Try again in a few seconds.",
-        code="busy",
-        retry_after_seconds=_RETRY_AFTER_SECONDS,
-    )
