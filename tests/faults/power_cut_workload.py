@@ -29,6 +29,8 @@ from daybreak.snapshots.schedule import publication_of
 from tests.configured import configured
 from tests.small_platform import SmallSource, leader_ids, platform_of, write_platform
 
+_MAX_PAUSE_SECONDS = 0.05
+
 
 class AcknowledgmentLog:
     """Log of acknowledged operations and of the crash points between them."""
@@ -102,11 +104,17 @@ def run_workload(context: RunContext, platform: Path, log_file: Path, days: int)
 
 
 def _append_events(context: RunContext, log: AcknowledgmentLog, finished: threading.Event) -> None:
-    """Append audit events until `finished` is set, and record each one that the database acknowledged."""
+    """Append audit events until `finished` is set, and record each one that the database acknowledged.
+
+    SQLite polls for the lock of the file. With a pause as long as most writes, the run finds it free every other time.
+    """
     for number in count():
         if finished.is_set():
             return
+        began = context.ticks()
         event = AuditEvent(context.clock(), "login", "ok", "someone@example.org", request_id=str(number))
         with suppress(Unavailable):
             context.state.write(lambda stores, event=event: stores.audit.append(event))  # type: ignore[misc]
             log.record("event", str(number))
+        # A write during which the process was stopped takes long.
+        finished.wait(min(context.ticks() - began, _MAX_PAUSE_SECONDS))

@@ -74,11 +74,14 @@ def crash_points(acknowledgments: list[tuple[str, str]]) -> list[str]:
 
 
 def is_stopped_at(pid: int, log_file: Path, number: int) -> bool:
-    """Return whether a process reached a crash point and all its threads are stopped, none within a system call."""
-    if len(crash_points(read_acknowledgments(log_file))) <= number:
-        return False
+    """Return whether a process reached a crash point and all its threads are stopped, none within a system call.
+
+    Raises AssertionError for a process that has ended.
+    """
     tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+    states = {(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks}
+    assert states != {"Z"}, "the workload has failed"
+    return states == {"T"} and len(crash_points(read_acknowledgments(log_file))) > number
 
 
 def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer, days: int) -> list[CrashState]:
@@ -109,10 +112,11 @@ def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer
                 copy_image(files, crash_state.files)
                 found.append(crash_state)
                 os.kill(pid, signal.SIGCONT)
-        except BaseException:
+        except BaseException as fault:
             # The process may be stopped at a crash point, where it would wait forever.
             os.kill(pid, signal.SIGKILL)
             fork_server.wait(pid)
+            fault.add_note((mount / "child.log").read_text())
             raise
         assert fork_server.wait(pid) == 0, (mount / "child.log").read_text()
     return found
