@@ -142,6 +142,15 @@ def test_files_are_listed_page_by_page(state: Database, monkeypatch: pytest.Monk
     ]
 
 
+def test_entries_of_some_leaders_are_found(state: Database) -> None:
+    snapshot_id = published(state, 9)
+    entries = state.read(lambda stores: list(stores.snapshots.entries(snapshot_id, "members")))
+    found = state.read(lambda stores: stores.snapshots.entries_of(snapshot_id, "members", ["", ONE, UNKNOWN]))
+    assert sorted(found, key=lambda one: one.client_id) == [each for each in entries if each.client_id in {"", ONE}]
+    fingerprints = state.read(lambda stores: stores.snapshots.fingerprints(snapshot_id, "members"))
+    assert list(fingerprints.items()) == [(one.client_id, one.fingerprint) for one in entries]
+
+
 @pytest.mark.release
 def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
