@@ -107,8 +107,8 @@ class _File:
         """Add a part to the totals and the delta, and release its memory."""
         self._totals.add(content, crc)
         if self._open_delta is not None:
-            if self._totals.length <= SMALL_BYTES:
-                # Other parts than the last one are larger.
+            # All parts but the last one are full.
+            if self._delta_writer is None and len(content) < SMALL_BYTES:
                 self._small_content = bytes(content)
             else:
                 self._delta_writer = self._delta_writer or self._open_delta()

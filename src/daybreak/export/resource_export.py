@@ -159,7 +159,7 @@ class _ResourceExport:
         parquet_files: Mapping[str, StoredFormat],
     ) -> None:
         open_merge = merge_engines(self.tables.resource)
-        # Threads write small files, and their deltas, in turns. Otherwise each of their short calls would wait for the
+        # Threads write small files and deltas in turns. Otherwise each of their short calls would wait for the
         # interpreter's lock. A turn for deltas may be part of one for files.
         turn = RLock()
 

@@ -180,11 +180,14 @@ def test_any_batch_is_like_leaders_alone(compiled: Engines, leaders: list[tuple[
 
 
 def test_streamed_files_have_the_same_deltas(open_engine: Engines) -> None:
-    platform = {**PLATFORM, "large": many(3_000, 7, 2_000)}
+    platform = {**PLATFORM, "large": many(12_000, 7, 9_000)}
     sink = sink_with(platform)
     with ThreadPoolExecutor(2) as executor:
         found = deltas_of(platform, sink, open_engine, compressors=executor)
     assert (found, sink.files) == deltas_alone(platform, sink.earlier, open_engine)
+
+
+LARGER = "larger leader"
 
 
 class Turn:
@@ -211,12 +214,14 @@ class TurnSink(MemorySink):
         self._turn = turn
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        assert self._turn.is_taken == format.startswith("delta_"), format
+        assert self._turn.is_taken == (format.startswith("delta_") and client_id != LARGER), (client_id, format)
         return super().write(client_id, resource, format, pieces)
 
 
-def test_several_deltas_are_made_in_a_turn(compiled: Engines) -> None:
-    platform = {f"leader {number}": many(100, number) for number in range(10)}
+def test_several_deltas_are_made_in_a_turn(monkeypatch: pytest.MonkeyPatch, compiled: Engines) -> None:
+    """Deltas of larger files, here of the last Leader, need no turn."""
+    platform = {f"leader {number}": many(100, number) for number in range(9)} | {LARGER: many(200, 7)}
+    monkeypatch.setattr(delta_batch, "_TURN_BYTES", 150 * len(lines(platform[LARGER][1])[0]))
     turn = Turn()
     assert len(deltas_of(platform, TurnSink(sink_with(platform).earlier, turn), compiled, turn)) == 10
     assert turn.count == 1
