@@ -48,8 +48,6 @@ class _StoreOptions(TypedDict):
 def open_bucket(settings: FilesSettings, limits: RequestLimits) -> Bucket:
     """Open the bucket of `files.url` without sending a request. Raises OperatorError."""
     parts = urlsplit(settings.url)
-    if not parts.netloc:
-        raise OperatorError(f"files.url: '{settings.url}' has no bucket name. Use {parts.scheme}://bucket/prefix.")
     try:
         return _OPENERS[parts.scheme](settings, limits, parts.netloc)
     except BaseError as error:

@@ -222,12 +222,6 @@ def test_invalid_google_or_azure_endpoint_is_rejected(
             ObjectStore(FilesSettings(url=url, endpoint=endpoint))
 
 
-@pytest.mark.parametrize("url", ["s3:///prefix", "gs:///prefix", "az:///prefix"])
-def test_url_without_a_bucket_is_rejected(url: str) -> None:
-    with pytest.raises(OperatorError, match=r"files\.url"):
-        ObjectStore(FilesSettings(url=url))
-
-
 PROFILES = """
 [default]
 aws_access_key_id = DEFAULT

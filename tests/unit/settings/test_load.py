@@ -203,7 +203,9 @@ def test_base_url_is_normalized(written: str, expected: str) -> None:
     assert load_settings(None, environ).base_url == expected
 
 
-@pytest.mark.parametrize("url", ["s3:/bucket", "s3:bucket", "S3://bucket", "s3://", "ftp://example.org/files", ""])
+@pytest.mark.parametrize(
+    "url", ["s3:/bucket", "s3:bucket", "S3://bucket", "s3://", "gs:///prefix", "ftp://example.org/files", ""]
+)
 def test_mistyped_bucket_url_is_not_a_folder(url: str) -> None:
     assert (
         "s3://bucket/prefix"
