@@ -74,7 +74,7 @@ class SourceSettings(Section):
     def _resolve_location(cls, location: SecretStr, info: ValidationInfo) -> SecretStr:
         """Resolve a relative path against the folder of the file; leave URLs as they are."""
         text, engine = require_trimmed(location.get_secret_value()), info.data.get("engine")
-        if not text.strip():
+        if not text:
             raise InvalidValue("Use a DuckDB file, a folder of Parquet files or a connection URL.")
         if engine == "postgresql":
             return location

@@ -110,7 +110,7 @@ class ExportStep:
         """Count the files, and add the entries to the manifest."""
         sizes = [stored.bytes for entry in entries for stored in entry.formats.values()]
         self._progress.add_files(len(sizes), sum(sizes))
-        self._manifest.add(entries, self._manifest.published.of(self._resource, _leaders_of(entries)))
+        self._manifest.add(entries, self._manifest.published.of(self._resource, (entry.client_id for entry in entries)))
         self._deltas.entries_written(entries)
         self._add_written(entries)
 
@@ -258,7 +258,3 @@ def with_since(entry: ManifestEntry, before: Mapping[str, ManifestEntry], base: 
         since = same.since_in(base.version, base.published_at) if same is not None and is_same else None
         formats[name] = structs.replace(stored, since=since)
     return structs.replace(entry, formats=formats)
-
-
-def _leaders_of(entries: Sequence[ManifestEntry]) -> list[str]:
-    return [entry.client_id for entry in entries if entry.client_id]

@@ -61,33 +61,33 @@ def entries_query(snapshot_count: int, resource_count: int) -> PreparedRead:
 _POSITION = (snapshot_files.c.resource, snapshot_files.c.client_id)
 
 
-def _page_query(columns: Sequence[Any], *where: sa.ColumnElement[bool]) -> PreparedRead:
-    """Return the read of the first `limit` entries of a snapshot that satisfy conditions, by resource and client_id."""
+def _read_of(
+    columns: Sequence[Any], *where: sa.ColumnElement[bool], limit: sa.BindParameter[int] | None = None
+) -> PreparedRead:
+    """Return the read of the entries of a snapshot that satisfy conditions, by resource and client_id."""
     return PreparedRead(
         snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
         columns,
         snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
         *where,
         order_by=_POSITION,
-        limit=sa.bindparam("limit", type_=sa.Integer),
+        limit=limit,
     )
 
 
-PLACES_PAGE = _page_query(
+_LIMIT = sa.bindparam("limit", type_=sa.Integer)
+_OF_RESOURCE = snapshot_files.c.resource == sa.bindparam("resource")
+PLACES_PAGE = _read_of(
     (*_POSITION, FORMATS_TEXT),
     sa.tuple_(*_POSITION) > sa.tuple_(sa.bindparam("resource"), sa.bindparam("client_id")),
     FORMATS_TEXT.contains(sa.bindparam("folder")),
+    limit=_LIMIT,
 )
-_OF_RESOURCE = snapshot_files.c.resource == sa.bindparam("resource")
-FIRST_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE)
-MORE_ENTRIES = _page_query(ENTRY_COLUMNS, _OF_RESOURCE, snapshot_files.c.client_id > sa.bindparam("client_id"))
-FINGERPRINTS = PreparedRead(
-    snapshot_files.join(snapshots, snapshots.c.fence == snapshot_files.c.fence),
-    (snapshot_files.c.client_id, snapshot_files.c.fingerprint),
-    snapshots.c.snapshot_id == sa.bindparam("snapshot_id"),
-    _OF_RESOURCE,
-    order_by=[snapshot_files.c.client_id],
+FIRST_ENTRIES = _read_of(ENTRY_COLUMNS, _OF_RESOURCE, limit=_LIMIT)
+MORE_ENTRIES = _read_of(
+    ENTRY_COLUMNS, _OF_RESOURCE, snapshot_files.c.client_id > sa.bindparam("client_id"), limit=_LIMIT
 )
+FINGERPRINTS = _read_of((snapshot_files.c.client_id, snapshot_files.c.fingerprint), _OF_RESOURCE)
 
 
 def entry_of(row: Sequence[Any]) -> ManifestEntry:

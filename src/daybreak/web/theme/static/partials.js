@@ -14,8 +14,7 @@ async function request(url, signal) {
   else if (response.status === 205) {
     // An open dialog would be lost. The next request reloads the page.
     if (!document.querySelector("dialog[open]")) location.reload();
-  }
-  else if (!response.ok) {
+  } else if (!response.ok) {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     throw Object.assign(new Error(), { text: page.querySelector(".lead")?.textContent });
   } else if (response.status !== 204) return response;
