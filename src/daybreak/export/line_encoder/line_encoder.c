@@ -13,7 +13,8 @@ enum { LONGEST_FIXED = 64, LONGEST_PIECE = 32 };
 enum { NEXT_CELL = 0xFFFFFFFF, LEADER_ID = 0xFFFFFFFE };
 enum { MAX_KEY_CELLS = 16 };
 
-static const uint8_t NULL[LONGEST_PIECE] = "null", TRUE[LONGEST_PIECE] = "true", FALSE[LONGEST_PIECE] = "false";
+static const uint8_t NULL_WORD[LONGEST_PIECE] = "null";
+static const uint8_t TRUE_WORD[LONGEST_PIECE] = "true", FALSE_WORD[LONGEST_PIECE] = "false";
 
 typedef struct {
   uint32_t kind;
@@ -34,7 +35,7 @@ typedef struct {
   uint64_t json;
 } Size;
 
-/* Copies a piece. Its length would decide a branch, which costs more than copying LONGEST_PIECE bytes. */
+/* Copies LONGEST_PIECE bytes, however short the piece is: a branch on its length costs more. */
 static inline uint8_t *copy(uint8_t *to, const uint8_t *from, uint32_t bytes) {
   v128_t start = wasm_v128_load(from), end = wasm_v128_load(from + 16);
   wasm_v128_store(to, start);
@@ -265,7 +266,7 @@ EXPORT("encode") uint32_t encode(const Task *task) {
       }
       const uint8_t *from = in_key ? key[column->place] : next;
       if (*from++ != PRESENT) {
-        out.json = copy(out.json, NULL, 4);
+        out.json = copy(out.json, NULL_WORD, 4);
         if (!in_key) next = from;
         continue;
       }
@@ -284,9 +285,9 @@ EXPORT("encode") uint32_t encode(const Task *task) {
           break;
         case BOOLEAN:
           if (*from)
-            out = put_both(out, TRUE, 4, 0);
+            out = put_both(out, TRUE_WORD, 4, 0);
           else
-            out = put_both(out, FALSE, 5, 0);
+            out = put_both(out, FALSE_WORD, 5, 0);
           break;
         case DATE:
           out = put_both(out, cell, (uint32_t)(date(cell, four_bytes(from)) - cell), 1);
