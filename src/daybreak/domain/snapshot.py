@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import structs
 
+from daybreak.domain.clock import MAX_DIFFERENCE
 from daybreak.domain.run_report import RunProgress, RunReport
 
 PACK_BELOW = 65_536
@@ -73,7 +74,10 @@ class Snapshot:
 
     def lapsed(self, now: datetime) -> bool:
         """Whether its builder stopped renewing the lease before the run ended."""
-        return self.state is SnapshotState.BUILDING and self.lease_until is not None and self.lease_until <= now
+        if self.state is not SnapshotState.BUILDING or self.lease_until is None:
+            return False
+        renewed_at = self.heartbeat_at or self.started_at
+        return self.lease_until <= now or renewed_at > now + MAX_DIFFERENCE
 
     def state_at(self, now: datetime) -> str:
         """Return the state at an instant, `lapsed` for a run that its builder left."""

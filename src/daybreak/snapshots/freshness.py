@@ -115,8 +115,7 @@ def _late_since(current: Snapshot | None, due: datetime, publish_at: time_of_day
 
 def _next_attempt(run: Snapshot | None, history: Sequence[Snapshot], now: datetime) -> datetime | None:
     """Return when a failed day is built again, None if that is due already."""
-    start = next_attempt(run.day, history, RunTimings()) if run is not None and run.day is not None else None
-    return start if start is not None and start > now else None
+    return next_attempt(run.day, history, RunTimings(), now) if run is not None and run.day is not None else None
 
 
 def _is_held(run: Snapshot | None) -> bool:

@@ -53,8 +53,7 @@ def _event(stores: Stores, fresh: Freshness, now: datetime, publish_at: time_of_
         # A service whose first run began after the hour of publication was installed later. See punctuality.py.
         if len(runs) < _RECENT_RUNS and all(run.started_at > publication_of(day, publish_at) + GRACE for run in runs):
             return None
-        attempt_at = next_attempt(day, runs, RunTimings())
-        return late_event(day, fresh, attempt_at if attempt_at is not None and attempt_at > now else None, now)
+        return late_event(day, fresh, next_attempt(day, runs, RunTimings(), now), now)
     if late is None:
         return None
     recovered = stores.outbox.latest(EventType.SNAPSHOT_RECOVERED)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 
+from daybreak.domain.clock import MAX_DIFFERENCE
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.settings import SnapshotSettings
 
@@ -117,22 +118,23 @@ def planned_start(publication: datetime, history: Iterable[Snapshot], margin: ti
     return publication - min(max(lead, margin), MAX_LEAD)
 
 
-def next_attempt(day: date, history: Sequence[Snapshot], timings: RunTimings) -> datetime | None:
+def next_attempt(day: date, history: Sequence[Snapshot], timings: RunTimings, now: datetime) -> datetime | None:
     """Return when a failed day is retried, None if it can be retried immediately.
 
-    A run that was stopped intentionally does not count as a failure. Runs whose builder died count only if there are
-    more than `_FREE_RETRIES`.
+    A run that was stopped intentionally does not count as a failure, nor one from before the clock was set back. Runs
+    whose builder died count only if there are more than `_FREE_RETRIES`.
     """
     failed = [run for run in history if run.day == day and run.state is SnapshotState.FAILED]
     counted = [run for run in failed if run.report.code not in _INTERRUPTED]
     died = [run for run in failed if run.report.code is None or run.report.code == LAPSED]
     if len(died) <= _FREE_RETRIES:
         counted = [run for run in counted if run not in died]
-    if not counted:
+    ends = [end for run in counted if (end := run.finished_at or run.started_at) <= now + MAX_DIFFERENCE]
+    if not ends:
         return None
-    last = max(run.finished_at or run.started_at for run in counted)
-    seconds = min(timings.day_retry_seconds * 2.0 ** min(len(counted) - 1, 20), _MAX_RETRY_SECONDS)
-    return last + timedelta(seconds=seconds)
+    seconds = min(timings.day_retry_seconds * 2.0 ** min(len(ends) - 1, 20), _MAX_RETRY_SECONDS)
+    attempt_at = max(ends) + timedelta(seconds=seconds)
+    return attempt_at if attempt_at > now else None
 
 
 def is_satisfied(current: Snapshot | None, run: Snapshot | None, due: datetime) -> bool:
@@ -192,5 +194,5 @@ def _build_or_wait(
     run = run_of(day, history)
     if run is not None and run.state not in _UNFINISHED:
         return Wait(coming)
-    attempt_at = next_attempt(day, history, timings)
-    return Wait(attempt_at) if attempt_at is not None and attempt_at > now else Build(day)
+    attempt_at = next_attempt(day, history, timings, now)
+    return Build(day) if attempt_at is None else Wait(attempt_at)

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from daybreak.domain.clock import MAX_DIFFERENCE
 from daybreak.domain.events import Event, EventType
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import deliveries, leases, outbox
@@ -97,13 +98,13 @@ class OutboxStore(Store):
         return bool(self._execute(sa.select(sa.or_(incomplete, due))).scalar())
 
     def take_lease(self, holder: str, now: datetime, until: datetime) -> bool:
-        """Take or renew the lease of the deliverer. Returns False when another process has it."""
+        """Take or renew the lease of the deliverer. Return False when another process has it."""
         insert = self._insert_into(leases)
         taken = self._execute(
             insert.on_conflict_do_update(
                 index_elements=["name"],
                 set_={"holder": insert.excluded.holder, "until": insert.excluded.until},
-                where=sa.or_(leases.c.holder == holder, leases.c.until <= now),
+                where=sa.or_(leases.c.holder == holder, leases.c.until <= now, leases.c.until > until + MAX_DIFFERENCE),
             ).returning(leases.c.name),
             {"name": _LEASE, "holder": holder, "until": until},
         )

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.catalogue.stored_columns import RecordedColumns, recorded_columns
+from daybreak.domain.clock import MAX_DIFFERENCE
 from daybreak.domain.delta import FIRST_PUBLICATION, OTHER_PUBLICATION
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.run_report import RunProgress, RunReport
@@ -115,7 +116,10 @@ class SnapshotStore(ManifestStore):
         """Mark building runs whose lease has lapsed as failed, and return them."""
         return self._all(
             sa.update(snapshots)
-            .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until <= now)
+            .where(
+                snapshots.c.state == SnapshotState.BUILDING,
+                sa.or_(snapshots.c.lease_until <= now, snapshots.c.heartbeat_at > now + MAX_DIFFERENCE),
+            )
             .values(state=SnapshotState.FAILED, failure=_LEASE_EXPIRED, finished_at=now)
             .returning(*SNAPSHOT_COLUMNS),
             snapshot_of,
@@ -286,14 +290,8 @@ class SnapshotStore(ManifestStore):
 
     def _is_claimed(self, day: date, now: datetime) -> bool:
         """Return whether the day is done, or being built under a valid lease."""
-        row = self._execute(
-            sa.select(snapshots.c.state, snapshots.c.lease_until).where(
-                snapshots.c.day == day, snapshots.c.state != SnapshotState.FAILED
-            )
-        ).first()
-        if row is None:
-            return False
-        return row.state != SnapshotState.BUILDING or row.lease_until is None or row.lease_until > now
+        runs = self._snapshots(snapshots.c.day == day, snapshots.c.state != SnapshotState.FAILED, limit=1)
+        return any(not run.lapsed(now) for run in runs)
 
     def _begin(self, snapshot: Snapshot, fence: int, now: datetime, lease_seconds: int) -> Snapshot:
         lease_until = now + timedelta(seconds=lease_seconds)

@@ -81,6 +81,15 @@ def test_lease_has_one_holder(state: Database) -> None:
     assert state.write(lambda stores: stores.outbox.take_lease("a", NOW, until)) is True
 
 
+def test_lease_from_before_a_step_of_the_clock_has_lapsed(state: Database) -> None:
+    earlier = NOW - timedelta(hours=1)
+    assert state.write(lambda stores: stores.outbox.take_lease("a", NOW, NOW + timedelta(seconds=60))) is True
+    # Clocks of two nodes differ by less.
+    behind = NOW - timedelta(minutes=9)
+    assert state.write(lambda stores: stores.outbox.take_lease("b", behind, behind + timedelta(seconds=60))) is False
+    assert state.write(lambda stores: stores.outbox.take_lease("b", earlier, earlier + timedelta(seconds=60))) is True
+
+
 def test_due_deliveries_are_shared_between_endpoints(state: Database) -> None:
     def write(stores: Stores) -> None:
         _fill(stores)

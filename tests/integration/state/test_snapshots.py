@@ -145,6 +145,20 @@ def test_runs_with_an_expired_lease_are_marked_failed(state: Database) -> None:
     assert state.write(lambda stores: stores.snapshots.lapse(NOW + 2 * MINUTE)) == []
 
 
+def test_lease_from_before_a_step_of_the_clock_has_lapsed(state: Database) -> None:
+    """The builder died, and nothing renews the lease with the new time."""
+    first = existing(claim(state, 1))
+    # Clocks of two builders differ by less.
+    assert first.is_running(NOW - 10 * MINUTE)
+    assert claim(state, 2, -10) is None
+    assert state.write(lambda stores: stores.snapshots.lapse(NOW - 10 * MINUTE)) == []
+    assert not first.is_running(NOW - 11 * MINUTE)
+    second = existing(claim(state, 2, -60))
+    assert second.lease_until == NOW - 59 * MINUTE
+    lapsed = state.write(lambda stores: stores.snapshots.lapse(NOW - 120 * MINUTE))
+    assert [one.snapshot_id for one in lapsed] == [second.snapshot_id]
+
+
 def test_publication_retires_the_previous_snapshot(state: Database) -> None:
     assert state.read(lambda stores: stores.snapshots.current()) is None
     for number in (1, 2):

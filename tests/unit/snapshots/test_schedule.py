@@ -264,6 +264,17 @@ def test_interrupted_run_is_retried_immediately(code: str | None) -> None:
     assert decide_at(end, published(at("2026-11-19T04:00:00")), [ended]) == Build(day)
 
 
+def test_failure_from_before_a_step_of_the_clock_delays_nothing() -> None:
+    day, end = date(2026, 11, 20), at("2026-11-20T03:40:00")
+    report = RunReport(code="source_fault")
+    failed = run(SnapshotState.FAILED, at("2026-11-20T03:35:00"), day, finished_at=end, report=report)
+    yesterday = published(at("2026-11-19T04:00:00"), date(2026, 11, 19))
+    # Clocks of two builders differ by less.
+    for now in (end, end - timedelta(minutes=10)):
+        assert decide_at(now, yesterday, [failed, yesterday]) == Wait(end + timedelta(minutes=5))
+    assert decide_at(end - timedelta(minutes=11), yesterday, [failed, yesterday]) == Build(day)
+
+
 def test_builder_waits_for_the_day_of_another_builder() -> None:
     until = at("2026-11-20T03:12:00")
     building = run(SnapshotState.BUILDING, at("2026-11-20T03:05:00"), date(2026, 11, 20), lease_until=until)
