@@ -11,9 +11,11 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from ipaddress import ip_address
+from threading import Thread
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -32,7 +34,7 @@ _MAX_WAIT_SECONDS = 90.0
 _TIMEOUT = httpx.Timeout(60.0, connect=15.0)
 # A link leads to the service, which may redirect to a file store, which may redirect to another of its hosts.
 _MAX_REDIRECTS = 5
-_MAX_BODY_SECONDS = 300.0
+_MAX_RESPONSE_SECONDS = 300.0
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,13})-[0-9]{1,13}/(?:[0-9]{1,13}|\*)")
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 # What to do about a refusal, where the service's own text describes requests of its API.
@@ -115,8 +117,7 @@ class Connection:
         url = self.address + path
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
-                with self._http.stream(method, url, headers=headers, json=body) as incoming:
-                    response = _read_bounded(incoming)
+                response = _in_time(lambda: self._exchange(method, url, headers, body))
             except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError):
                 # The error may quote a header with the token.
                 raise WrongUse("The request contains an invalid character. Check the account and the URL.") from None
@@ -131,6 +132,12 @@ class Connection:
                 return response
             _pause_or_raise(response, attempts_left)
         raise AssertionError("the last attempt returns or raises")
+
+    def _exchange(
+        self, method: str, url: str, headers: Mapping[str, str], body: Mapping[str, object] | None
+    ) -> httpx.Response:
+        with self._http.stream(method, url, headers=headers, json=body) as response:
+            return _read_bounded(response)
 
     @contextlib.contextmanager
     def download(self, url: str, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
@@ -157,21 +164,50 @@ class Connection:
 
 @contextlib.contextmanager
 def _redirected(http: httpx.Client, base: str, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
-    """Follow the redirects of a link, without a downgrade from https at any of them. Yield the last response, whose
-    body is read if it is not a success. Raises Unreachable.
-    """
+    """Yield the response that the redirects of a link lead to. Raises Unreachable."""
     try:
-        for _ in range(_MAX_REDIRECTS + 1):
-            base = _next_url(base, url)
-            with http.stream("GET", base, headers=headers) as response:
-                if not response.has_redirect_location:
-                    yield response if response.is_success else _read_bounded(response)
-                    return
-                url = response.headers["Location"]
+        with contextlib.closing(_in_time(lambda: _follow(http, base, url, headers))) as response:
+            yield response
     except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as fault:
         _check_certificate(fault)
         raise Unreachable(f"The transfer was interrupted: {reason_of(fault)}.") from fault
+
+
+def _follow(http: httpx.Client, base: str, url: str, headers: Mapping[str, str]) -> httpx.Response:
+    """Follow the redirects of a link, without a downgrade from https at any of them. Return the last response, whose
+    body is read if it is not a success.
+    """
+    for _ in range(_MAX_REDIRECTS + 1):
+        base = _next_url(base, url)
+        response = http.send(http.build_request("GET", base, headers=headers), stream=True)
+        if response.is_success:
+            return response
+        with contextlib.closing(response):
+            if not response.has_redirect_location:
+                return _read_bounded(response)
+            url = response.headers["Location"]
     raise Unreachable("The link redirects too often. Contact the operator of the service.")
+
+
+def _in_time(exchange: Callable[[], T]) -> T:
+    """Return the result of an exchange with a server. Raises Unreachable after five minutes.
+
+    Each byte of a response renews the timeout of its connection, and a response may have any number of interim ones
+    (RFC 9110 section 15.2). The exchange therefore has its own thread, which is left behind when it takes too long.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(exchange())
+        except BaseException as fault:  # noqa: BLE001 - raised in the thread of the caller
+            result.set_exception(fault)
+
+    Thread(target=run, name="exchange", daemon=True).start()
+    try:
+        return result.result(_MAX_RESPONSE_SECONDS)
+    except TimeoutError:
+        raise Unreachable("The service sends its response too slowly. Try again later.") from None
 
 
 def _first_byte(response: httpx.Response) -> int:
@@ -241,8 +277,7 @@ def _next_url(base: str, url: str) -> str:
 
 
 def _read_bounded(response: httpx.Response) -> httpx.Response:
-    """Return a response that is not a file with its body. Raises Damaged if it is too large or compressed, Unreachable
-    if it takes longer than five minutes.
+    """Return a response that is not a file with its body. Raises Damaged if it is too large or compressed.
 
     The body of an error is only an explanation. One that is compressed is left out.
     """
@@ -250,12 +285,9 @@ def _read_bounded(response: httpx.Response) -> httpx.Response:
         if response.is_error:
             return httpx.Response(response.status_code, request=response.request)
         raise Damaged(f"{response.url.host} returned a compressed response, which was not requested.")
-    body, until = bytearray(), time.monotonic() + _MAX_BODY_SECONDS
+    body = bytearray()
     for chunk in response.iter_raw():
         body += chunk
-        # Each byte renews the timeout of the connection.
-        if time.monotonic() > until:
-            raise Unreachable(f"{response.url.host} sends its response too slowly. Try again later.")
         if len(body) > wire.MAX_JSON_BYTES:
             raise Damaged(f"{response.url.host} returned a response of more than 16 MB.")
     return httpx.Response(response.status_code, headers=response.headers, content=bytes(body), request=response.request)

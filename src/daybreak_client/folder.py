@@ -31,6 +31,9 @@ ProgressCallback = Callable[[PublishedFile, int], None]
 
 _MAX_PARALLEL_DOWNLOADS = 4
 _MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
+# Longer than five attempts of which each waits for a rate limit.
+_STALL_SECONDS = 600.0
+_MIN_PROGRESS_BYTES = 1 << 16
 _FIRST_WAIT_SECONDS = 1.0
 # After this time, a thread that waits for the network ends in the background, without another write.
 _MAX_STOP_SECONDS = 2.0
@@ -196,8 +199,9 @@ def _download_all(folder: Path, files: Sequence[PublishedFile], downloader: _Dow
             thread = Thread(target=work, name=f"fetch-{number}", daemon=True)
             thread.start()
             threads.append(thread)
+        partials = [_partial_path(folder, file) for file in files]
         for _ in files:
-            fault = outcomes.get()
+            fault = _next_outcome(outcomes, partials)
             if fault is not None:
                 raise fault
     finally:
@@ -205,6 +209,19 @@ def _download_all(folder: Path, files: Sequence[PublishedFile], downloader: _Dow
         deadline = time.monotonic() + _MAX_STOP_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _next_outcome(outcomes: SimpleQueue[BaseException | None], partials: Sequence[Path]) -> BaseException | None:
+    """Return the outcome of the download that ends next. Raises Unreachable when the partial files hardly change.
+
+    Each byte renews the timeout of its connection and the attempts for its file.
+    """
+    while True:
+        size = sum(map(_size_bytes, partials))
+        with suppress(Empty):
+            return outcomes.get(timeout=_STALL_SECONDS)
+        if abs(sum(map(_size_bytes, partials)) - size) < _MIN_PROGRESS_BYTES:
+            raise Unreachable("The service sends the files too slowly. Try again later.")
 
 
 def _is_complete(path: Path, file: PublishedFile) -> bool:

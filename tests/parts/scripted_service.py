@@ -13,6 +13,8 @@ from pathlib import Path
 
 DISCONNECT = 0
 """Status of a reply that closes the connection instead."""
+RAW = -1
+"""Status of a reply whose body is all that is sent, head included."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """Scripted reply. A body other than bytes is sent as JSON."""
+    """Scripted reply. The pieces of an iterator are sent one by one, another body than bytes as JSON."""
 
     status: int
     body: object = b""
@@ -41,6 +43,10 @@ class ScriptedService:
     script: Callable[[Request], Reply] = lambda _: Reply(404)
     requests: list[Request] = field(default_factory=list)
     url: str = ""
+
+
+def _content(body: object) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
 @contextmanager
@@ -57,13 +63,16 @@ def scripted_service(certificate: Path | None = None) -> Iterator[ScriptedServic
             reply = service.script(request)
             if reply.status == DISCONNECT:
                 return
-            content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-            self.send_response(reply.status)
-            for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
+            pieces = reply.body if isinstance(reply.body, Iterator) else [_content(reply.body)]
+            length = {"Content-Length": str(len(pieces[0]))} if isinstance(pieces, list) else {}
+            if reply.status != RAW:
+                self.send_response(reply.status)
+                for name, value in {**length, **reply.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
             with suppress(ConnectionError):  # a client may refuse the rest
-                self.wfile.write(content)
+                for piece in pieces:
+                    self.wfile.write(piece)
 
         do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815 - names of http.server
 

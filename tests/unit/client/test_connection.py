@@ -81,16 +81,6 @@ def test_busy_service_is_retried(service: ScriptedService, connection: Connectio
     assert len(service.requests) == 3
 
 
-def test_response_that_drips_is_given_up(
-    service: ScriptedService, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("daybreak_client.connection._MAX_BODY_SECONDS", -1.0)
-    service.script = lambda _: Reply(200, {"data": 7})
-    with pytest.raises(Unreachable, match="too slowly"):
-        connection.request("GET", "/x", dict)
-    assert len(service.requests) == 1
-
-
 def test_retries_of_a_busy_service_end(service: ScriptedService, connection: Connection) -> None:
     service.script = lambda _: Reply(503, {"code": "busy", "detail": "Busy."}, {"Retry-After": "0"})
     with pytest.raises(Unreachable, match="Busy"):
