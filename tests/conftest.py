@@ -96,6 +96,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run asynchronous tests with asyncio, as the service runs."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session", autouse=True)
 def uncached_loggers() -> Iterator[None]:
     """Keep loggers reconfigurable.

@@ -1,8 +1,10 @@
-"""Fenced blocks of documentation pages, and the shell script that runs them."""
+"""Fenced blocks of documentation pages, the shell script that runs them, and the tests that pages name."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -53,3 +55,10 @@ def script_of(blocks_to_run: Iterable[Block]) -> str:
         program = _INTERPRETERS.get(block.language)
         parts.append(f"{program} <<'END_OF_BLOCK'\n{block.text}\nEND_OF_BLOCK" if program else block.text)
     return "\n".join(parts) + "\n"
+
+
+@cache
+def definitions(file: Path) -> frozenset[str]:
+    """Return the names of the functions and classes in a file."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return frozenset(node.name for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, kinds))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.parts.documentation import definitions
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "asvs.md"
@@ -81,7 +81,7 @@ def test_named_tests_and_files_exist(rows: list[Row]) -> None:
     for row in rows:
         for path, name in _PATH.findall(row.evidence):
             file = ROOT / path
-            if not file.is_file() or (name and name not in _definitions(file)):
+            if not file.is_file() or (name and name not in definitions(file)):
                 missing.append(f"{row.number} {path} {name}")
     assert missing == []
 
@@ -106,10 +106,3 @@ def _totals(rows: list[Row]) -> Iterator[tuple[str, list[str]]]:
 def _pages(row: Row) -> str:
     """Return the linked pages of the documentation as code spans."""
     return "".join(f"`{target.partition('#')[0].lstrip('./')}`" for target in _LINK.findall(row.evidence))
-
-
-@cache
-def _definitions(file: Path) -> frozenset[str]:
-    tree = ast.parse(file.read_text("utf-8"))
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
+
+from tests.parts.documentation import definitions
 
 # Attacks that the page must list. Others may follow.
 ATTACKS = {
@@ -90,7 +90,7 @@ def test_every_attack_has_tests_that_exist(project_folder: Path) -> None:
         assert named, row
         for file, name in named:
             path = project_folder / "tests" / file
-            if not path.exists() or name not in _functions(path):
+            if not path.exists() or name not in definitions(path):
                 missing.append(f"{file}::{name}")
     assert missing == []
 
@@ -104,9 +104,3 @@ def test_picture_shows_every_flow_of_the_threat_model(project_folder: Path) -> N
     described = re.findall(r"Flow (\d+):", picture[1].text or "")
     drawn = [text.text for text in picture.iterfind(".//{*}g[@class='number']/{*}text")]
     assert listed == described == drawn
-
-
-@cache
-def _functions(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text("utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

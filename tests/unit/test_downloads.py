@@ -81,74 +81,64 @@ async def principal(instance: Instance) -> Principal:
     return await sessions.authenticate(instance.services, (await instance.log_in()).token)
 
 
-def link(
+async def link(
     instance: Instance,
     services: Services,
     credential: Principal | None = None,
     name: str = "campaigns.csv.gz",
     client_id: str = ALPHA,
 ) -> IssuedLink:
-    async def scenario() -> IssuedLink:
-        used = credential or await principal(instance)
-        issued = await downloads.issue_link(services, used, client_id, file_at(name, FORMATS), CALLER)
-        await services.audit_buffer.flush()
-        return issued
-
-    return instance.run(scenario())
+    used = credential or await principal(instance)
+    issued = await downloads.issue_link(services, used, client_id, file_at(name, FORMATS), CALLER)
+    await services.audit_buffer.flush()
+    return issued
 
 
-def follow(instance: Instance, services: Services, url: str, caller: Caller = CALLER) -> OpenedFile:
+async def follow(instance: Instance, services: Services, url: str, caller: Caller = CALLER) -> OpenedFile:
     parts = urlsplit(url)
     *_, client_id, snapshot_id, file_name = parts.path.split("/")
-
-    async def scenario() -> OpenedFile:
-        try:
-            parameters = parse_qsl(parts.query, keep_blank_values=True)
-            request = LinkRequest(client_id, snapshot_id, file_name, parameters)
-            opened = await downloads.open_link(services, request, caller)
-            origin = EventOrigin(services.clock(), caller, opened.seat, client_id, opened.subject)
-            await downloads.record_download(services, origin, "file.fetched", "ok", opened.details)
-            return opened
-        finally:
-            await services.audit_buffer.flush()
-
-    return instance.run(scenario())
+    request = LinkRequest(client_id, snapshot_id, file_name, parse_qsl(parts.query, keep_blank_values=True))
+    try:
+        opened = await downloads.open_link(services, request, caller)
+        origin = EventOrigin(services.clock(), caller, opened.seat, client_id, opened.subject)
+        await downloads.record_download(services, origin, "file.fetched", "ok", opened.details)
+        return opened
+    finally:
+        await services.audit_buffer.flush()
 
 
-def error_code(instance: Instance, services: Services, url: str) -> str:
+async def error_code(instance: Instance, services: Services, url: str) -> str:
     with pytest.raises(RequestError) as caught:
-        follow(instance, services, url)
+        await follow(instance, services, url)
     return caught.value.code
 
 
-def test_link_opens_its_csv_and_its_json_file(instance: Instance, services: Services) -> None:
+async def test_link_opens_its_csv_and_its_json_file(instance: Instance, services: Services) -> None:
     publish(instance)
-    issued = link(instance, services)
+    issued = await link(instance, services)
     assert issued.url.startswith(f"https://data.example.org/download/v1/links/{ALPHA}/{RUN}/campaigns.csv.gz?expires=")
     assert issued.expires_at == instance.now[0] + timedelta(minutes=15)
-    assert follow(instance, services, issued.url).file == issued.file
-    other = follow(instance, services, issued.url.replace("csv", "json"))
+    assert (await follow(instance, services, issued.url)).file == issued.file
+    other = await follow(instance, services, issued.url.replace("csv", "json"))
     assert other.named.name == "campaigns.json.gz"
     assert (other.file.format, other.file.rows) == ("json", 3)
-    assert link(instance, services).url != issued.url
+    assert (await link(instance, services)).url != issued.url
 
 
-def test_account_without_rows_gets_the_header_only_file(instance: Instance, services: Services) -> None:
+async def test_account_without_rows_gets_the_header_only_file(instance: Instance, services: Services) -> None:
     publish(instance)
-
-    async def bravo() -> Principal:
-        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-        return await sessions.authenticate(instance.services, switched.token)
-
-    issued = link(instance, services, instance.run(bravo()), client_id=BRAVO)
-    assert follow(instance, services, issued.url).file.rows == 0
+    active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+    switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
+    issued = await link(
+        instance, services, await sessions.authenticate(instance.services, switched.token), client_id=BRAVO
+    )
+    assert (await follow(instance, services, issued.url)).file.rows == 0
 
 
-def test_own_account_needs_the_context_of_the_session(instance: Instance, services: Services) -> None:
+async def test_own_account_needs_the_context_of_the_session(instance: Instance, services: Services) -> None:
     publish(instance)
     with pytest.raises(Forbidden) as caught:
-        link(instance, services, client_id=BRAVO)
+        await link(instance, services, client_id=BRAVO)
     assert (caught.value.code, caught.value.message) == (
         "wrong_context",
         "This token is for another of your accounts; switch with PUT /download/v2/auth/context.",
@@ -161,55 +151,55 @@ def test_own_account_needs_the_context_of_the_session(instance: Instance, servic
         return await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
     with pytest.raises(Forbidden) as caught:
-        link(instance, services, instance.run(api_token()), client_id=BRAVO)
+        await link(instance, services, await api_token(), client_id=BRAVO)
     assert caught.value.code == "not_your_account", "an API token cannot switch"
 
 
-def test_inactive_account_of_the_seat_is_named(instance: Instance, services: Services) -> None:
+async def test_inactive_account_of_the_seat_is_named(instance: Instance, services: Services) -> None:
     publish(instance)
     instance.change_account(BRAVO, active=False)
     with pytest.raises(Forbidden) as caught:
-        link(instance, services, client_id=BRAVO)
+        await link(instance, services, client_id=BRAVO)
     assert caught.value.code == "account_inactive"
 
 
 @pytest.mark.parametrize("client_id", [FOREIGN, UNKNOWN, "", "\x00", ALPHA + "/"])
-def test_foreign_and_unknown_accounts_get_the_same_error(
+async def test_foreign_and_unknown_accounts_get_the_same_error(
     instance: Instance, services: Services, client_id: str
 ) -> None:
     publish(instance)
     with pytest.raises(Forbidden) as caught:
-        link(instance, services, client_id=client_id)
+        await link(instance, services, client_id=client_id)
     assert (caught.value.code, caught.value.message) == (
         "not_your_account",
         "This credential does not give access to that account.",
     )
 
 
-def test_data_export_is_required(instance: Instance, services: Services) -> None:
+async def test_data_export_is_required(instance: Instance, services: Services) -> None:
     publish(instance)
     instance.put_grant(ROSA, ALPHA, data_export=False)
     with pytest.raises(Forbidden) as caught:
-        link(instance, services)
+        await link(instance, services)
     assert caught.value.code == "data_export_required"
 
 
-def test_missing_files_have_a_retry_time(instance: Instance, services: Services) -> None:
+async def test_missing_files_have_a_retry_time(instance: Instance, services: Services) -> None:
     with pytest.raises(NotFound) as caught:
-        link(instance, services)
+        await link(instance, services)
     assert caught.value.code == "snapshot_not_ready"
     # From 09:00:05 to 04:00 of the next day.
     assert caught.value.retry_after_seconds == 19 * 3600 - 5
     instance.now[0] += timedelta(microseconds=1)
     with pytest.raises(NotFound) as caught:
-        link(instance, services)
+        await link(instance, services)
     # A client that returns at that time must not be too early.
     assert caught.value.retry_after_seconds == 19 * 3600 - 5
     publish(instance, leaders=(BRAVO,))
     instance.now[0] += timedelta(seconds=1)
-    credential = instance.run(principal(instance))
+    credential = await principal(instance)
     with pytest.raises(NotFound, match="has no such account"):
-        link(
+        await link(
             instance,
             services,
             changed_to(credential, account=changed_to(credential.account, client_id=FOREIGN)),
@@ -247,70 +237,65 @@ def test_missing_files_have_a_retry_time(instance: Instance, services: Services)
         "password",
     ],
 )
-def test_link_expires_and_is_revoked_with_its_credential(
+async def test_link_expires_and_is_revoked_with_its_credential(
     instance: Instance,
     services: Services,
     revoke: Callable[[Instance], object],
     code: str | None,
 ) -> None:
     publish(instance)
-    url = link(instance, services).url
+    url = (await link(instance, services)).url
     revoke(instance)
     if code is None:
-        follow(instance, services, url)
+        await follow(instance, services, url)
     else:
-        assert error_code(instance, services, url) == code
+        assert await error_code(instance, services, url) == code
 
 
-def test_link_ends_with_its_session(instance: Instance, services: Services) -> None:
+async def test_link_ends_with_its_session(instance: Instance, services: Services) -> None:
     publish(instance)
     settings = configured(instance.services.settings, access={"session_lifetime": timedelta(minutes=5)})
     instance.services = replace(instance.services, settings=settings)
-    url = link(instance, services).url
+    url = (await link(instance, services)).url
     instance.advance(minutes=4, seconds=59)
-    follow(instance, services, url)
+    await follow(instance, services, url)
     instance.advance(seconds=1)
-    assert error_code(instance, services, url) == "link_revoked"
+    assert await error_code(instance, services, url) == "link_revoked"
 
 
-def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: Services) -> None:
+async def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: Services) -> None:
     publish(instance)
-
-    async def scenario() -> tuple[Principal, Principal]:
-        user = await principal(instance)
-        created = await api_tokens.create(instance.services, user, name="job", expires_at=None, caller=CALLER)
-        return user, await api_tokens.authenticate(instance.services, created.secret, CALLER)
-
-    user, credential = instance.run(scenario())
-    url = link(instance, services, credential).url
+    user = await principal(instance)
+    created = await api_tokens.create(instance.services, user, name="job", expires_at=None, caller=CALLER)
+    credential = await api_tokens.authenticate(instance.services, created.secret, CALLER)
+    url = (await link(instance, services, credential)).url
     instance.write(lambda stores: stores.sessions.end_all(ROSA, instance.now[0], "logout"))
-    follow(instance, services, url)
+    await follow(instance, services, url)
     assert credential.token is not None
     token_id = credential.token.token_id
-    instance.run(api_tokens.revoke(instance.services, user, token_id, CALLER))
-    assert error_code(instance, services, url) == "link_revoked"
+    await api_tokens.revoke(instance.services, user, token_id, CALLER)
+    assert await error_code(instance, services, url) == "link_revoked"
 
 
-def test_link_beyond_the_credentials_account_is_refused(instance: Instance, services: Services) -> None:
+async def test_link_beyond_the_credentials_account_is_refused(instance: Instance, services: Services) -> None:
     publish(instance, leaders=(ALPHA, BRAVO, FOREIGN))
-
-    async def token() -> str:
-        created = await api_tokens.create(
-            instance.services, await principal(instance), name="job", expires_at=None, caller=CALLER
-        )
-        return f"token:{created.token.token_id}"
-
     # Signed by the service, but the token is for Alpha, and the seat has no grant on Foreign.
-    for subject, client_id in ((instance.run(token()), BRAVO), (instance.run(principal(instance)).subject, FOREIGN)):
+    created = await api_tokens.create(
+        instance.services, await principal(instance), name="job", expires_at=None, caller=CALLER
+    )
+    for subject, client_id in (
+        ((f"token:{created.token.token_id}"), BRAVO),
+        ((await principal(instance)).subject, FOREIGN),
+    ):
         target = LinkTarget(client_id, RUN, "campaigns", subject, int(instance.now[0].timestamp()) + 60)
         query = signed_link.sign(target, keyring=services.keyring.current(), random=secrets.token_bytes)
         url = f"https://data.example.org/download/v1/links/{client_id}/{RUN}/campaigns.csv.gz?{query}"
-        assert error_code(instance, services, url) == "link_revoked"
+        assert await error_code(instance, services, url) == "link_revoked"
 
 
-def test_changed_links_are_refused(instance: Instance, services: Services) -> None:
+async def test_changed_links_are_refused(instance: Instance, services: Services) -> None:
     publish(instance)
-    url = link(instance, services).url
+    url = (await link(instance, services)).url
     for changed, code in (
         (url.replace(ALPHA, BRAVO), "invalid_link"),
         (url.replace(RUN, UNKNOWN), "invalid_link"),
@@ -324,12 +309,12 @@ def test_changed_links_are_refused(instance: Instance, services: Services) -> No
         (url + "&extra=1", "invalid_link"),
         (url.partition("?")[0], "invalid_link"),
     ):
-        assert error_code(instance, services, changed) == code, changed
+        assert await error_code(instance, services, changed) == code, changed
 
 
-def test_link_ends_with_the_file_name(instance: Instance, services: Services) -> None:
+async def test_link_ends_with_the_file_name(instance: Instance, services: Services) -> None:
     publish(instance)
-    url = link(instance, services).url
+    url = (await link(instance, services)).url
     assert url.endswith("&name=campaigns.csv.gz")
     unnamed = url.removesuffix("&name=campaigns.csv.gz")
     for accepted in (
@@ -338,12 +323,12 @@ def test_link_ends_with_the_file_name(instance: Instance, services: Services) ->
         f"{unnamed}&name=campaigns.json.gz",
         unnamed.replace("?", "?name=campaigns.csv.gz&"),
     ):
-        follow(instance, services, accepted)
+        await follow(instance, services, accepted)
     for name in ("", "members.csv.gz", "campaigns.parquet", "campaigns", "campaigns.csv.gz&name=campaigns.csv.gz"):
-        assert error_code(instance, services, f"{unnamed}&name={name}") == "invalid_link", name
+        assert await error_code(instance, services, f"{unnamed}&name={name}") == "invalid_link", name
 
 
-def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: Services) -> None:
+async def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: Services) -> None:
     publish(instance)
 
     async def token(serve_gzip_as: ServeGzipAs | None) -> Principal:
@@ -359,57 +344,53 @@ def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: 
 
     choices: tuple[ServeGzipAs | None, ...] = (None, "file", "encoding")
     for choice in choices:
-        url = link(instance, services, instance.run(token(choice))).url
-        assert follow(instance, services, url).serve_gzip_as == choice
-    assert follow(instance, services, link(instance, services).url).serve_gzip_as is None
+        url = (await link(instance, services, await token(choice))).url
+        assert (await follow(instance, services, url)).serve_gzip_as == choice
+    assert (await follow(instance, services, (await link(instance, services)).url)).serve_gzip_as is None
 
 
-def test_link_of_a_token_works_from_its_allowed_addresses(instance: Instance, services: Services) -> None:
+async def test_link_of_a_token_works_from_its_allowed_addresses(instance: Instance, services: Services) -> None:
     publish(instance)
-
-    async def token() -> Principal:
-        created = await api_tokens.create(
-            instance.services,
-            await principal(instance),
-            name="job",
-            expires_at=None,
-            caller=CALLER,
-            options=api_tokens.TokenOptions(allowed_networks=(f"{CALLER.address}/32",)),
-        )
-        return await api_tokens.authenticate(instance.services, created.secret, CALLER)
-
-    url = link(instance, services, instance.run(token())).url
-    follow(instance, services, url)
+    created = await api_tokens.create(
+        instance.services,
+        await principal(instance),
+        name="job",
+        expires_at=None,
+        caller=CALLER,
+        options=api_tokens.TokenOptions(allowed_networks=(f"{CALLER.address}/32",)),
+    )
+    url = (await link(instance, services, await api_tokens.authenticate(instance.services, created.secret, CALLER))).url
+    await follow(instance, services, url)
     with pytest.raises(Forbidden) as caught:
-        follow(instance, services, url, Caller("198.51.100.7"))
+        await follow(instance, services, url, Caller("198.51.100.7"))
     assert caught.value.code == "address_not_allowed"
     assert instance.audit("file.fetched")[-1].result == "address_not_allowed"
 
 
-def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, services: Services) -> None:
+async def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, services: Services) -> None:
     publish(instance)
-    url = link(instance, services).url
+    url = (await link(instance, services)).url
     instance.advance(minutes=1)
     publish(instance, UNKNOWN)
-    assert follow(instance, services, url).file.snapshot_id == RUN
+    assert (await follow(instance, services, url)).file.snapshot_id == RUN
     instance.write(lambda stores: stores.snapshots.forget(RUN))
-    assert error_code(instance, services, url) == "file_gone"
+    assert await error_code(instance, services, url) == "file_gone"
 
 
-def test_links_work_after_a_key_rotation(instance: Instance, services: Services) -> None:
+async def test_links_work_after_a_key_rotation(instance: Instance, services: Services) -> None:
     publish(instance)
-    url = link(instance, services).url
+    url = (await link(instance, services)).url
     path = instance.path / "keyring.json"
     for _ in range(2):
         ring = keyring.load(path).rotate(instance.now[0], secrets.token_bytes, lifetime=timedelta(days=7))
         keyring.save(path, ring)
-        follow(instance, services, url)
+        await follow(instance, services, url)
 
 
-def test_audit_trail_records_links_and_downloads(instance: Instance, services: Services) -> None:
+async def test_audit_trail_records_links_and_downloads(instance: Instance, services: Services) -> None:
     publish(instance)
-    url = link(instance, services).url
-    follow(instance, services, url)
+    url = (await link(instance, services)).url
+    await follow(instance, services, url)
     events = [event for event in instance.audit() if event.action in {"link.issued", "file.fetched"}]
     assert [event.action for event in events] == ["link.issued", "file.fetched"]
     for event in events:
@@ -493,40 +474,42 @@ def test_reason_for_late_files_has_no_internals(instance: Instance, state: Snaps
     assert "secret" not in late.reason
 
 
-def test_manifest_requires_data_export(instance: Instance, services: Services) -> None:
+async def test_manifest_requires_data_export(instance: Instance, services: Services) -> None:
     publish(instance)
 
     async def scenario() -> downloads.Manifest:
         return await downloads.manifest(services, await principal(instance), ALPHA)
 
-    found = instance.run(scenario())
+    found = await scenario()
     assert [(entry.resource, entry.rows) for entry in found.entries] == [("campaigns", 3)]
     assert found.freshness.snapshot is not None
     instance.put_grant(ROSA, ALPHA, data_export=False)
     with pytest.raises(Forbidden):
-        instance.run(scenario())
+        await scenario()
 
 
-def test_link_of_a_key_that_was_revoked_on_another_node_is_refused(instance: Instance, services: Services) -> None:
+async def test_link_of_a_key_that_was_revoked_on_another_node_is_refused(
+    instance: Instance, services: Services
+) -> None:
     """The file of this node still has the key, and the session is still open."""
     publish(instance)
-    used = instance.run(principal(instance))
-    issued, kid = link(instance, services, used), services.keyring.current().signing_kid
-    assert follow(instance, services, issued.url).client_id == ALPHA
+    used = await principal(instance)
+    issued, kid = await link(instance, services, used), services.keyring.current().signing_kid
+    assert (await follow(instance, services, issued.url)).client_id == ALPHA
     instance.write(lambda stores: stores.revoked_keys.add(kid, instance.now[0]))
     with pytest.raises(Forbidden) as refused:
-        follow(instance, services, issued.url)
+        await follow(instance, services, issued.url)
     assert refused.value.code == "invalid_link"
     assert services.keyring.current().signing_kid != kid
-    assert follow(instance, services, link(instance, services, used).url).client_id == ALPHA
+    assert (await follow(instance, services, (await link(instance, services, used)).url)).client_id == ALPHA
 
 
-def test_api_token_receives_links_of_a_valid_key(instance: Instance, services: Services) -> None:
+async def test_api_token_receives_links_of_a_valid_key(instance: Instance, services: Services) -> None:
     publish(instance)
     seat, now = instance.seat(ROSA), instance.now[0]
     created = api_tokens.new_token(seat, ALPHA, now=now, random=secrets.token_bytes, name="t", expires_at=None)
     instance.write(lambda stores: stores.api_tokens.add(created.token))
     kid = services.keyring.current().signing_kid
     instance.write(lambda stores: stores.revoked_keys.add(kid, now))
-    used = instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
-    assert f"kid={kid}" not in link(instance, services, used).url
+    used = await api_tokens.authenticate(instance.services, created.secret, CALLER)
+    assert f"kid={kid}" not in (await link(instance, services, used)).url

@@ -74,12 +74,12 @@ def publish(instance: Instance, snapshot_id: str = RUN, *, statistics: bool = Tr
     instance.write(work)
 
 
-def principal_of(instance: Instance) -> Principal:
+async def principal_of(instance: Instance) -> Principal:
     created = api_tokens.new_token(
         instance.seat(ROSA), ALPHA, now=instance.now[0], random=secrets.token_bytes, name="sharing", expires_at=None
     )
     instance.write(lambda stores: stores.api_tokens.add(created.token))
-    return instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
+    return await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
 
 def audited(services: Services, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
@@ -92,8 +92,8 @@ def audited(services: Services, work: Coroutine[Any, Any, Any]) -> Coroutine[Any
     return scenario()
 
 
-def test_foreign_and_unknown_shares_get_the_same_error(instance: Instance) -> None:
-    principal = principal_of(instance)
+async def test_foreign_and_unknown_shares_get_the_same_error(instance: Instance) -> None:
+    principal = await principal_of(instance)
     assert require_own(principal, ALPHA.upper(), "share") == ALPHA
     messages = set()
     for share in (BRAVO, FOREIGN, UNKNOWN, ""):
@@ -103,25 +103,23 @@ def test_foreign_and_unknown_shares_get_the_same_error(instance: Instance) -> No
     assert len(messages) == 1
 
 
-def test_query_is_one_statement(instance: Instance, services: Services) -> None:
+async def test_query_is_one_statement(instance: Instance, services: Services) -> None:
     publish(instance)
-    principal = principal_of(instance)
+    principal = await principal_of(instance)
     for at in (TableVersion(), TableVersion(number=1), TableVersion(not_after=instance.now[0])):
         query = sharing.query(services, principal, MEMBERS, Query(at=at), CALLER)
-        assert len(instance.statements_of(audited(services, query))) == 1
+        assert len(await instance.statements_of(audited(services, query))) == 1
 
 
-def test_query_is_recorded_with_its_files(instance: Instance, services: Services) -> None:
+async def test_query_is_recorded_with_its_files(instance: Instance, services: Services) -> None:
     publish(instance)
-    principal = principal_of(instance)
-    found = instance.run(audited(services, sharing.query(services, principal, MEMBERS, Query(), CALLER)))
+    principal = await principal_of(instance)
+    found = await audited(services, sharing.query(services, principal, MEMBERS, Query(), CALLER))
     assert [file.stored.bytes for file in found.files] == [7]
     with pytest.raises(NotFound):
-        instance.run(
-            audited(
-                services,
-                sharing.query(services, principal, TableName(FOREIGN, "daybreak", "members"), Query(), CALLER),
-            )
+        await audited(
+            services,
+            sharing.query(services, principal, TableName(FOREIGN, "daybreak", "members"), Query(), CALLER),
         )
     events = instance.audit("table.queried")
     assert [(event.result, event.client_id, dict(event.details)) for event in events] == [
@@ -130,37 +128,37 @@ def test_query_is_recorded_with_its_files(instance: Instance, services: Services
     ]
 
 
-def test_queries_count_as_links(instance: Instance) -> None:
+async def test_queries_count_as_links(instance: Instance) -> None:
     publish(instance)
     services = services_of(instance, Rate(2, DEFAULTS.access.link_rate.window))
-    principal = principal_of(instance)
+    principal = await principal_of(instance)
 
     async def scenario() -> None:
         for _ in range(3):
             await sharing.query(services, principal, MEMBERS, Query(), CALLER)
 
     with pytest.raises(RateLimited):
-        instance.run(audited(services, scenario()))
+        await audited(services, scenario())
     assert sorted(event.result for event in instance.audit("table.queried")) == ["ok", "ok", "rate_limited"]
 
 
-def test_missing_version_names_the_kept_ones(instance: Instance, services: Services) -> None:
-    principal = principal_of(instance)
+async def test_missing_version_names_the_kept_ones(instance: Instance, services: Services) -> None:
+    principal = await principal_of(instance)
 
-    def read(at: TableVersion) -> object:
-        return instance.run(sharing.table_files(services, principal, MEMBERS, at))
+    async def read(at: TableVersion) -> object:
+        return await sharing.table_files(services, principal, MEMBERS, at)
 
     with pytest.raises(NotFound) as not_ready:
-        read(TableVersion())
+        await read(TableVersion())
     assert not_ready.value.code == "snapshot_not_ready"
     publish(instance, statistics=False)
     with pytest.raises(InvalidRequest) as nothing:
-        read(TableVersion(number=1))
+        await read(TableVersion(number=1))
     assert nothing.value.message == "No version of this table is kept."
     for number in (2, 3):
         instance.advance(hours=1)
         publish(instance, RUN[:-1] + str(number))
     with pytest.raises(InvalidRequest) as missing:
-        read(TableVersion(number=1))
+        await read(TableVersion(number=1))
     assert missing.value.code == "version_not_kept"
     assert "The oldest version is 2, the current one is 3." in missing.value.message

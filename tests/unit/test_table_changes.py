@@ -74,15 +74,15 @@ def publish(instance: Instance, *deltas: ResourceDelta | None) -> list[datetime]
     return times
 
 
-def read(
+async def read(
     instance: Instance,
     services: Services,
     first: int | datetime,
     last: int | datetime | None = None,
     name: TableName = MEMBERS,
 ) -> ChangesResult:
-    work = table_changes.changes(services, principal_of(instance), name, VersionRange(first, last), CALLER)
-    found = instance.run(audited(services, work))
+    work = table_changes.changes(services, await principal_of(instance), name, VersionRange(first, last), CALLER)
+    found = await audited(services, work)
     assert isinstance(found, ChangesResult)
     return found
 
@@ -91,76 +91,76 @@ def versions(result: ChangesResult) -> list[int]:
     return [publication.version for publication, _ in result.files]
 
 
-def test_versions_without_changed_rows_have_no_file(instance: Instance, services: Services) -> None:
+async def test_versions_without_changed_rows_have_no_file(instance: Instance, services: Services) -> None:
     publish(instance, delta(*FULL), None, CONSTANTS, delta(*FULL))
-    found = read(instance, services, 2)
+    found = await read(instance, services, 2)
     assert (found.first_version, versions(found)) == (2, [2, 5])
-    assert versions(read(instance, services, 3, 4)) == []
-    assert versions(read(instance, services, 2, 4)) == [2]
-    assert versions(read(instance, services, 3, 99)) == [5]
-    for publication, file in read(instance, services, 2).files:
+    assert versions(await read(instance, services, 3, 4)) == []
+    assert versions(await read(instance, services, 2, 4)) == [2]
+    assert versions(await read(instance, services, 3, 99)) == [5]
+    for publication, file in (await read(instance, services, 2)).files:
         assert f"/{ALPHA}/{publication.snapshot_id}/members.delta.parquet?" in file.url
 
 
-def test_times_select_publications(instance: Instance, services: Services) -> None:
+async def test_times_select_publications(instance: Instance, services: Services) -> None:
     times = publish(instance, delta(*FULL), delta(*FULL), delta(*FULL))
-    assert versions(read(instance, services, times[2])) == [3, 4]
-    assert versions(read(instance, services, times[1], times[2])) == [2, 3]
+    assert versions(await read(instance, services, times[2])) == [3, 4]
+    assert versions(await read(instance, services, times[1], times[2])) == [2, 3]
     with pytest.raises(InvalidRequest) as missing:
-        read(instance, services, times[0])
+        await read(instance, services, times[0])
     assert "from version 1 are not kept. The oldest version with changes is 2" in missing.value.message
 
 
 @pytest.mark.parametrize("gap", [LARGE, UNSHARED])
-def test_gap_is_an_error_that_names_the_versions_after_it(
+async def test_gap_is_an_error_that_names_the_versions_after_it(
     instance: Instance, services: Services, gap: ResourceDelta
 ) -> None:
     publish(instance, delta(*FULL), gap, delta(*FULL), None)
-    assert versions(read(instance, services, 2, 2)) == [2]
-    assert versions(read(instance, services, 4)) == [4]
+    assert versions(await read(instance, services, 2, 2)) == [2]
+    assert versions(await read(instance, services, 4)) == [4]
     for first in (0, 1, 2, 3):
         with pytest.raises(InvalidRequest) as missing:
-            read(instance, services, first)
+            await read(instance, services, first)
         assert missing.value.code == "version_not_kept"
         message = f"The changes from version {first} are not kept. "
         assert missing.value.message == message + "The oldest version with changes is 4, the current one is 5."
     with pytest.raises(InvalidRequest) as last:
-        read(instance, services, 2, 3)
+        await read(instance, services, 2, 3)
     assert "The changes of version 3 are not kept." in last.value.message
 
 
-def test_new_chain_has_no_changes(instance: Instance, services: Services) -> None:
+async def test_new_chain_has_no_changes(instance: Instance, services: Services) -> None:
     publish(instance)
     with pytest.raises(InvalidRequest) as missing:
-        read(instance, services, 1)
+        await read(instance, services, 1)
     assert "The changes of version 1 are not kept." in missing.value.message
     with pytest.raises(InvalidRequest) as after:
-        read(instance, services, 2)
+        await read(instance, services, 2)
     assert after.value.message == "The changes begin after the current version, which is 1."
 
 
-def test_accounts_without_files_and_foreign_ones_are_refused(instance: Instance, services: Services) -> None:
+async def test_accounts_without_files_and_foreign_ones_are_refused(instance: Instance, services: Services) -> None:
     with pytest.raises(NotFound) as not_ready:
-        read(instance, services, 1)
+        await read(instance, services, 1)
     assert not_ready.value.code == "snapshot_not_ready"
     publish(instance, delta(*FULL))
     with pytest.raises(NotFound):
-        read(instance, services, 2, name=TableName(BRAVO, "daybreak", "members"))
+        await read(instance, services, 2, name=TableName(BRAVO, "daybreak", "members"))
     results = [(event.result, event.client_id) for event in instance.audit("table.queried")]
     assert results == [("snapshot_not_ready", ALPHA), ("not_found", ALPHA)]
 
 
-def test_requests_count_as_links(instance: Instance) -> None:
+async def test_requests_count_as_links(instance: Instance) -> None:
     publish(instance, delta(*FULL))
     services = services_of(instance, Rate(2, DEFAULTS.access.link_rate.window))
-    principal = principal_of(instance)
+    principal = await principal_of(instance)
 
     async def scenario() -> None:
         for _ in range(3):
             await table_changes.changes(services, principal, MEMBERS, VersionRange(2), CALLER)
 
     with pytest.raises(RateLimited):
-        instance.run(audited(services, scenario()))
+        await audited(services, scenario())
     events = instance.audit("table.queried")
     assert sorted(event.result for event in events) == ["ok", "ok", "rate_limited"]
     assert next(dict(event.details) for event in events if event.result == "ok") == {

@@ -39,11 +39,11 @@ def seed_of(instance: Instance, seat_id: str) -> bytes:
 
 
 @pytest.mark.parametrize("step", range(8))
-def test_killed_revocation_is_completed_by_the_next(
+async def test_killed_revocation_is_completed_by_the_next(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     seed, kid = instance.enrol_second_factor(), instance.services.keyring.current().signing_kid
-    instance.run(instance.log_in())
+    await instance.log_in()
     steps = [0]
     with monkeypatch.context() as patch:
         # Before and after the two changes of the file and the two of the state database.

@@ -63,20 +63,16 @@ def workers(instance: Instance) -> Iterator[list[Services]]:
         yield found
 
 
-def run_in_parallel(workers: list[Services], times: int, act: Callable[[Services, int], Any]) -> list[Any]:
+async def run_in_parallel(workers: list[Services], times: int, act: Callable[[Services, int], Any]) -> list[Any]:
     """Run `act` `times` times, distributed over the workers. Return the results, errors included."""
-
-    async def scenario() -> list[Any]:
-        acts = (act(workers[at % len(workers)], at) for at in range(times))
-        outcomes = await asyncio.gather(*acts, return_exceptions=True)
-        for services in workers:
-            await services.state.aclose()
-        return list(outcomes)
-
-    return asyncio.run(scenario())
+    acts = (act(workers[at % len(workers)], at) for at in range(times))
+    outcomes = await asyncio.gather(*acts, return_exceptions=True)
+    for services in workers:
+        await services.state.aclose()
+    return list(outcomes)
 
 
-def test_code_used_20_times_in_parallel_succeeds_once(
+async def test_code_used_20_times_in_parallel_succeeds_once(
     instance: Instance, workers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without rate limits, so that only the used step refuses a code.
@@ -93,35 +89,35 @@ def test_code_used_20_times_in_parallel_succeeds_once(
         pending = await login(services, email="omar@example.org", password=PASSWORD, caller=CALLER)
         return await second_factor.complete_login(services, pending.token, code, CALLER)
 
-    outcomes = run_in_parallel(workers, 20, use)
+    outcomes = await run_in_parallel(workers, 20, use)
     assert sum(isinstance(outcome, SessionStarted) for outcome in outcomes) == 1
     refusals = [outcome for outcome in outcomes if not isinstance(outcome, SessionStarted)]
     assert {type(outcome) for outcome in refusals} == {Unauthenticated}
 
 
-def test_pending_login_is_completed_once(instance: Instance, workers: list[Services]) -> None:
+async def test_pending_login_is_completed_once(instance: Instance, workers: list[Services]) -> None:
     seed = instance.enrol_second_factor()
-    pending = instance.run(instance.start_login())
+    pending = await instance.start_login()
     codes = [instance.code(seed, steps) for steps in (-1, 0, 1)]
 
     async def use(services: Services, at: int) -> SessionStarted:
         return await second_factor.complete_login(services, pending.token, codes[at % 3], CALLER)
 
-    outcomes = run_in_parallel(workers, 3, use)
+    outcomes = await run_in_parallel(workers, 3, use)
     assert sum(isinstance(outcome, SessionStarted) for outcome in outcomes) == 1
     assert all(isinstance(o, SessionStarted | Unauthenticated) for o in outcomes)
 
 
-def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers: list[Services]) -> None:
+async def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers: list[Services]) -> None:
     instance.enrol_second_factor()
     codes = totp.new_recovery_codes(secrets.token_bytes)
     instance.write(lambda stores: stores.seats.replace_recovery_codes(OMAR, enrolment.recovery_hashes(codes, OMAR)))
-    pending = instance.run(instance.start_login())
+    pending = await instance.start_login()
 
     async def use(services: Services, at: int) -> SessionStarted:
         return await second_factor.complete_login_with_recovery_code(services, pending.token, codes[at], CALLER)
 
-    outcomes = run_in_parallel(workers, 4, use)
+    outcomes = await run_in_parallel(workers, 4, use)
     (completed,) = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, SessionStarted)]
     refusals = [outcome for outcome in outcomes if not isinstance(outcome, SessionStarted)]
     assert {(type(refusal), refusal.code) for refusal in refusals} == {(Unauthenticated, "session_ended")}
@@ -129,12 +125,12 @@ def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers
     assert len(instance.state.read(lambda stores: stores.sessions.list_open(OMAR, START))) == 1
     # The other three complete a login each.
     for at in {0, 1, 2, 3} - {completed}:
-        token = instance.run(instance.start_login()).token
-        instance.run(second_factor.complete_login_with_recovery_code(instance.services, token, codes[at], CALLER))
+        token = (await instance.start_login()).token
+        await second_factor.complete_login_with_recovery_code(instance.services, token, codes[at], CALLER)
 
 
-def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance, workers: list[Services]) -> None:
-    sid = instance.run(instance.log_in(kind="dashboard")).session.sid
+async def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance, workers: list[Services]) -> None:
+    sid = (await instance.log_in(kind="dashboard")).session.sid
     resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
     assert resolved is not None
     active = sessions.ActiveSession(resolved, "")
@@ -142,17 +138,17 @@ def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance,
     async def confirm(services: Services, _: int) -> Session:
         return await sessions.reauthenticate(services, active, PASSWORD, CALLER)
 
-    outcomes = run_in_parallel(workers, 4, confirm)
+    outcomes = await run_in_parallel(workers, 4, confirm)
     (renewed,) = [outcome for outcome in outcomes if isinstance(outcome, Session)]
     ((remaining, _),) = instance.state.read(lambda stores: stores.sessions.list_open(ROSA, START))
     assert remaining.sid == renewed.sid
 
 
-def test_five_of_50_parallel_codes_are_verified(
+async def test_five_of_50_parallel_codes_are_verified(
     instance: Instance, workers: list[Services], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed = instance.enrol_second_factor()
-    pending = instance.run(instance.start_login())
+    pending = await instance.start_login()
     wrong = instance.wrong_code(seed)
     verified: list[str] = []
     real = totp.matching_step
@@ -166,13 +162,15 @@ def test_five_of_50_parallel_codes_are_verified(
     async def guess(services: Services, _: int) -> object:
         return await second_factor.complete_login(services, pending.token, wrong, CALLER)
 
-    outcomes = run_in_parallel(workers, 50, guess)
+    outcomes = await run_in_parallel(workers, 50, guess)
     assert len(verified) == 5
     assert sum(isinstance(outcome, RateLimited) for outcome in outcomes) == 45
     assert sum(isinstance(outcome, Unauthenticated) for outcome in outcomes) == 5
 
 
-def test_ten_of_50_parallel_passwords_are_verified(workers: list[Services], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ten_of_50_parallel_passwords_are_verified(
+    workers: list[Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
     verified: list[str] = []
 
     def refuse(_: str | None, password: str) -> bool:
@@ -184,59 +182,51 @@ def test_ten_of_50_parallel_passwords_are_verified(workers: list[Services], monk
     async def guess(services: Services, at: int) -> object:
         return await login(services, email="rosa@example.org", password=f"guess number {at}", caller=CALLER)
 
-    outcomes = run_in_parallel(workers, 50, guess)
+    outcomes = await run_in_parallel(workers, 50, guess)
     assert len(verified) == 10
     assert sum(isinstance(outcome, RateLimited) for outcome in outcomes) == 40
 
 
 @pytest.mark.release
-def test_guesses_from_many_addresses_do_not_block_the_owner(
+async def test_guesses_from_many_addresses_do_not_block_the_owner(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace_verification(monkeypatch, instance.services, lambda _, password: password == PASSWORD)
-
-    async def scenario() -> None:
-        for network in range(5):
-            for _ in range(11):
-                with pytest.raises(RequestError):
-                    await login(
-                        instance.services,
-                        email="rosa@example.org",
-                        password="wrong wrong wrong",
-                        caller=Caller(f"203.0.113.{network}"),
-                    )
-        await instance.log_in(caller=Caller("198.51.100.77"))
-
-    instance.run(scenario())
+    for network in range(5):
+        for _ in range(11):
+            with pytest.raises(RequestError):
+                await login(
+                    instance.services,
+                    email="rosa@example.org",
+                    password="wrong wrong wrong",
+                    caller=Caller(f"203.0.113.{network}"),
+                )
+    await instance.log_in(caller=Caller("198.51.100.77"))
 
 
-def test_logout_ends_the_token_in_every_worker(instance: Instance, workers: list[Services]) -> None:
-    token = instance.run(instance.log_in()).token
-
-    async def scenario() -> list[str]:
-        for services in workers:
+async def test_logout_ends_the_token_in_every_worker(instance: Instance, workers: list[Services]) -> None:
+    token = (await instance.log_in()).token
+    for services in workers:
+        await sessions.authenticate(services, token)
+    await sessions.logout(workers[0], await sessions.active_session(workers[0], token), CALLER)
+    outcomes = []
+    for services in workers * 20:
+        try:
             await sessions.authenticate(services, token)
-        await sessions.logout(workers[0], await sessions.active_session(workers[0], token), CALLER)
-        outcomes = []
-        for services in workers * 20:
-            try:
-                await sessions.authenticate(services, token)
-                outcomes.append("accepted")
-            except Unauthenticated as refusal:
-                outcomes.append(refusal.code)
-        for services in workers:
-            await services.state.aclose()
-        return outcomes
-
-    assert set(asyncio.run(scenario())) == {"session_ended"}
+            outcomes.append("accepted")
+        except Unauthenticated as refusal:
+            outcomes.append(refusal.code)
+    for services in workers:
+        await services.state.aclose()
+    assert set(outcomes) == {"session_ended"}
 
 
-def test_parallel_creation_respects_the_token_limit(instance: Instance, workers: list[Services]) -> None:
+async def test_parallel_creation_respects_the_token_limit(instance: Instance, workers: list[Services]) -> None:
     async def create(services: Services, at: int) -> api_tokens.NewToken:
         return await api_tokens.create(services, who, name=f"number {at}", expires_at=None, caller=CALLER)
 
-    who = instance.run(sessions.authenticate(instance.services, instance.run(_token_of_alpha(instance))))
-    outcomes = run_in_parallel(workers, 2 * api_tokens.MAX_LIVE_TOKENS, create)
+    who = await sessions.authenticate(instance.services, await _token_of_alpha(instance))
+    outcomes = await run_in_parallel(workers, 2 * api_tokens.MAX_LIVE_TOKENS, create)
     created = [outcome for outcome in outcomes if isinstance(outcome, api_tokens.NewToken)]
     assert len(created) == api_tokens.MAX_LIVE_TOKENS
     assert {type(outcome) for outcome in outcomes if outcome not in created} == {Conflict}
@@ -248,27 +238,23 @@ async def _token_of_alpha(instance: Instance) -> str:
     return (await sessions.switch(instance.services, who, ALPHA, CALLER)).token
 
 
-def test_one_of_many_parallel_confirmations_enrols(instance: Instance, workers: list[Services]) -> None:
-    async def begin() -> sessions.ActiveSession:
-        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        await enrolment.begin(instance.services, who)
-        return who
-
+async def test_one_of_many_parallel_confirmations_enrols(instance: Instance, workers: list[Services]) -> None:
     async def confirm(services: Services, _: int) -> enrolment.Enrolled:
         return await enrolment.confirm(services, who, instance.code(seed), CALLER)
 
-    who = instance.run(begin())
+    who = await sessions.active_session(instance.services, (await instance.log_in()).token)
+    await enrolment.begin(instance.services, who)
     encrypted = instance.state.read(lambda stores: stores.seats.pending_seed(ROSA))
     assert encrypted is not None
     seed = totp.decrypt_seed(encrypted, seat_id=ROSA, keyring=instance.services.keyring.current())
-    outcomes = run_in_parallel(workers, 5, confirm)
+    outcomes = await run_in_parallel(workers, 5, confirm)
     (enrolled,) = [outcome for outcome in outcomes if isinstance(outcome, enrolment.Enrolled)]
     assert all(isinstance(outcome, enrolment.Enrolled | RequestError) for outcome in outcomes)
     digest = totp.recovery_digest(enrolled.recovery_codes[0], seat_id=ROSA)
     assert instance.write(lambda stores: stores.seats.use_recovery_code(ROSA, digest, START))
 
 
-def test_login_during_a_password_change_is_ended(
+async def test_login_during_a_password_change_is_ended(
     tmp_path: Path, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The password changes while a login with the old one is written. SQLite allows only one writer."""
@@ -291,7 +277,7 @@ def test_login_during_a_password_change_is_ended(
 
     with open_instance(tmp_path, postgresql_url) as instance, ThreadPoolExecutor(1) as executor:
         monkeypatch.setattr(SeatStore, "initial_account", initial_account_during_change)
-        sid = instance.run(instance.log_in()).session.sid
+        sid = (await instance.log_in()).session.sid
         assert changes[0].result() == 1, "the session of that login ends"
         resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
         assert resolved is not None

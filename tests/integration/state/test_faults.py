@@ -86,21 +86,17 @@ def stopped(server: PostgreSQLServer) -> Iterator[None]:
 
 
 @pytest.mark.release
-def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server: PostgreSQLServer) -> None:
+async def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1, pool_size=4)
-
-    async def scenario() -> None:
-        await wait_for_recovery(state)
-        await call_all(state, times=4)
-        with stopped(postgresql_server):
-            # More calls than connections: some wait for an answer, some for a connection.
-            assert all_unavailable(await call_all(state, times=6))
-            # The pool is empty now: these wait while connecting.
-            assert all_unavailable(await call_all(state))
-        await wait_for_recovery(state)
-        await state.aclose()
-
-    asyncio.run(scenario())
+    await wait_for_recovery(state)
+    await call_all(state, times=4)
+    with stopped(postgresql_server):
+        # More calls than connections: some wait for an answer, some for a connection.
+        assert all_unavailable(await call_all(state, times=6))
+        # The pool is empty now: these wait while connecting.
+        assert all_unavailable(await call_all(state))
+    await wait_for_recovery(state)
+    await state.aclose()
 
 
 @pytest.mark.release
@@ -133,19 +129,15 @@ def builder_works(state: Database) -> bool:
         return False
 
 
-def test_terminated_backends_are_replaced_without_errors(url: str, postgresql_server: PostgreSQLServer) -> None:
+async def test_terminated_backends_are_replaced_without_errors(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=PATIENT_SECONDS)
     database = url.rsplit("/", 1)[1]
-
-    async def scenario() -> None:
+    assert await call_all(state, times=5) == [SEAT.email, None] * 5
+    for _ in range(3):
+        terminate_backends(postgresql_server, database)
+        # The idle connections are lost. Calls that have not begun use new ones.
         assert await call_all(state, times=5) == [SEAT.email, None] * 5
-        for _ in range(3):
-            terminate_backends(postgresql_server, database)
-            # The idle connections are lost. Calls that have not begun use new ones.
-            assert await call_all(state, times=5) == [SEAT.email, None] * 5
-        await state.aclose()
-
-    asyncio.run(scenario())
+    await state.aclose()
     terminate_backends(postgresql_server, database)
     assert state.read(read_email) == SEAT.email
     terminate_backends(postgresql_server, database)
@@ -178,152 +170,124 @@ def test_backend_terminated_during_a_write_rolls_back(url: str, postgresql_serve
     state.close()
 
 
-def test_server_that_refuses_connections_is_unavailable(url: str, postgresql_server: PostgreSQLServer) -> None:
+async def test_server_that_refuses_connections_is_unavailable(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1)
     database = url.rsplit("/", 1)[1]
-
-    async def scenario() -> None:
-        await wait_for_recovery(state)
-        postgresql_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
-        try:
-            terminate_backends(postgresql_server, database)
-            assert all_unavailable(await call_all(state, times=3))
-            with pytest.raises(Unavailable):
-                state.read(read_email)
-        finally:
-            postgresql_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
-        await wait_for_recovery(state)
-        await state.aclose()
-
-    asyncio.run(scenario())
-
-
-def test_missing_server_is_unavailable() -> None:
-    state = open_state(f"postgresql://daybreak@127.0.0.1:{free_port()}/x", wait_seconds=1)
-
-    async def scenario() -> None:
+    await wait_for_recovery(state)
+    postgresql_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+    try:
+        terminate_backends(postgresql_server, database)
         assert all_unavailable(await call_all(state, times=3))
-        await state.aclose()
+        with pytest.raises(Unavailable):
+            state.read(read_email)
+    finally:
+        postgresql_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+    await wait_for_recovery(state)
+    await state.aclose()
 
+
+async def test_missing_server_is_unavailable() -> None:
+    state = open_state(f"postgresql://daybreak@127.0.0.1:{free_port()}/x", wait_seconds=1)
     with pytest.raises(Unavailable):
         state.read(read_email)
-    asyncio.run(scenario())
+    assert all_unavailable(await call_all(state, times=3))
+    await state.aclose()
 
 
-def test_locked_row_is_unavailable_after_a_bounded_wait(url: str, postgresql_server: PostgreSQLServer) -> None:
+async def test_locked_row_is_unavailable_after_a_bounded_wait(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1)
-
-    async def scenario() -> None:
-        with psycopg.connect(url) as other:
-            other.execute("SELECT * FROM seats FOR UPDATE")
-            with pytest.raises(Unavailable):
-                async with asyncio.timeout(BOUND_SECONDS):
-                    await state.awrite(lambda stores: stores.seats.set_operator(SEAT.seat_id, operator=True))
-            await wait_for_recovery(state)
-        await state.aclose()
-
-    asyncio.run(scenario())
+    with psycopg.connect(url) as other:
+        other.execute("SELECT * FROM seats FOR UPDATE")
+        with pytest.raises(Unavailable):
+            async with asyncio.timeout(BOUND_SECONDS):
+                await state.awrite(lambda stores: stores.seats.set_operator(SEAT.seat_id, operator=True))
+        await wait_for_recovery(state)
+    await state.aclose()
 
 
 # --- SQLite --------------------------------------------------------------------------------------
 
 
-def test_locked_file_is_readable_and_unavailable_for_writes(
+async def test_locked_file_is_readable_and_unavailable_for_writes(
     sqlite_url: str, open_database: Callable[[str], Database]
 ) -> None:
     path = Path(sqlite_url[10:])
     state = open_state(sqlite_url, wait_seconds=0.5)
     state.write(two_accounts)
     other = sqlite3.connect(path, isolation_level=None)
-
-    async def scenario() -> None:
-        other.execute("BEGIN IMMEDIATE")
-        try:
-            found = await call_all(state, times=5)
-            assert found[::2] == [SEAT.email] * 5
-            assert all_unavailable(found[1::2])
-            with pytest.raises(Unavailable):
-                state.write(append_event)
-        finally:
-            other.execute("ROLLBACK")
-            other.close()
-        await wait_for_recovery(state)
-        await state.aclose()
-
-    asyncio.run(scenario())
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        found = await call_all(state, times=5)
+        assert found[::2] == [SEAT.email] * 5
+        assert all_unavailable(found[1::2])
+        with pytest.raises(Unavailable):
+            state.write(append_event)
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    await wait_for_recovery(state)
+    await state.aclose()
 
 
-def test_missing_file_is_unavailable_and_not_created(tmp_path: Path, sqlite_url: str) -> None:
+async def test_missing_file_is_unavailable_and_not_created(tmp_path: Path, sqlite_url: str) -> None:
     path = tmp_path / "later.db"
     state = open_state(f"sqlite:///{path}")
     source = open_state(sqlite_url)
     source.write(two_accounts)
     source.close()
 
-    assert all_unavailable(asyncio.run(call_all(state)))
+    assert all_unavailable(await call_all(state))
     assert list(tmp_path.glob("later*")) == []
     Path(sqlite_url[10:]).rename(path)
-    asyncio.run(wait_for_recovery(state))
+    await wait_for_recovery(state)
     state.close()
 
 
-def test_file_that_is_not_a_database_is_not_changed(tmp_path: Path) -> None:
+async def test_file_that_is_not_a_database_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"not a database, but longer than the header of one" * 40)
     before = path.read_bytes()
     state = open_state(f"sqlite:///{path}")
-
-    async def scenario() -> None:
-        found = await call_all(state)
-        assert all_unavailable(found)
-        # Waiting does not help, so the message does not suggest it.
-        assert all("not a SQLite database" in one.message and "shortly" not in one.message for one in found)
-        await state.aclose()
-
-    asyncio.run(scenario())
+    found = await call_all(state)
+    assert all_unavailable(found)
+    # Waiting does not help, so the message does not suggest it.
+    assert all("not a SQLite database" in one.message and "shortly" not in one.message for one in found)
+    await state.aclose()
     assert path.read_bytes() == before
 
 
-def test_inaccessible_file_is_unavailable_and_says_what_to_do(tmp_path: Path) -> None:
+async def test_inaccessible_file_is_unavailable_and_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
     state = open_state(f"sqlite:///{tmp_path / 'state.db'}")
-
-    async def scenario() -> None:
-        found = await call_all(state)
-        assert all_unavailable(found)
-        assert all("state.url" in one.message and "shortly" not in one.message for one in found)
-        await state.aclose()
-
-    asyncio.run(scenario())
+    found = await call_all(state)
+    assert all_unavailable(found)
+    assert all("state.url" in one.message and "shortly" not in one.message for one in found)
+    await state.aclose()
 
 
-def test_full_disk_refuses_the_write_and_keeps_stored_rows(sqlite_url: str) -> None:
+async def test_full_disk_refuses_the_write_and_keeps_stored_rows(sqlite_url: str) -> None:
     state = open_state(sqlite_url)
     state.write(two_accounts)
+    await wait_for_recovery(state)
+    before = len(await state.aread(lambda stores: stores.audit.read(AuditQuery())))
 
-    async def scenario() -> None:
-        await wait_for_recovery(state)
-        before = len(await state.aread(lambda stores: stores.audit.read(AuditQuery())))
+    def fill(stores: Stores) -> None:
+        connection: Any = stores.audit._connection
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+        try:
+            for _ in range(2000):
+                stores.audit.append(AuditEvent(NOW, "login", "ok", "x" * 500))
+        finally:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
 
-        def fill(stores: Stores) -> None:
-            connection: Any = stores.audit._connection
-            connection.exec_driver_sql("PRAGMA max_page_count = 1")
-            try:
-                for _ in range(2000):
-                    stores.audit.append(AuditEvent(NOW, "login", "ok", "x" * 500))
-            finally:
-                connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
-
-        with pytest.raises(Unavailable, match="disk of the state database is full"):
-            await state.awrite(fill)
-        assert len(await state.aread(lambda stores: stores.audit.read(AuditQuery()))) == before
-        await wait_for_recovery(state)
-        await state.aclose()
-
-    asyncio.run(scenario())
+    with pytest.raises(Unavailable, match="disk of the state database is full"):
+        await state.awrite(fill)
+    assert len(await state.aread(lambda stores: stores.audit.read(AuditQuery()))) == before
+    await wait_for_recovery(state)
+    await state.aclose()
 
 
-def test_sqlite_commits_are_durable_and_overwrite_deleted_rows(sqlite_url: str) -> None:
+async def test_sqlite_commits_are_durable_and_overwrite_deleted_rows(sqlite_url: str) -> None:
     state = open_state(sqlite_url)
     read: Callable[[Stores], list[Any]] = lambda stores: [  # noqa: E731 - one expression, used three times
         stores.audit._connection.exec_driver_sql(f"PRAGMA {name}").scalar()
@@ -331,5 +295,5 @@ def test_sqlite_commits_are_durable_and_overwrite_deleted_rows(sqlite_url: str) 
     ]
     assert state.read(read) == ["wal", 2, 1, 1]
     assert state.write(read) == ["wal", 2, 1, 1]
-    assert asyncio.run(state.awrite(read)) == ["wal", 2, 1, 1]
+    assert await state.awrite(read) == ["wal", 2, 1, 1]
     state.close()

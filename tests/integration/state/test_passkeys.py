@@ -1,6 +1,5 @@
 """Passkeys and their challenges."""
 
-import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +39,7 @@ def test_passkeys_are_listed_oldest_first(state: Database) -> None:
     assert state.read(lambda stores: stores.passkeys.find(PHONE.credential_id, OTHER.seat_id)) is None
 
 
-def test_credential_id_is_stored_once(state: Database) -> None:
+async def test_credential_id_is_stored_once(state: Database) -> None:
     state.write(fill)
     again, new = replace(LAPTOP, seat_id=OTHER.seat_id), replace(LAPTOP, credential_id="bmV3")
     for passkey, added in ((LAPTOP, False), (again, False), (new, True)):
@@ -55,7 +54,7 @@ def test_credential_id_is_stored_once(state: Database) -> None:
         finally:
             await state.aclose()
 
-    assert asyncio.run(add_both()) == [False, True]
+    assert await add_both() == [False, True]
 
 
 def test_counter_must_increase_unless_it_is_zero(state: Database) -> None:

@@ -28,7 +28,7 @@ def pooled_url(pgbouncer: PgBouncer, postgresql_url: str) -> str:
     return url
 
 
-def test_stores_leave_nothing_in_the_pool(pgbouncer: PgBouncer, pooled_url: str) -> None:
+async def test_stores_leave_nothing_in_the_pool(pgbouncer: PgBouncer, pooled_url: str) -> None:
     state = open_state(pooled_url, wait_seconds=PATIENT_SECONDS)
     require_current(state, pooled_url)
     state.write(use_every_store)
@@ -41,7 +41,7 @@ def test_stores_leave_nothing_in_the_pool(pgbouncer: PgBouncer, pooled_url: str)
         finally:
             await state.aclose()
 
-    assert set(asyncio.run(many())) == {SEAT.email}
+    assert set(await many()) == {SEAT.email}
     assert {state.read(email) for _ in range(20)} == {SEAT.email}
     state.close()
     assert pgbouncer.session_settings(pooled_url.rpartition("/")[2]) == [{}, {}]

@@ -39,7 +39,7 @@ def test_failed_write_leaves_no_rows(state: Database) -> None:
     assert state.read(lambda stores: stores.directory.load()).seats == ()
 
 
-def test_error_of_a_statement_does_not_contain_its_values(state: Database) -> None:
+async def test_error_of_a_statement_does_not_contain_its_values(state: Database) -> None:
     """The error may be logged with its cause."""
 
     def add_twice(stores: Stores) -> None:
@@ -49,37 +49,34 @@ def test_error_of_a_statement_does_not_contain_its_values(state: Database) -> No
     with pytest.raises(Conflict) as blocking:
         state.write(add_twice)
     with pytest.raises(Conflict) as awaited:
-        asyncio.run(state.awrite(add_twice))
+        await state.awrite(add_twice)
     for caught in (blocking, awaited):
         assert "INSERT INTO seats" in str(caught.value.__cause__)
         assert "the hash" not in str(caught.value.__cause__)
 
 
-def test_async_write_returns_its_result_and_is_visible(state: Database) -> None:
+async def test_async_write_returns_its_result_and_is_visible(state: Database) -> None:
     def put_and_list(stores: Stores) -> list[Seat]:
         stores.directory.put_seats(SEAT)
         return stores.seats.list_all()
 
-    async def scenario() -> None:
-        assert await state.awrite(put_and_list) == [SEAT]
-        assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
-        with pytest.raises(Conflict):
-            await state.awrite(lambda stores: stores.directory.put_seats(seat(2, email=SEAT.email)))
-        with pytest.raises(ZeroDivisionError):
-            await state.aread(lambda stores: 1 // len(stores.seats.list_all()[1:]))
-        assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
-        await state.aclose()
-
-    asyncio.run(scenario())
+    assert await state.awrite(put_and_list) == [SEAT]
+    assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
+    with pytest.raises(Conflict):
+        await state.awrite(lambda stores: stores.directory.put_seats(seat(2, email=SEAT.email)))
+    with pytest.raises(ZeroDivisionError):
+        await state.aread(lambda stores: 1 // len(stores.seats.list_all()[1:]))
+    assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
+    await state.aclose()
 
 
-def test_state_works_with_successive_event_loops(state: Database) -> None:
+async def test_state_works_with_successive_event_loops(state: Database) -> None:
     for number in range(3):
-        asyncio.run(state.awrite(lambda stores, number=number: stores.audit.append(event(number))))  # type: ignore[misc]
-        assert len(asyncio.run(state.aread(lambda stores: stores.audit.read(AuditQuery())))) == number + 1
+        await state.awrite(lambda stores, number=number: stores.audit.append(event(number)))  # type: ignore[misc]
+        assert len(await state.aread(lambda stores: stores.audit.read(AuditQuery()))) == number + 1
 
 
-def test_failed_concurrent_writes_do_not_affect_others(state: Database) -> None:
+async def test_failed_concurrent_writes_do_not_affect_others(state: Database) -> None:
     def succeeding(number: int) -> Callable[[Stores], int]:
         def work(stores: Stores) -> int:
             stores.audit.append(event(number))
@@ -103,14 +100,9 @@ def test_failed_concurrent_writes_do_not_affect_others(state: Database) -> None:
         return work
 
     kinds = [succeeding, refused, succeeding, clashing, succeeding]
-
-    async def scenario() -> list[int | BaseException]:
-        work = [kinds[number % 5](number) for number in range(60)]
-        answers = await asyncio.gather(*(state.awrite(one) for one in work), return_exceptions=True)
-        await state.aclose()
-        return answers
-
-    answers = asyncio.run(scenario())
+    work = [kinds[number % 5](number) for number in range(60)]
+    answers = await asyncio.gather(*(state.awrite(one) for one in work), return_exceptions=True)
+    await state.aclose()
     assert [answers[number] for number in range(60) if number % 5 in (0, 2, 4)] == [
         number for number in range(60) if number % 5 in (0, 2, 4)
     ]
@@ -121,7 +113,7 @@ def test_failed_concurrent_writes_do_not_affect_others(state: Database) -> None:
     assert trail(state) == {str(number) for number, answer in enumerate(answers) if answer == number}
 
 
-def test_failed_job_in_a_batch_leaves_no_rows(state: Database) -> None:
+async def test_failed_job_in_a_batch_leaves_no_rows(state: Database) -> None:
     def work(number: int) -> Callable[[Stores], None]:
         def one(stores: Stores) -> None:
             stores.audit.append(event(number))
@@ -133,71 +125,56 @@ def test_failed_job_in_a_batch_leaves_no_rows(state: Database) -> None:
 
         return one
 
-    async def scenario() -> list[BaseException | None]:
-        answers = await asyncio.gather(*(state.awrite(work(number)) for number in range(31)), return_exceptions=True)
-        await state.aclose()
-        return answers
-
-    answers = asyncio.run(scenario())
+    answers = await asyncio.gather(*(state.awrite(work(number)) for number in range(31)), return_exceptions=True)
+    await state.aclose()
     assert [isinstance(answer, Conflict) for answer in answers] == [number % 3 == 1 for number in range(31)]
     assert trail(state) == {str(number) for number in range(31) if number % 3 != 1}
 
 
-def test_parallel_attempts_do_not_exceed_the_limit(state: Database) -> None:
+async def test_parallel_attempts_do_not_exceed_the_limit(state: Database) -> None:
     rules = [ThrottleRule("b", 7, 300), ThrottleRule("a", 100, 300)]
-
-    async def scenario() -> int:
-        work = [rules, rules[::-1]]
-        answers = await asyncio.gather(
-            *(
-                state.awrite(lambda stores, it=work[number % 2]: stores.throttle.count(it, NOW))  # type: ignore[misc]
-                for number in range(40)
-            )
+    work = [rules, rules[::-1]]
+    answers = await asyncio.gather(
+        *(
+            state.awrite(lambda stores, it=work[number % 2]: stores.throttle.count(it, NOW))  # type: ignore[misc]
+            for number in range(40)
         )
-        await state.aclose()
-        return answers.count(None)
+    )
+    await state.aclose()
+    assert answers.count(None) == 7
 
-    assert asyncio.run(scenario()) == 7
 
-
-def test_code_sent_twenty_times_in_parallel_is_accepted_once(state: Database) -> None:
+async def test_code_sent_twenty_times_in_parallel_is_accepted_once(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
     state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 1, ["r1"], NOW))
-
-    async def scenario() -> list[bool]:
-        answers = await asyncio.gather(
-            *(state.awrite(lambda stores: stores.seats.use_step(SEAT.seat_id, 2)) for _ in range(20))
-        )
-        codes = await asyncio.gather(
-            *(state.awrite(lambda stores: stores.seats.use_recovery_code(SEAT.seat_id, "r1", NOW)) for _ in range(20))
-        )
-        await state.aclose()
-        return [answers.count(True) == 1, codes.count(True) == 1]
-
-    assert asyncio.run(scenario()) == [True, True]
+    answers = await asyncio.gather(
+        *(state.awrite(lambda stores: stores.seats.use_step(SEAT.seat_id, 2)) for _ in range(20))
+    )
+    codes = await asyncio.gather(
+        *(state.awrite(lambda stores: stores.seats.use_recovery_code(SEAT.seat_id, "r1", NOW)) for _ in range(20))
+    )
+    await state.aclose()
+    assert [answers.count(True) == 1, codes.count(True) == 1] == [True, True]
 
 
-def test_cancelled_callers_do_not_affect_others(state: Database) -> None:
-    async def scenario() -> None:
-        calls = [
-            asyncio.ensure_future(state.awrite(lambda stores, n=number: stores.audit.append(event(n))))  # type: ignore[misc]
-            for number in range(12)
-        ]
-        await asyncio.sleep(0.01)
-        for one in calls[::2]:
-            one.cancel()
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        assert all(answer is None for answer in answers[1::2])
-        await state.awrite(lambda stores: stores.audit.append(event(99)))
-        await state.aclose()
-
-    asyncio.run(scenario())
+async def test_cancelled_callers_do_not_affect_others(state: Database) -> None:
+    calls = [
+        asyncio.ensure_future(state.awrite(lambda stores, n=number: stores.audit.append(event(n))))  # type: ignore[misc]
+        for number in range(12)
+    ]
+    await asyncio.sleep(0.01)
+    for one in calls[::2]:
+        one.cancel()
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(answer is None for answer in answers[1::2])
+    await state.awrite(lambda stores: stores.audit.append(event(99)))
+    await state.aclose()
     assert {"1", "3", "5", "7", "9", "11", "99"} <= trail(state)
 
 
-def test_unknown_seat_is_none(state: Database) -> None:
-    assert asyncio.run(state.aread(lambda stores: stores.seats.by_id(uuid(9)))) is None
+async def test_unknown_seat_is_none(state: Database) -> None:
+    assert await state.aread(lambda stores: stores.seats.by_id(uuid(9))) is None
 
 
 def test_job_that_waited_too_long_fails_and_is_not_run(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

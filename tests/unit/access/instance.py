@@ -80,17 +80,17 @@ class Instance:
     def audit(self, action: str | None = None) -> list[AuditEvent]:
         return self.state.read(lambda stores: stores.audit.read(AuditQuery(action=action)))
 
-    def statements_of(self, work: Coroutine[Any, Any, object]) -> list[str]:
+    async def statements_of(self, work: Coroutine[Any, Any, object]) -> list[str]:
         """Run a coroutine and return the statements of its reads."""
         assert isinstance(self.state, SqliteState)
-        self.run(self.state.aread(lambda stores: stores.seats.by_id(ROSA)))
+        await self.state.aread(lambda stores: stores.seats.by_id(ROSA))
         connection = self.state._reader._connection
         assert connection is not None
         driver: Any = connection.connection.driver_connection
         statements: list[str] = []
         driver.set_trace_callback(statements.append)
         try:
-            self.run(work)
+            await work
         finally:
             driver.set_trace_callback(None)
         return statements

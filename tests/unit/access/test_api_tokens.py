@@ -30,15 +30,12 @@ async def principal(instance: Instance, email: str = "rosa@example.org") -> Prin
     return await sessions.authenticate(instance.services, (await instance.log_in(email)).token)
 
 
-def create_token(instance: Instance, email: str = "rosa@example.org", **more: Any) -> NewToken:
-    async def scenario() -> NewToken:
-        return await api_tokens.create(
-            instance.services,
-            await principal(instance, email),
-            **({"name": "nightly job", "expires_at": None, "caller": CALLER} | more),
-        )
-
-    return instance.run(scenario())
+async def create_token(instance: Instance, email: str = "rosa@example.org", **more: Any) -> NewToken:
+    return await api_tokens.create(
+        instance.services,
+        await principal(instance, email),
+        **({"name": "nightly job", "expires_at": None, "caller": CALLER} | more),
+    )
 
 
 def caller_from(address: str) -> Caller:
@@ -51,23 +48,23 @@ def stored(instance: Instance, token_id: str) -> ApiToken:
     return resolved.token
 
 
-def error_code(instance: Instance, secret: str) -> str:
+async def error_code(instance: Instance, secret: str) -> str:
     with pytest.raises(RequestError) as caught:
-        instance.run(api_tokens.authenticate(instance.services, secret, CALLER))
+        await api_tokens.authenticate(instance.services, secret, CALLER)
     return caught.value.code
 
 
-def test_each_request_takes_one_query(instance: Instance) -> None:
-    secret = create_token(instance).secret
+async def test_each_request_takes_one_query(instance: Instance) -> None:
+    secret = (await create_token(instance)).secret
     for _ in range(2):
-        assert len(instance.statements_of(api_tokens.authenticate(instance.services, secret, CALLER))) == 1
+        assert len(await instance.statements_of(api_tokens.authenticate(instance.services, secret, CALLER))) == 1
 
 
-def test_token_authenticates_and_its_secret_is_not_stored(
+async def test_token_authenticates_and_its_secret_is_not_stored(
     instance: Instance,
 ) -> None:
-    created = create_token(instance)
-    user = instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
+    created = await create_token(instance)
+    user = await api_tokens.authenticate(instance.services, created.secret, CALLER)
     assert (user.kind, user.seat.seat_id, user.account.client_id) == ("api_token", ROSA, ALPHA)
     assert user.subject == f"token:{created.token.token_id}"
     assert created.token.last_four == created.secret[-4:]
@@ -76,18 +73,18 @@ def test_token_authenticates_and_its_secret_is_not_stored(
     assert created.token.digest.encode() in dump
 
 
-def test_wrong_checksum_is_refused_without_a_query(instance: Instance) -> None:
-    secret = create_token(instance).secret
+async def test_wrong_checksum_is_refused_without_a_query(instance: Instance) -> None:
+    secret = (await create_token(instance)).secret
     changed = secret[:-1] + ("0" if secret[-1] != "0" else "1")
     # Without a state database, any query fails.
     without_state = replace(instance.services, state=None)  # type: ignore[arg-type]
     for text in (changed, "service_api_", "service_api_" + "A" * 38, "service_api_\ud800"):
         with pytest.raises(Unauthenticated):
-            instance.run(api_tokens.authenticate(without_state, text, CALLER))
+            await api_tokens.authenticate(without_state, text, CALLER)
 
 
-def test_unknown_token_is_refused(instance: Instance) -> None:
-    assert error_code(instance, api_tokens.generate(instance.services.random)) == "invalid_token"
+async def test_unknown_token_is_refused(instance: Instance) -> None:
+    assert await error_code(instance, api_tokens.generate(instance.services.random)) == "invalid_token"
 
 
 @pytest.mark.parametrize(
@@ -108,13 +105,13 @@ def test_unknown_token_is_refused(instance: Instance) -> None:
     ],
     ids=["grant", "data_export", "async_rest_api", "account", "enabled", "seat", "time"],
 )
-def test_revoked_permission_takes_effect_immediately(
+async def test_revoked_permission_takes_effect_immediately(
     instance: Instance, revoke: Callable[[Instance], object], code: str
 ) -> None:
-    created = create_token(instance, expires_at=instance.now[0] + timedelta(days=90))
-    instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
+    created = await create_token(instance, expires_at=instance.now[0] + timedelta(days=90))
+    await api_tokens.authenticate(instance.services, created.secret, CALLER)
     revoke(instance)
-    assert error_code(instance, created.secret) == code
+    assert await error_code(instance, created.secret) == code
 
 
 @pytest.mark.parametrize(
@@ -125,75 +122,69 @@ def test_revoked_permission_takes_effect_immediately(
         (lambda h: h.put_grant(ROSA, ALPHA, data_export=False, async_rest_api=True), "data_export_required"),
     ],
 )
-def test_creation_requires_every_permission(
+async def test_creation_requires_every_permission(
     instance: Instance, revoke: Callable[[Instance], object], code: str
 ) -> None:
     revoke(instance)
     with pytest.raises(Forbidden) as caught:
-        create_token(instance)
+        await create_token(instance)
     assert caught.value.code == code
 
 
-def test_api_token_cannot_create_api_tokens(instance: Instance) -> None:
-    created = create_token(instance)
-
-    async def scenario() -> None:
-        user = await api_tokens.authenticate(instance.services, created.secret, CALLER)
-        await api_tokens.create(instance.services, user, name="another", expires_at=None, caller=CALLER)
-
+async def test_api_token_cannot_create_api_tokens(instance: Instance) -> None:
+    created = await create_token(instance)
+    user = await api_tokens.authenticate(instance.services, created.secret, CALLER)
     with pytest.raises(Forbidden) as caught:
-        instance.run(scenario())
+        await api_tokens.create(instance.services, user, name="another", expires_at=None, caller=CALLER)
     assert caught.value.code == "session_required"
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 81, "two\nlines", "\x00", "\ud800", "a\u2028b"])
-def test_invalid_name_is_refused(instance: Instance, name: str) -> None:
+async def test_invalid_name_is_refused(instance: Instance, name: str) -> None:
     with pytest.raises(InvalidRequest):
-        create_token(instance, name=name)
+        await create_token(instance, name=name)
 
 
-def test_secret_as_a_name_is_refused(instance: Instance) -> None:
-    for name in (create_token(instance).secret, "k7qd-m2xw-9fht-4c3p", "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl"):
+async def test_secret_as_a_name_is_refused(instance: Instance) -> None:
+    for name in ((await create_token(instance)).secret, "k7qd-m2xw-9fht-4c3p", "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl"):
         with pytest.raises(InvalidRequest, match="looks like a secret"):
-            create_token(instance, name=name)
+            await create_token(instance, name=name)
 
 
-def test_expiry_in_the_past_is_refused(instance: Instance) -> None:
+async def test_expiry_in_the_past_is_refused(instance: Instance) -> None:
     with pytest.raises(InvalidRequest):
-        create_token(instance, expires_at=instance.now[0])
+        await create_token(instance, expires_at=instance.now[0])
 
 
-def test_up_to_20_tokens_are_valid_at_the_same_time(instance: Instance) -> None:
-    first, second = create_token(instance), create_token(instance)
+async def test_up_to_20_tokens_are_valid_at_the_same_time(instance: Instance) -> None:
+    first, second = await create_token(instance), await create_token(instance)
     for created in (first, second):
-        instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
-
-    async def scenario() -> None:
-        user = await principal(instance)
-        await api_tokens.revoke(instance.services, user, first.token.token_id, CALLER)
-        for _ in range(19):
-            await api_tokens.create(instance.services, user, name="one more", expires_at=None, caller=CALLER)
-        with pytest.raises(Conflict):
-            await api_tokens.create(instance.services, user, name="too many", expires_at=None, caller=CALLER)
-
-    instance.run(scenario())
-    assert error_code(instance, first.secret) == "token_revoked"
-    instance.run(api_tokens.authenticate(instance.services, second.secret, CALLER))
+        await api_tokens.authenticate(instance.services, created.secret, CALLER)
+    user = await principal(instance)
+    await api_tokens.revoke(instance.services, user, first.token.token_id, CALLER)
+    for _ in range(19):
+        await api_tokens.create(instance.services, user, name="one more", expires_at=None, caller=CALLER)
+    with pytest.raises(Conflict):
+        await api_tokens.create(instance.services, user, name="too many", expires_at=None, caller=CALLER)
+    assert await error_code(instance, first.secret) == "token_revoked"
+    await api_tokens.authenticate(instance.services, second.secret, CALLER)
 
 
-def test_last_use_is_stored_once_a_minute_and_may_fail(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    created = create_token(instance)
+async def test_last_use_is_stored_once_a_minute_and_may_fail(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = await create_token(instance)
 
-    def use() -> object:
-        instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
+    async def use() -> object:
+        await api_tokens.authenticate(instance.services, created.secret, CALLER)
         return stored(instance, created.token.token_id).last_used_at
 
     first = instance.now[0]
-    assert use() == first
+    assert await use() == first
     instance.advance(seconds=59)
-    assert use() == first
+    assert await use() == first
     instance.advance(seconds=1)
-    assert use() == instance.now[0]
+    assert await use() == instance.now[0]
     last = instance.now[0]
     instance.advance(minutes=5)
 
@@ -201,33 +192,33 @@ def test_last_use_is_stored_once_a_minute_and_may_fail(instance: Instance, monke
         raise Unavailable("unavailable", code="state_unavailable")
 
     monkeypatch.setattr(instance.state, "awrite", unavailable)
-    assert use() == last
+    assert await use() == last
 
 
-def test_users_see_their_tokens_and_admins_see_all(instance: Instance) -> None:
-    mine = create_token(instance)
-    theirs = create_token(instance, "omar@example.org")
+async def test_users_see_their_tokens_and_admins_see_all(instance: Instance) -> None:
+    mine = await create_token(instance)
+    theirs = await create_token(instance, "omar@example.org")
 
     async def visible_tokens(email: str) -> set[str]:
         found = await api_tokens.list_of_account(instance.services, await principal(instance, email))
         return {token.token_id for token in found}
 
-    assert instance.run(visible_tokens("rosa@example.org")) == {mine.token.token_id}
+    assert await visible_tokens("rosa@example.org") == {mine.token.token_id}
 
     async def revoke(email: str) -> None:
         user = await principal(instance, email)
         await api_tokens.revoke(instance.services, user, theirs.token.token_id, CALLER)
 
     with pytest.raises(NotFound):
-        instance.run(revoke("rosa@example.org"))
+        await revoke("rosa@example.org")
     instance.put_grant(ROSA, ALPHA, async_rest_api=True, roles=("admin",))
-    assert instance.run(visible_tokens("rosa@example.org")) == {mine.token.token_id, theirs.token.token_id}
-    instance.run(revoke("rosa@example.org"))
-    assert error_code(instance, theirs.secret) == "token_revoked"
+    assert await visible_tokens("rosa@example.org") == {mine.token.token_id, theirs.token.token_id}
+    await revoke("rosa@example.org")
+    assert await error_code(instance, theirs.secret) == "token_revoked"
 
 
-def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -> None:
-    created = create_token(instance, "omar@example.org")
+async def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -> None:
+    created = await create_token(instance, "omar@example.org")
 
     async def change(email: str, name: str, *networks: str) -> None:
         await change_as(await principal(instance, email), name, *networks)
@@ -238,13 +229,13 @@ def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -> None
         )
 
     with pytest.raises(NotFound):
-        instance.run(change("rosa@example.org", "mine now"))
+        await change("rosa@example.org", "mine now")
     with pytest.raises(InvalidRequest):
-        instance.run(change("omar@example.org", " "))
-    instance.run(change("omar@example.org", " weekly job "))
-    instance.run(change("omar@example.org", "weekly job"))
+        await change("omar@example.org", " ")
+    await change("omar@example.org", " weekly job ")
+    await change("omar@example.org", "weekly job")
     instance.put_grant(ROSA, ALPHA, async_rest_api=True, roles=("admin",))
-    instance.run(change("rosa@example.org", "archive", "203.0.113.0/24"))
+    await change("rosa@example.org", "archive", "203.0.113.0/24")
     token = stored(instance, created.token.token_id)
     assert (token.name, token.allowed_networks) == ("archive", ("203.0.113.0/24",))
     assert [(event.details["previous_name"], event.details["name"]) for event in instance.audit("token.renamed")] == [
@@ -253,28 +244,28 @@ def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -> None
     ]
     (changed,) = instance.audit("token.networks_changed")
     assert (changed.details["before"], changed.details["after"]) == ([], ["203.0.113.0/24"])
-    instance.run(change("rosa@example.org", "archive"))
+    await change("rosa@example.org", "archive")
     assert stored(instance, created.token.token_id).allowed_networks == ()
-    user = instance.run(principal(instance, "rosa@example.org"))
+    user = await principal(instance, "rosa@example.org")
     instance.now[0] += timedelta(minutes=11)
     with pytest.raises(Forbidden, match="password"):
-        instance.run(change_as(user, "archive", "203.0.113.0/24"))
-    instance.run(change_as(user, "old archive"))
+        await change_as(user, "archive", "203.0.113.0/24")
+    await change_as(user, "old archive")
 
 
-def test_token_is_refused_from_other_addresses(instance: Instance) -> None:
+async def test_token_is_refused_from_other_addresses(instance: Instance) -> None:
     options = api_tokens.TokenOptions(allowed_networks=("203.0.113.0/24", "2001:db8::/32"))
-    created = create_token(instance, options=options)
+    created = await create_token(instance, options=options)
 
-    def authenticate(address: str) -> None:
-        instance.run(api_tokens.authenticate(instance.services, created.secret, caller_from(address)))
+    async def authenticate(address: str) -> None:
+        await api_tokens.authenticate(instance.services, created.secret, caller_from(address))
 
-    authenticate("203.0.113.9")
-    authenticate("2001:db8::1")
+    await authenticate("203.0.113.9")
+    await authenticate("2001:db8::1")
     last_use = stored(instance, created.token.token_id).last_used_at
     for address in ("198.51.100.7", "198.51.100.7", "2001:db9::1", ""):
         with pytest.raises(Forbidden) as caught:
-            authenticate(address)
+            await authenticate(address)
         assert caught.value.code == "address_not_allowed"
     events = instance.audit("token.refused")
     assert [event.address for event in events] == ["198.51.100.7", "2001:db9::1", ""], "one event a minute"
@@ -284,24 +275,24 @@ def test_token_is_refused_from_other_addresses(instance: Instance) -> None:
     assert stored(instance, created.token.token_id).last_used_at == last_use
     instance.now[0] += timedelta(minutes=1, seconds=1)
     with pytest.raises(Forbidden):
-        authenticate("198.51.100.7")
+        await authenticate("198.51.100.7")
     assert len(instance.audit("token.refused")) == 4
 
 
-def test_refusal_does_not_depend_on_the_audit_trail(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    created = create_token(instance, options=api_tokens.TokenOptions(allowed_networks=("203.0.113.9/32",)))
+async def test_refusal_does_not_depend_on_the_audit_trail(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = await create_token(instance, options=api_tokens.TokenOptions(allowed_networks=("203.0.113.9/32",)))
 
     async def unavailable(work: object) -> None:
         raise Unavailable("unavailable", code="state_unavailable")
 
     monkeypatch.setattr(instance.state, "awrite", unavailable)
-    assert error_code(instance, created.secret) == "address_not_allowed"
+    assert await error_code(instance, created.secret) == "address_not_allowed"
 
 
-def test_token_of_another_account_cannot_be_revoked(instance: Instance) -> None:
+async def test_token_of_another_account_cannot_be_revoked(instance: Instance) -> None:
     instance.change_account(BRAVO, api_tokens_enabled=True)
     instance.put_grant(OMAR, BRAVO, async_rest_api=True)
-    created = create_token(instance, "omar@example.org")
+    created = await create_token(instance, "omar@example.org")
     assert created.token.client_id == ALPHA
 
     async def scenario(token_id: str) -> None:
@@ -313,12 +304,12 @@ def test_token_of_another_account_cannot_be_revoked(instance: Instance) -> None:
 
     for token_id in (created.token.token_id, "nonsense", "\x00"):
         with pytest.raises(NotFound):
-            instance.run(scenario(token_id))
-    instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
+            await scenario(token_id)
+    await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
 
-def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -> None:
-    leaked, kept = create_token(instance), create_token(instance)
+async def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -> None:
+    leaked, kept = await create_token(instance), await create_token(instance)
     report = f'[{{"token": "{leaked.secret}", "url": "https://gist.example/1"}}]'
 
     def revoke() -> list[ApiToken]:
@@ -328,12 +319,12 @@ def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -
 
     assert [token.created_by_email for token in revoke()] == ["rosa@example.org"]
     assert revoke() == []
-    assert error_code(instance, leaked.secret) == "token_revoked"
-    instance.run(api_tokens.authenticate(instance.services, kept.secret, CALLER))
+    assert await error_code(instance, leaked.secret) == "token_revoked"
+    await api_tokens.authenticate(instance.services, kept.secret, CALLER)
     assert instance.audit("token.revoked")[0].details["reason"] == "found in public"
 
 
-def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
+async def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
     created = api_tokens.new_token(
         instance.seat(ROSA),
         ALPHA,
@@ -343,7 +334,7 @@ def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
         expires_at=None,
     )
     instance.write(lambda stores: operators.add_token(stores, created.token, instance.now[0], actor="operator"))
-    instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
+    await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
     def revoke() -> bool:
         return instance.write(
@@ -356,14 +347,14 @@ def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
     assert [event.actor for event in instance.audit("token.*")] == ["operator", "operator"]
 
 
-def test_key_of_s3_secrets_is_in_use_until_its_tokens_end(instance: Instance) -> None:
+async def test_key_of_s3_secrets_is_in_use_until_its_tokens_end(instance: Instance) -> None:
     tolerance = timedelta(days=7)
     first = instance.services.keyring.current()
 
     def in_use(ring: keyring.Keyring) -> frozenset[str]:
         return instance.state.read(lambda stores: keys.kids_of_s3_keys(stores, ring, instance.now[0], tolerance))
 
-    created = create_token(instance)
+    created = await create_token(instance)
     instance.advance(days=1)
     second = first.rotate(instance.now[0], secrets.token_bytes, lifetime=tolerance)
     instance.advance(days=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
 import pytest
@@ -88,9 +88,9 @@ def import_password(instance: Instance) -> None:
     import_document(instance.state, json.dumps({"accounts": [], "seats": [seat]}), instance.now[0])
 
 
-def use_other_link(instance: Instance) -> None:
+async def use_other_link(instance: Instance) -> None:
     token = link(instance)
-    instance.run(passwords.reset_password(instance.services, token, NEW, CALLER))
+    await passwords.reset_password(instance.services, token, NEW, CALLER)
 
 
 def issue_link(instance: Instance) -> str:
@@ -126,46 +126,50 @@ REASONS = {
 
 @pytest.mark.parametrize("name", REASONS)
 @pytest.mark.parametrize("type_", [REQUESTED, INVITED])
-def test_sessions_and_links_end_together(instance: Instance, services: Services, name: str, type_: EventType) -> None:
-    started, token = instance.run(instance.log_in()), link(instance, type_)
+async def test_sessions_and_links_end_together(
+    instance: Instance, services: Services, name: str, type_: EventType
+) -> None:
+    started, token = await instance.log_in(), link(instance, type_)
     instance.advance(seconds=1)
-    REASONS[name](instance)
-    assert not instance.run(passwords.seat_of_link(services, token))
+    ending = REASONS[name](instance)
+    if isinstance(ending, Coroutine):
+        await ending
+    assert not await passwords.seat_of_link(services, token)
     with pytest.raises(Unauthenticated):
-        instance.run(passwords.reset_password(services, token, "other words over nine rivers", CALLER))
+        await passwords.reset_password(services, token, "other words over nine rivers", CALLER)
     with pytest.raises(Unauthenticated):
-        instance.run(sessions.authenticate(services, started.token))
+        await sessions.authenticate(services, started.token)
 
 
 @pytest.mark.parametrize("name", ["password", "sign-out"])
-def test_changes_by_the_owner_keep_one_session(instance: Instance, services: Services, name: str) -> None:
-    other, own = instance.run(instance.log_in()), instance.run(instance.log_in())
+async def test_changes_by_the_owner_keep_one_session(instance: Instance, services: Services, name: str) -> None:
+    other, own = await instance.log_in(), await instance.log_in()
     token = link(instance)
     instance.advance(seconds=1)
-    active = instance.run(sessions.active_session(services, own.token))
+    active = await sessions.active_session(services, own.token)
     if name == "password":
-        instance.run(passwords.change_own(services, active, current=PASSWORD, new=NEW, caller=CALLER))
+        await passwords.change_own(services, active, current=PASSWORD, new=NEW, caller=CALLER)
     else:
-        instance.run(sessions.end_others(services, active, CALLER))
-    assert not instance.run(passwords.seat_of_link(services, token))
+        await sessions.end_others(services, active, CALLER)
+    assert not await passwords.seat_of_link(services, token)
     with pytest.raises(Unauthenticated):
-        instance.run(sessions.authenticate(services, other.token))
-    instance.run(sessions.authenticate(services, own.token))
+        await sessions.authenticate(services, other.token)
+    await sessions.authenticate(services, own.token)
 
 
-def test_link_of_an_operator_replaces_password_and_links(instance: Instance) -> None:
+async def test_link_of_an_operator_replaces_password_and_links(instance: Instance) -> None:
     """It needs no mail."""
     assert not instance.services.settings.mail.enabled
     first, second = issue_link(instance), issue_link(instance)
-    assert instance.run(passwords.seat_of_link(instance.services, first)) is None
+    assert await passwords.seat_of_link(instance.services, first) is None
     with pytest.raises(Unauthenticated):
-        instance.run(instance.log_in())
+        await instance.log_in()
     instance.advance(seconds=7 * 86_400 - 1)
-    instance.run(passwords.reset_password(instance.services, second, NEW, CALLER))
-    assert instance.run(passwords.seat_of_link(instance.services, second)) is None
+    await passwords.reset_password(instance.services, second, NEW, CALLER)
+    assert await passwords.seat_of_link(instance.services, second) is None
     third = issue_link(instance)
     instance.advance(seconds=7 * 86_400)
-    assert instance.run(passwords.seat_of_link(instance.services, third)) is None
+    assert await passwords.seat_of_link(instance.services, third) is None
 
 
 def test_seat_of_single_sign_on_receives_no_link(instance: Instance) -> None:
@@ -179,7 +183,7 @@ def test_seat_of_single_sign_on_receives_no_link(instance: Instance) -> None:
         )
 
 
-def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services: Services) -> None:
+async def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services: Services) -> None:
     requested_at = instance.now[0]
     instance.advance(seconds=1)
     by_operator(operators.sign_out)(instance)
@@ -187,31 +191,31 @@ def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services:
     seat = instance.seat(ROSA)
     token, reset = passwords.create_reset(seat, INVITED, requested_at, instance.now[0], services.random)
     instance.write(lambda stores: stores.password_resets.replace(reset))
-    assert not instance.run(passwords.seat_of_link(services, token))
+    assert not await passwords.seat_of_link(services, token)
     assert instance.state.read(lambda stores: stores.seats.links_ended(ROSA, since=requested_at))
     assert not instance.state.read(lambda stores: stores.seats.links_ended(ROSA, since=instance.now[0]))
 
 
-def test_link_is_bound_to_its_address(instance: Instance, services: Services) -> None:
+async def test_link_is_bound_to_its_address(instance: Instance, services: Services) -> None:
     token = link(instance)
     instance.advance(seconds=1)
     put_seat(email="Rosa@Example.org")(instance)
-    assert instance.run(passwords.seat_of_link(services, token)) is not None
+    assert await passwords.seat_of_link(services, token) is not None
     seat = Seat(ROSA, "other@example.org")
     instance.write(lambda stores: stores.directory.put_seats(seat))  # without end_credentials
-    assert not instance.run(passwords.seat_of_link(services, token))
+    assert not await passwords.seat_of_link(services, token)
 
 
-def test_reset_request_keeps_the_invitation(instance: Instance, services: Services) -> None:
+async def test_reset_request_keeps_the_invitation(instance: Instance, services: Services) -> None:
     invitation, reset = link(instance, INVITED), link(instance)
     instance.advance(hours=1)
-    assert not instance.run(passwords.seat_of_link(services, reset))
+    assert not await passwords.seat_of_link(services, reset)
     link(instance)
     instance.advance(days=6)
-    assert instance.run(passwords.seat_of_link(services, invitation))
+    assert await passwords.seat_of_link(services, invitation)
 
 
-def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, services: Services) -> None:
+async def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, services: Services) -> None:
     invitation = link(instance, INVITED)
     instance.advance(seconds=1)
     seat, now, ring = instance.seat(ROSA), instance.now[0], services.keyring.current()
@@ -222,13 +226,13 @@ def test_enrolment_by_an_operator_keeps_the_invitation(instance: Instance, servi
         operators.confirm_enrolment(stores, seat, code, now, keyring=ring, random=services.random, actor="operator")
 
     instance.write(enrol)
-    assert instance.run(passwords.seat_of_link(services, invitation))
+    assert await passwords.seat_of_link(services, invitation)
 
 
-def test_change_of_case_keeps_sessions(instance: Instance, services: Services) -> None:
-    started = instance.run(instance.log_in())
+async def test_change_of_case_keeps_sessions(instance: Instance, services: Services) -> None:
+    started = await instance.log_in()
     put_seat(email="Rosa@example.org")(instance)
-    instance.run(sessions.authenticate(services, started.token))
+    await sessions.authenticate(services, started.token)
 
 
 def _seed(stores: Stores, services: Services) -> bytes:

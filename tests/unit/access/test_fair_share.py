@@ -35,22 +35,18 @@ def test_each_account_leaves_room_for_the_next() -> None:
         pass
 
 
-def test_threads_refuse_the_backlog_of_one_account() -> None:
+async def test_threads_refuse_the_backlog_of_one_account() -> None:
     """Tasks of clients that left count until they end."""
     end, threads = threading.Event(), BoundedThreads()
-
-    async def use() -> None:
-        tasks = [asyncio.create_task(threads.run("A", lambda: end.wait(60))) for _ in range(40)]
-        _, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        assert len(waiting) == 32
-        for task in waiting:
-            task.cancel()
-        await asyncio.wait(waiting)
-        with pytest.raises(Unavailable) as refused:
-            await threads.run("A", int)
-        assert refused.value.retry_after_seconds
-        other = asyncio.create_task(threads.run("B", int))
-        end.set()
-        assert await other == 0
-
-    asyncio.run(use())
+    tasks = [asyncio.create_task(threads.run("A", lambda: end.wait(60))) for _ in range(40)]
+    _, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    assert len(waiting) == 32
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    with pytest.raises(Unavailable) as refused:
+        await threads.run("A", int)
+    assert refused.value.retry_after_seconds
+    other = asyncio.create_task(threads.run("B", int))
+    end.set()
+    assert await other == 0

@@ -49,7 +49,7 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
     found.release()
 
 
-def test_unknown_seat_takes_one_current_hash(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unknown_seat_takes_one_current_hash(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
     verified: list[str] = []
 
     def verify(password_hash: str, _password: str) -> bool:
@@ -57,28 +57,27 @@ def test_unknown_seat_takes_one_current_hash(hashing: PasswordHashing, monkeypat
         return True
 
     monkeypatch.setattr(passwords, "verify", verify)
-    assert not asyncio.run(hashing.verify(None, PASSWORD))
+    assert not await hashing.verify(None, PASSWORD)
     assert len(verified) == 1
     assert verified[0].rpartition("$")[0].rpartition("$")[0] == HASH.rpartition("$")[0].rpartition("$")[0]
 
 
-def test_verify_accepts_only_the_hashed_password(hashing: PasswordHashing) -> None:
-    async def scenario() -> None:
-        assert await hashing.verify(HASH, PASSWORD)
-        for wrong in ("lantern 41 harbou", "", "\ud800", "\0", "x" * 16_000):
-            assert not await hashing.verify(HASH, wrong)
-        for malformed in ("", "malformed", "$argon2id$", "\0"):
-            assert not await hashing.verify(malformed, PASSWORD)
-        for password in ("café \U0001f3ad", "\udcff", ""):
-            hashed = await hashing.hash(password)
-            assert hashed != await hashing.hash(password), "each hash has a new salt"
-            assert await hashing.verify(hashed, password)
-        assert await hashing.verify(await hashing.hash("café"), "cafe\u0301")
-
-    asyncio.run(scenario())
+async def test_verify_accepts_only_the_hashed_password(hashing: PasswordHashing) -> None:
+    assert await hashing.verify(HASH, PASSWORD)
+    for wrong in ("lantern 41 harbou", "", "\ud800", "\0", "x" * 16_000):
+        assert not await hashing.verify(HASH, wrong)
+    for malformed in ("", "malformed", "$argon2id$", "\0"):
+        assert not await hashing.verify(malformed, PASSWORD)
+    for password in ("café \U0001f3ad", "\udcff", ""):
+        hashed = await hashing.hash(password)
+        assert hashed != await hashing.hash(password), "each hash has a new salt"
+        assert await hashing.verify(hashed, password)
+    assert await hashing.verify(await hashing.hash("café"), "cafe\u0301")
 
 
-def test_thread_has_lower_priority_than_requests(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_thread_has_lower_priority_than_requests(
+    hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[int] = []
 
     def verify(_hash: str, _password: str) -> bool:
@@ -86,52 +85,44 @@ def test_thread_has_lower_priority_than_requests(hashing: PasswordHashing, monke
         return True
 
     monkeypatch.setattr(passwords, "verify", verify)
-    asyncio.run(hashing.verify(HASH, PASSWORD))
+    await hashing.verify(HASH, PASSWORD)
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     assert found == [min(own + 5, 19)]
 
 
-def test_full_queue_is_busy_until_a_request_is_canceled(blocked: Blocked) -> None:
+async def test_full_queue_is_busy_until_a_request_is_canceled(blocked: Blocked) -> None:
     lengths: list[int] = []
     hashing = PasswordHashing(queue_length=3, timeout_seconds=60, observe=lengths.append)
-
-    async def scenario() -> None:
-        waiting = [asyncio.create_task(hashing.verify("h", str(number))) for number in range(3)]
-        await asyncio.to_thread(blocked.started.wait, 60)
-        with pytest.raises(Unavailable) as caught:
-            await hashing.verify("h", "refused")
-        assert (caught.value.code, caught.value.retry_after_seconds) == ("busy", 3)
-        waiting[2].cancel()
-        await asyncio.wait([waiting[2]])
-        waiting[2] = asyncio.create_task(hashing.verify("h", "3"))
-        await asyncio.sleep(0)
-        blocked.release()
-        assert await asyncio.gather(*waiting) == [True] * 3
-
-    asyncio.run(scenario())
+    waiting = [asyncio.create_task(hashing.verify("h", str(number))) for number in range(3)]
+    await asyncio.to_thread(blocked.started.wait, 60)
+    with pytest.raises(Unavailable) as caught:
+        await hashing.verify("h", "refused")
+    assert (caught.value.code, caught.value.retry_after_seconds) == ("busy", 3)
+    waiting[2].cancel()
+    await asyncio.wait([waiting[2]])
+    waiting[2] = asyncio.create_task(hashing.verify("h", "3"))
+    await asyncio.sleep(0)
+    blocked.release()
+    assert await asyncio.gather(*waiting) == [True] * 3
     hashing.close()
     assert blocked.verified == ["0", "1", "3"], "a canceled request is not hashed"
     assert (max(lengths), lengths[-1]) == (3, 0)
 
 
-def test_slow_verification_times_out_as_busy(blocked: Blocked) -> None:
+async def test_slow_verification_times_out_as_busy(blocked: Blocked) -> None:
     hashing = PasswordHashing(timeout_seconds=0.05)
-
-    async def scenario() -> None:
-        for _ in range(2):
-            with pytest.raises(Unavailable) as caught:
-                await asyncio.wait_for(hashing.verify("h", "p"), 60)
-            assert caught.value.code == "busy"
-
-    asyncio.run(scenario())
+    for _ in range(2):
+        with pytest.raises(Unavailable) as caught:
+            await asyncio.wait_for(hashing.verify("h", "p"), 60)
+        assert caught.value.code == "busy"
     hashing.close()
 
 
-def test_lack_of_memory_is_reported_as_busy(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lack_of_memory_is_reported_as_busy(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
     def verify(_hash: str, _password: str) -> bool:
         raise MemoryError
 
     monkeypatch.setattr(passwords, "verify", verify)
     with pytest.raises(Unavailable) as caught:
-        asyncio.run(hashing.verify(HASH, PASSWORD))
+        await hashing.verify(HASH, PASSWORD)
     assert caught.value.code == "busy"

@@ -13,21 +13,19 @@ from tests.unit.access.instance import CALLER, ELSEWHERE, OMAR, ROSA, Instance
 from tests.unit.access.test_second_factor import seed_of
 
 
-def complete(instance: Instance, code: str, device_id: str | None = None, caller: Caller = CALLER) -> SessionStarted:
+async def complete(
+    instance: Instance, code: str, device_id: str | None = None, caller: Caller = CALLER
+) -> SessionStarted:
     """Sign in to Omar's seat with a code."""
-
-    async def scenario() -> SessionStarted:
-        pending = await instance.start_login(device_id=device_id, caller=caller)
-        return await second_factor.complete_login(instance.services, pending.token, code, caller, device_id=device_id)
-
-    return instance.run(scenario())
+    pending = await instance.start_login(device_id=device_id, caller=caller)
+    return await second_factor.complete_login(instance.services, pending.token, code, caller, device_id=device_id)
 
 
-def guess_until_refused(instance: Instance, seed: bytes, device_id: str | None = None) -> int:
+async def guess_until_refused(instance: Instance, seed: bytes, device_id: str | None = None) -> int:
     """Return the number of wrong codes until the limit refuses one."""
     for attempts in range(100):
         try:
-            complete(instance, instance.wrong_code(seed), device_id, ELSEWHERE)
+            await complete(instance, instance.wrong_code(seed), device_id, ELSEWHERE)
         except RateLimited:
             return attempts
         except Unauthenticated:
@@ -35,72 +33,65 @@ def guess_until_refused(instance: Instance, seed: bytes, device_id: str | None =
     raise AssertionError("guesses are not limited")
 
 
-def test_guesses_elsewhere_do_not_block_a_known_device(instance: Instance) -> None:
+async def test_guesses_elsewhere_do_not_block_a_known_device(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    device_id = complete(instance, instance.code(seed)).device_id
+    device_id = (await complete(instance, instance.code(seed))).device_id
     instance.advance(seconds=30)
-    assert guess_until_refused(instance, seed) == 5
+    assert await guess_until_refused(instance, seed) == 5
     with pytest.raises(RateLimited):
-        complete(instance, instance.code(seed))
-    assert complete(instance, instance.code(seed), device_id).device_id == device_id
+        await complete(instance, instance.code(seed))
+    assert (await complete(instance, instance.code(seed), device_id)).device_id == device_id
 
 
-def test_known_device_has_the_same_limits(instance: Instance) -> None:
+async def test_known_device_has_the_same_limits(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    device_id = complete(instance, instance.code(seed)).device_id
-    assert guess_until_refused(instance, seed, device_id) == 5
+    device_id = (await complete(instance, instance.code(seed))).device_id
+    assert await guess_until_refused(instance, seed, device_id) == 5
     instance.advance(seconds=30)
     # Neither unknown devices nor other seats' devices are limited by it.
-    rosa = instance.run(instance.log_in()).device_id
-    assert guess_until_refused(instance, seed, rosa) == 5
+    rosa = (await instance.log_in()).device_id
+    assert await guess_until_refused(instance, seed, rosa) == 5
     with pytest.raises(RateLimited):
-        complete(instance, instance.code(seed))
+        await complete(instance, instance.code(seed))
 
 
-def test_device_of_a_password_login_is_unknown_after_enrolment(instance: Instance) -> None:
-    device_id = instance.run(instance.log_in("omar@example.org")).device_id
+async def test_device_of_a_password_login_is_unknown_after_enrolment(instance: Instance) -> None:
+    device_id = (await instance.log_in("omar@example.org")).device_id
     instance.advance(seconds=1)
     seed = instance.enrol_second_factor()
-    assert guess_until_refused(instance, seed) == 5
+    assert await guess_until_refused(instance, seed) == 5
     with pytest.raises(RateLimited):
-        complete(instance, instance.code(seed), device_id)
+        await complete(instance, instance.code(seed), device_id)
 
 
-def test_enrolment_keeps_its_own_device_known(instance: Instance) -> None:
-    async def enrol() -> tuple[bytes, str]:
-        started = await instance.log_in()
-        other = await instance.log_in(caller=ELSEWHERE)
-        active = await sessions.active_session(instance.services, started.token)
-        seed = seed_of(await enrolment.begin(instance.services, active))
-        instance.advance(seconds=1)
-        await enrolment.confirm(instance.services, active, instance.code(seed), CALLER)
-        assert device(instance, ROSA, other.device_id) is None
-        return seed, started.device_id
-
-    _, device_id = instance.run(enrol())
+async def test_enrolment_keeps_its_own_device_known(instance: Instance) -> None:
+    started = await instance.log_in()
+    other = await instance.log_in(caller=ELSEWHERE)
+    active = await sessions.active_session(instance.services, started.token)
+    seed = seed_of(await enrolment.begin(instance.services, active))
+    instance.advance(seconds=1)
+    await enrolment.confirm(instance.services, active, instance.code(seed), CALLER)
+    assert device(instance, ROSA, other.device_id) is None
+    _, device_id = seed, started.device_id
     assert device(instance, ROSA, device_id) == device_id
 
 
-def test_guesses_do_not_block_an_enrolment_on_a_known_device(instance: Instance) -> None:
+async def test_guesses_do_not_block_an_enrolment_on_a_known_device(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    started = complete(instance, instance.code(seed))
-    guess_until_refused(instance, seed)
-
-    async def enrol() -> None:
-        active = await sessions.active_session(instance.services, started.token)
-        new_seed = seed_of(await enrolment.begin(instance.services, active))
-        await enrolment.confirm(instance.services, active, instance.code(new_seed), CALLER)
-
-    instance.run(enrol())
+    started = await complete(instance, instance.code(seed))
+    await guess_until_refused(instance, seed)
+    active = await sessions.active_session(instance.services, started.token)
+    new_seed = seed_of(await enrolment.begin(instance.services, active))
+    await enrolment.confirm(instance.services, active, instance.code(new_seed), CALLER)
 
 
-def test_the_devices_used_last_are_known(instance: Instance) -> None:
+async def test_the_devices_used_last_are_known(instance: Instance) -> None:
     devices = []
     for _ in range(MAX_KNOWN_DEVICES + 1):
-        devices.append(instance.run(instance.log_in()).device_id)
+        devices.append((await instance.log_in()).device_id)
         instance.advance(seconds=1)
     assert [device(instance, ROSA, each) for each in devices] == [None, *devices[1:]]
-    again = instance.run(instance.log_in(device_id=devices[1]))
+    again = await instance.log_in(device_id=devices[1])
     assert again.device_id == devices[1]
     assert device(instance, OMAR, devices[1]) is None
 

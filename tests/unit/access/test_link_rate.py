@@ -20,7 +20,9 @@ def worker(instance: Instance, attempts: int = 1200) -> LinkRate:
     return LinkRate(instance.state, Rate(attempts, MINUTE), instance.services.clock)
 
 
-def request(instance: Instance, link_rate: LinkRate, subject: str = "token:one", amount: int = 1) -> RateLimited | None:
+async def request(
+    instance: Instance, link_rate: LinkRate, subject: str = "token:one", amount: int = 1
+) -> RateLimited | None:
     """Request a link and return the refusal."""
 
     def refusal() -> AuditEvent:
@@ -28,128 +30,124 @@ def request(instance: Instance, link_rate: LinkRate, subject: str = "token:one",
         return origin.event("link.issued", "rate_limited")
 
     try:
-        instance.run(link_rate.count("link", subject, refusal, amount=amount))
+        await link_rate.count("link", subject, refusal, amount=amount)
     except RateLimited as error:
         return error
     return None
 
 
-def issued(instance: Instance, *workers: LinkRate) -> int:
+async def issued(instance: Instance, *workers: LinkRate) -> int:
     """Request links from all workers in turn until all refuse, and return how many were issued."""
     total = 0
     refusing: set[int] = set()
     while len(refusing) < len(workers):
         for number, each in enumerate(workers):
-            if request(instance, each) is None:
+            if await request(instance, each) is None:
                 total += 1
             else:
                 refusing.add(number)
     return total
 
 
-def test_one_worker_issues_exactly_the_limit(instance: Instance) -> None:
+async def test_one_worker_issues_exactly_the_limit(instance: Instance) -> None:
     link_rate = worker(instance)
-    assert issued(instance, link_rate) == 1200
-    refused = request(instance, link_rate)
+    assert await issued(instance, link_rate) == 1200
+    refused = await request(instance, link_rate)
     assert refused is not None
     assert 1 <= refused.retry_after_seconds <= 62
     assert (refused.limit, refused.window_seconds) == (1200, 60)
     instance.advance(seconds=refused.retry_after_seconds)
-    assert request(instance, link_rate) is None
+    assert await request(instance, link_rate) is None
 
 
 @pytest.mark.parametrize("attempts", [3, 100, 1200])
-def test_four_workers_share_the_limit(instance: Instance, attempts: int) -> None:
+async def test_four_workers_share_the_limit(instance: Instance, attempts: int) -> None:
     workers = [worker(instance, attempts) for _ in range(4)]
     block = max(1, attempts // 40)
-    assert attempts - 4 * block <= issued(instance, *workers) <= attempts + 4 * block
+    assert attempts - 4 * block <= await issued(instance, *workers) <= attempts + 4 * block
 
 
 @pytest.mark.release
-def test_limit_holds_in_any_window(instance: Instance) -> None:
+async def test_limit_holds_in_any_window(instance: Instance) -> None:
     workers = [worker(instance, 120) for _ in range(3)]
     times: list[int] = []
     for second in range(150):
-        times += [second for number in range(12) if request(instance, workers[number % 3]) is None]
+        times += [second for number in range(12) if await request(instance, workers[number % 3]) is None]
         instance.advance(seconds=1)
     for start in range(90):
         assert sum(start <= at < start + 60 for at in times) <= 120 + 3 * 6
     assert sum(60 <= at < 120 for at in times) > 100, "the rate is not much lower than the limit"
 
 
-def test_credentials_are_limited_separately(instance: Instance) -> None:
+async def test_credentials_are_limited_separately(instance: Instance) -> None:
     link_rate = worker(instance, 5)
-    assert issued(instance, link_rate) == 5
-    assert request(instance, link_rate, "token:two") is None
-    instance.run(link_rate.count("download", "token:one", pytest.fail))
+    assert await issued(instance, link_rate) == 5
+    assert await request(instance, link_rate, "token:two") is None
+    await link_rate.count("download", "token:one", pytest.fail)
 
 
-def test_low_limit_is_exact(instance: Instance) -> None:
+async def test_low_limit_is_exact(instance: Instance) -> None:
     workers = [worker(instance, 79) for _ in range(4)]
-    assert issued(instance, *workers) == 79
+    assert await issued(instance, *workers) == 79
 
 
-def test_amounts_share_the_limit(instance: Instance) -> None:
+async def test_amounts_share_the_limit(instance: Instance) -> None:
     byte_rate = worker(instance, 1000)
-    assert [request(instance, byte_rate, amount=amount) for amount in (10, 300, 650)] == [None, None, None]
-    assert request(instance, byte_rate, amount=41)
+    assert [await request(instance, byte_rate, amount=amount) for amount in (10, 300, 650)] == [None, None, None]
+    assert await request(instance, byte_rate, amount=41)
     instance.advance(seconds=62)
     # A file that is larger than the limit is sent, and uses all of it.
-    assert request(instance, byte_rate, amount=5000) is None
-    assert request(instance, byte_rate)
+    assert await request(instance, byte_rate, amount=5000) is None
+    assert await request(instance, byte_rate)
 
 
-def test_refusals_are_recorded_once_per_window(instance: Instance) -> None:
+async def test_refusals_are_recorded_once_per_window(instance: Instance) -> None:
     workers = [worker(instance, 100) for _ in range(3)]
     for _ in range(40):
-        issued(instance, *workers)
+        await issued(instance, *workers)
         instance.advance(seconds=1)
     (event,) = instance.audit("link.issued")
     assert (event.result, event.actor, event.client_id) == ("rate_limited", "rosa@example.org", ALPHA)
     instance.advance(seconds=60)
-    issued(instance, *workers)
+    await issued(instance, *workers)
     assert len(instance.audit("link.issued")) == 2
 
 
-def test_few_links_cause_no_write(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_links_cause_no_write(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     writes = count_writes(instance, monkeypatch)
     link_rate = worker(instance)
     for _ in range(3):
-        assert [request(instance, link_rate) for _ in range(30)] == [None] * 30
+        assert [await request(instance, link_rate) for _ in range(30)] == [None] * 30
         instance.advance(seconds=60)
     assert writes == []
-    assert issued(instance, link_rate) == 1200
+    assert await issued(instance, link_rate) == 1200
     assert len(writes) == 40, "one per block, and the refusal"
     for _ in range(1000):
-        assert request(instance, link_rate) is not None
+        assert await request(instance, link_rate) is not None
     assert len(writes) == 40
 
 
-def test_parallel_requests_take_one_block(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parallel_requests_take_one_block(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     writes = count_writes(instance, monkeypatch)
     link_rate = worker(instance)
-
-    async def requests() -> None:
-        await asyncio.gather(*(link_rate.count("link", "token:one", pytest.fail) for _ in range(60)))
-
-    instance.run(requests())
+    await asyncio.gather(*(link_rate.count("link", "token:one", pytest.fail) for _ in range(60)))
     assert len(writes) == 1
 
 
-def test_clock_that_is_set_back_does_not_extend_a_delay(instance: Instance) -> None:
+async def test_clock_that_is_set_back_does_not_extend_a_delay(instance: Instance) -> None:
     link_rate = worker(instance, 10)
     instance.advance(hours=1)
-    assert issued(instance, link_rate) == 10
+    assert await issued(instance, link_rate) == 10
     instance.advance(hours=-1)
-    assert request(instance, link_rate) is None
+    assert await request(instance, link_rate) is None
 
 
-def test_permits_of_earlier_windows_are_forgotten(instance: Instance) -> None:
+async def test_permits_of_earlier_windows_are_forgotten(instance: Instance) -> None:
     link_rate = worker(instance)
     for number in range(100):
-        instance.run(link_rate.count("link", f"token:{number}", pytest.fail))
+        await link_rate.count("link", f"token:{number}", pytest.fail)
     instance.advance(seconds=60)
-    assert request(instance, link_rate) is None
+    assert await request(instance, link_rate) is None
     assert len(link_rate._permits) == 1
 
 

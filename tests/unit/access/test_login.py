@@ -42,37 +42,34 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
     hashing.close()
 
 
-def test_login_opens_the_first_account_by_name(instance: Instance) -> None:
-    started = instance.run(instance.log_in())
+async def test_login_opens_the_first_account_by_name(instance: Instance) -> None:
+    started = await instance.log_in()
     assert (started.seat_id, started.client_id) == (ROSA, ALPHA)
-    principal = instance.run(sessions.authenticate(instance.services, started.token))
+    principal = await sessions.authenticate(instance.services, started.token)
     assert principal.account.client_id == ALPHA
     assert principal.subject == f"session:{started.session.sid}"
     assert [(e.action, e.result, e.actor) for e in instance.audit()] == [("login", "ok", "rosa@example.org")]
 
 
-def test_login_ignores_case_and_opens_the_last_account(
+async def test_login_ignores_case_and_opens_the_last_account(
     instance: Instance,
 ) -> None:
-    async def scenario() -> str:
-        started = await instance.log_in("  Rosa@Example.ORG ")
-        active = await sessions.active_session(instance.services, started.token)
-        await sessions.switch(instance.services, active, BRAVO, CALLER)
-        return (await instance.log_in()).client_id
-
-    assert instance.run(scenario()) == BRAVO
+    started = await instance.log_in("  Rosa@Example.ORG ")
+    active = await sessions.active_session(instance.services, started.token)
+    await sessions.switch(instance.services, active, BRAVO, CALLER)
+    assert (await instance.log_in()).client_id == BRAVO
     instance.change_account(BRAVO, active=False)
-    assert instance.run(instance.log_in()).client_id == ALPHA
+    assert (await instance.log_in()).client_id == ALPHA
 
 
-def test_device_is_recognized_for_its_seat_only(instance: Instance) -> None:
-    first = instance.run(instance.log_in())
-    again = instance.run(instance.log_in(device_id=first.device_id, caller=ELSEWHERE))
-    other = instance.run(instance.log_in())
+async def test_device_is_recognized_for_its_seat_only(instance: Instance) -> None:
+    first = await instance.log_in()
+    again = await instance.log_in(device_id=first.device_id, caller=ELSEWHERE)
+    other = await instance.log_in()
     assert again.device_id == first.device_id
     assert other.device_id != first.device_id
     instance.change_account(ALPHA, second_factor_required=False)
-    omar = instance.run(instance.log_in("omar@example.org", device_id=first.device_id))
+    omar = await instance.log_in("omar@example.org", device_id=first.device_id)
     assert omar.device_id != first.device_id
 
 
@@ -87,16 +84,16 @@ def test_device_is_recognized_for_its_seat_only(instance: Instance) -> None:
         ("\ud800", "\ud800"),
     ],
 )
-def test_all_invalid_credentials_get_the_same_error(instance: Instance, email: str, password: str) -> None:
+async def test_all_invalid_credentials_get_the_same_error(instance: Instance, email: str, password: str) -> None:
     with pytest.raises(Unauthenticated) as refused:
-        instance.run(instance.login(email, password))
+        await instance.login(email, password)
     assert refused.value.code == "invalid_credentials"
     assert refused.value.message == "Email or password is wrong."
     # A password may have been typed as the email, so the audit trail does not record it.
     assert {event.actor for event in instance.audit()} <= {"rosa@example.org", "unknown"}
 
 
-def test_every_failed_login_does_the_same_work(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_failed_login_does_the_same_work(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of a refusal must not say whether a seat exists: one hash, and the same transactions in order."""
     seen: list[str | None] = []
     transactions: list[str] = []
@@ -119,51 +116,51 @@ def test_every_failed_login_does_the_same_work(instance: Instance, monkeypatch: 
     replace_verification(monkeypatch, instance.services, matches)
     known = instance.seat(ROSA).password_hash
 
-    def transactions_of_refusal(email: str, password: str) -> list[str]:
+    async def transactions_of_refusal(email: str, password: str) -> list[str]:
         transactions.clear()
         with pytest.raises(Unauthenticated, match="Email or password"):
-            instance.run(instance.login(email, password))
+            await instance.login(email, password)
         return transactions.copy()
 
-    expected = transactions_of_refusal("nobody@example.org", PASSWORD)
+    expected = await transactions_of_refusal("nobody@example.org", PASSWORD)
     assert len(expected) > 2
-    assert transactions_of_refusal("rosa@example.org", "wrong wrong wrong") == expected
+    assert await transactions_of_refusal("rosa@example.org", "wrong wrong wrong") == expected
     instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    assert transactions_of_refusal("rosa@example.org", PASSWORD) == expected
+    assert await transactions_of_refusal("rosa@example.org", PASSWORD) == expected
     assert seen == [None, known, known]
 
 
-def test_missing_account_is_reported_after_the_password(instance: Instance) -> None:
+async def test_missing_account_is_reported_after_the_password(instance: Instance) -> None:
     with pytest.raises(Forbidden) as refused:
-        instance.run(instance.login("leon@example.org"))
+        await instance.login("leon@example.org")
     assert refused.value.code == "no_active_account"
     with pytest.raises(Unauthenticated):
-        instance.run(instance.login("leon@example.org", "wrong wrong wrong"))
+        await instance.login("leon@example.org", "wrong wrong wrong")
     instance.change_account(CLOSED, active=True)
-    assert instance.run(instance.log_in("leon@example.org")).client_id == CLOSED
+    assert (await instance.log_in("leon@example.org")).client_id == CLOSED
 
 
-def test_account_or_seat_can_require_a_second_factor(
+async def test_account_or_seat_can_require_a_second_factor(
     instance: Instance,
 ) -> None:
-    pending = instance.run(instance.start_login("ines@example.org"))
+    pending = await instance.start_login("ines@example.org")
     assert (pending.seat_id, pending.enrolled) == (INES, False)
-    assert isinstance(instance.run(instance.login("omar@example.org")), SessionStarted)
+    assert isinstance(await instance.login("omar@example.org"), SessionStarted)
     instance.enrol_second_factor()
-    again = instance.run(instance.login("omar@example.org"))
+    again = await instance.login("omar@example.org")
     assert isinstance(again, SecondFactorPending)
     assert again.enrolled
 
 
-def test_inactive_account_requires_no_second_factor(instance: Instance) -> None:
+async def test_inactive_account_requires_no_second_factor(instance: Instance) -> None:
     instance.change_account(CLOSED, second_factor_required=True)
-    assert instance.run(instance.log_in()).client_id == ALPHA
+    assert (await instance.log_in()).client_id == ALPHA
 
 
-def test_login_replaces_an_outdated_hash(instance: Instance) -> None:
+async def test_login_replaces_an_outdated_hash(instance: Instance) -> None:
     old = PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD)
     instance.write(lambda stores: stores.seats.set_password_hash(ROSA, old))
-    instance.run(instance.log_in())
+    await instance.log_in()
     stored = instance.seat(ROSA).password_hash
     assert stored is not None
     assert not passwords.needs_rehash(stored)
@@ -171,32 +168,32 @@ def test_login_replaces_an_outdated_hash(instance: Instance) -> None:
 
 
 @pytest.mark.release
-def test_ten_guesses_block_the_seat_for_one_address(instance: Instance) -> None:
+async def test_ten_guesses_block_the_seat_for_one_address(instance: Instance) -> None:
     for _ in range(10):
         with pytest.raises(Unauthenticated):
-            instance.run(instance.login(password="wrong wrong wrong"))
+            await instance.login(password="wrong wrong wrong")
     for password in ("wrong wrong wrong", PASSWORD):
         with pytest.raises(RateLimited) as refused:
-            instance.run(instance.login(password=password))
+            await instance.login(password=password)
     assert 290 <= refused.value.retry_after_seconds <= 300
     assert (refused.value.limit, refused.value.window_seconds) == (10, 300)
     # Other addresses, other seats, and this address after the window are not limited.
-    instance.run(instance.log_in(caller=ELSEWHERE))
-    instance.run(instance.log_in("omar@example.org"))
+    await instance.log_in(caller=ELSEWHERE)
+    await instance.log_in("omar@example.org")
     instance.advance(seconds=refused.value.retry_after_seconds + 1)
-    instance.run(instance.log_in())
+    await instance.log_in()
 
 
-def test_ipv6_network_counts_as_one_address(instance: Instance) -> None:
+async def test_ipv6_network_counts_as_one_address(instance: Instance) -> None:
     for number in range(10):
         with pytest.raises(Unauthenticated):
-            instance.run(instance.login(password="x" * 12, caller=Caller(f"2001:db8:1:2::{number}")))
+            await instance.login(password="x" * 12, caller=Caller(f"2001:db8:1:2::{number}"))
     with pytest.raises(RateLimited):
-        instance.run(instance.login(caller=Caller("2001:db8:1:2:ffff::1")))
-    instance.run(instance.log_in(caller=Caller("2001:db8:1:3::1")))
+        await instance.login(caller=Caller("2001:db8:1:2:ffff::1"))
+    await instance.log_in(caller=Caller("2001:db8:1:3::1"))
 
 
-def test_one_network_cannot_use_up_the_overall_limit(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_network_cannot_use_up_the_overall_limit(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     five_minutes = timedelta(minutes=5)
     limits = {"login_per_network": Rate(10, five_minutes), "login_overall": Rate(20, five_minutes)}
     settings = configured(instance.services.settings, access=limits)
@@ -205,29 +202,29 @@ def test_one_network_cannot_use_up_the_overall_limit(instance: Instance, monkeyp
     for number in range(30):
         caller = Caller(f"2001:db8:1:{number}::1")
         with pytest.raises(Unauthenticated if number < 10 else RateLimited):
-            instance.run(instance.login(f"{number}@example.org", "wrong wrong wrong", caller=caller))
-    instance.run(instance.log_in(caller=Caller("2001:db8:2::1")))
+            await instance.login(f"{number}@example.org", "wrong wrong wrong", caller=caller)
+    await instance.log_in(caller=Caller("2001:db8:2::1"))
 
 
-def test_known_device_is_not_blocked_by_other_guesses(instance: Instance) -> None:
-    device_id = instance.run(instance.log_in()).device_id
+async def test_known_device_is_not_blocked_by_other_guesses(instance: Instance) -> None:
+    device_id = (await instance.log_in()).device_id
     for _ in range(10):
         with pytest.raises(Unauthenticated):
-            instance.run(instance.login(password="wrong wrong wrong"))
+            await instance.login(password="wrong wrong wrong")
     with pytest.raises(RateLimited):
-        instance.run(instance.login())
-    assert instance.run(instance.log_in(device_id=device_id)).client_id == ALPHA
+        await instance.login()
+    assert (await instance.log_in(device_id=device_id)).client_id == ALPHA
 
 
-def test_login_resets_the_failed_attempts(instance: Instance) -> None:
+async def test_login_resets_the_failed_attempts(instance: Instance) -> None:
     for _ in range(2):
         for _ in range(6):
             with pytest.raises(Unauthenticated):
-                instance.run(instance.login(password="wrong wrong wrong"))
-        instance.run(instance.log_in())
+                await instance.login(password="wrong wrong wrong")
+        await instance.log_in()
 
 
-def test_ten_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ten_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     verified: list[str] = []
 
     def refuse(_: str | None, password: str) -> bool:
@@ -235,17 +232,13 @@ def test_ten_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatch
         return False
 
     replace_verification(monkeypatch, instance.services, refuse)
-
-    async def guess() -> list[object]:
-        attempts = (instance.login(password=f"guess number {at}") for at in range(50))
-        return list(await asyncio.gather(*attempts, return_exceptions=True))
-
-    outcomes = instance.run(guess())
+    attempts = (instance.login(password=f"guess number {at}") for at in range(50))
+    outcomes = list(await asyncio.gather(*attempts, return_exceptions=True))
     assert len(verified) == 10
     assert sum(isinstance(outcome, RateLimited) for outcome in outcomes) == 40
 
 
-def test_password_changed_during_login_is_refused(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_password_changed_during_login_is_refused(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     def change_meanwhile(*_: object) -> bool:
         other = passwords.hash_password("another password 7")
         instance.write(lambda stores: stores.seats.set_password_hash(ROSA, other))
@@ -253,4 +246,4 @@ def test_password_changed_during_login_is_refused(instance: Instance, monkeypatc
 
     replace_verification(monkeypatch, instance.services, change_meanwhile)
     with pytest.raises(Unauthenticated):
-        instance.run(instance.login())
+        await instance.login()

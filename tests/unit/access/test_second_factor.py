@@ -24,95 +24,84 @@ from daybreak.domain.errors import (
 from tests.unit.access.instance import ALPHA, CALLER, ELSEWHERE, INES, OMAR, ROSA, STRICT, Instance
 
 
-def login_error(instance: Instance, code: str, token: str | None = None) -> RequestError:
+async def login_error(instance: Instance, code: str, token: str | None = None) -> RequestError:
     """Return the error of a code, for a new login of Omar unless a token is passed."""
-
-    async def attempt() -> None:
-        pending = token or (await instance.start_login()).token
-        await second_factor.complete_login(instance.services, pending, code, CALLER)
-
+    pending = token or (await instance.start_login()).token
     with pytest.raises(RequestError) as caught:
-        instance.run(attempt())
+        await second_factor.complete_login(instance.services, pending, code, CALLER)
     return caught.value
 
 
-def complete_login(instance: Instance, code: str, token: str | None = None) -> SessionStarted:
-    async def scenario() -> SessionStarted:
-        pending = token or (await instance.start_login()).token
-        return await second_factor.complete_login(instance.services, pending, code, CALLER)
-
-    return instance.run(scenario())
+async def complete_login(instance: Instance, code: str, token: str | None = None) -> SessionStarted:
+    pending = token or (await instance.start_login()).token
+    return await second_factor.complete_login(instance.services, pending, code, CALLER)
 
 
-def test_session_lasts_seven_days_from_the_password(instance: Instance) -> None:
+async def test_session_lasts_seven_days_from_the_password(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    pending = instance.run(instance.start_login())
+    pending = await instance.start_login()
     instance.advance(minutes=9)
-    started = complete_login(instance, instance.code(seed), pending.token)
+    started = await complete_login(instance, instance.code(seed), pending.token)
     assert (started.seat_id, started.client_id) == (OMAR, ALPHA)
     assert started.session.expires_at == instance.now[0] - timedelta(minutes=9) + timedelta(days=7)
-    principal = instance.run(sessions.authenticate(instance.services, started.token))
+    principal = await sessions.authenticate(instance.services, started.token)
     assert principal.session is not None
     assert principal.session.amr == ("pwd", "otp")
     assert principal.session.expires_at == started.session.expires_at
 
 
-def test_pending_token_opens_no_account_and_expires(instance: Instance) -> None:
+async def test_pending_token_opens_no_account_and_expires(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    token = instance.run(instance.start_login()).token
+    token = (await instance.start_login()).token
     with pytest.raises(Forbidden) as caught:
-        instance.run(sessions.authenticate(instance.services, token))
+        await sessions.authenticate(instance.services, token)
     assert caught.value.code == "second_factor_required"
     instance.advance(minutes=10, seconds=1)
-    assert login_error(instance, instance.code(seed), token).code == "token_expired"
+    assert (await login_error(instance, instance.code(seed), token)).code == "token_expired"
 
 
-def test_pending_token_completes_one_login(instance: Instance) -> None:
+async def test_pending_token_completes_one_login(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    token = instance.run(instance.start_login()).token
-    complete_login(instance, instance.code(seed), token)
+    token = (await instance.start_login()).token
+    await complete_login(instance, instance.code(seed), token)
     instance.advance(seconds=30)
-    assert login_error(instance, instance.code(seed), token).code == "session_ended"
+    assert (await login_error(instance, instance.code(seed), token)).code == "session_ended"
     with pytest.raises(Unauthenticated):
-        instance.run(sessions.authenticate(instance.services, token))
+        await sessions.authenticate(instance.services, token)
 
 
-def test_ended_login_does_not_use_up_the_code(instance: Instance) -> None:
+async def test_ended_login_does_not_use_up_the_code(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    ended, disabled = instance.run(instance.start_login()), instance.run(instance.start_login())
+    ended, disabled = await instance.start_login(), await instance.start_login()
     instance.write(lambda stores: stores.sessions.end(ended.session.sid, instance.now[0], "logout"))
-    assert login_error(instance, instance.code(seed), ended.token).code == "session_ended"
+    assert (await login_error(instance, instance.code(seed), ended.token)).code == "session_ended"
     instance.write(lambda stores: stores.seats.set_disabled(OMAR, disabled=True))
-    assert login_error(instance, instance.code(seed), disabled.token).code == "session_ended"
+    assert (await login_error(instance, instance.code(seed), disabled.token)).code == "session_ended"
     instance.write(lambda stores: stores.seats.set_disabled(OMAR, disabled=False))
-    complete_login(instance, instance.code(seed))
+    await complete_login(instance, instance.code(seed))
 
 
-def test_used_and_earlier_steps_are_refused(instance: Instance) -> None:
+async def test_used_and_earlier_steps_are_refused(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
     now_code, early_code = instance.code(seed), instance.code(seed, -1)
-    complete_login(instance, now_code)
-    assert login_error(instance, now_code).code == "invalid_code"
-    assert login_error(instance, early_code).code == "invalid_code"
-    complete_login(instance, instance.code(seed, 1))
+    await complete_login(instance, now_code)
+    assert (await login_error(instance, now_code)).code == "invalid_code"
+    assert (await login_error(instance, early_code)).code == "invalid_code"
+    await complete_login(instance, instance.code(seed, 1))
 
 
-def test_code_used_20_times_in_parallel_succeeds_once(instance: Instance) -> None:
+async def test_code_used_20_times_in_parallel_succeeds_once(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
     code = instance.code(seed)
-
-    async def scenario() -> list[object]:
-        pending = [await instance.start_login() for _ in range(20)]
-        uses = (second_factor.complete_login(instance.services, login.token, code, CALLER) for login in pending)
-        return list(await asyncio.gather(*uses, return_exceptions=True))
-
-    outcomes = instance.run(scenario())
+    pending = [await instance.start_login() for _ in range(20)]
+    uses = (second_factor.complete_login(instance.services, login.token, code, CALLER) for login in pending)
+    outcomes = list(await asyncio.gather(*uses, return_exceptions=True))
     assert sum(isinstance(outcome, SessionStarted) for outcome in outcomes) == 1
     others = [outcome for outcome in outcomes if not isinstance(outcome, SessionStarted)]
     assert all(isinstance(outcome, Unauthenticated | RateLimited) for outcome in others)
 
 
-def test_five_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_five_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = instance.enrol_second_factor()
     wrong = instance.wrong_code(seed)
     verified: list[str] = []
@@ -123,194 +112,167 @@ def test_five_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatc
         return real(seed, code, now_seconds)
 
     monkeypatch.setattr(totp, "matching_step", counted)
-
-    async def scenario() -> list[object]:
-        token = (await instance.start_login()).token
-        guesses = (second_factor.complete_login(instance.services, token, wrong, CALLER) for _ in range(50))
-        return list(await asyncio.gather(*guesses, return_exceptions=True))
-
-    outcomes = instance.run(scenario())
+    token = (await instance.start_login()).token
+    guesses = (second_factor.complete_login(instance.services, token, wrong, CALLER) for _ in range(50))
+    outcomes = list(await asyncio.gather(*guesses, return_exceptions=True))
     assert len(verified) == 5
     assert sum(isinstance(outcome, RateLimited) for outcome in outcomes) == 45
-    caught = login_error(instance, instance.code(seed))
+    caught = await login_error(instance, instance.code(seed))
     assert isinstance(caught, RateLimited)
     assert (caught.limit, caught.window_seconds) == (5, 300)
     instance.advance(seconds=caught.retry_after_seconds + 1)
-    complete_login(instance, instance.code(seed))
+    await complete_login(instance, instance.code(seed))
 
 
-def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(instance: Instance) -> None:
+async def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
 
-    def guess_until_refused() -> tuple[int, RateLimited]:
+    async def guess_until_refused() -> tuple[int, RateLimited]:
         for attempts in range(100):
-            token = instance.run(instance.start_login()).token
-            caught = login_error(instance, instance.wrong_code(seed), token)
+            token = (await instance.start_login()).token
+            caught = await login_error(instance, instance.wrong_code(seed), token)
             if isinstance(caught, RateLimited):
                 return attempts, caught
             instance.advance(seconds=61)
         raise AssertionError("guesses are not limited")
 
-    attempts, caught = guess_until_refused()
+    attempts, caught = await guess_until_refused()
     assert (attempts, caught.limit, caught.window_seconds) == (20, 20, 3600)
     instance.advance(hours=1)
-    assert guess_until_refused()[0] == 20
+    assert (await guess_until_refused())[0] == 20
     instance.advance(hours=1)
-    attempts, caught = guess_until_refused()
+    attempts, caught = await guess_until_refused()
     assert (attempts, caught.limit, caught.window_seconds) == (10, 50, 86400)
 
 
-def test_error_without_a_second_factor_links_to_enrolment(instance: Instance) -> None:
-    token = instance.run(instance.start_login("ines@example.org")).token
-    caught = login_error(instance, "123456", token)
+async def test_error_without_a_second_factor_links_to_enrolment(instance: Instance) -> None:
+    token = (await instance.start_login("ines@example.org")).token
+    caught = await login_error(instance, "123456", token)
     assert caught.code == "second_factor_not_enrolled"
     assert "https://data.example.org/dashboard" in caught.message
 
 
-def test_enrolment_completes_a_pending_dashboard_login(instance: Instance) -> None:
-    async def scenario() -> tuple[enrolment.Enrolment, enrolment.Enrolled]:
-        token = (await instance.start_login("ines@example.org", kind="dashboard")).token
-        begun = await enrolment.begin_required(instance.services, token)
-        seed = seed_of(begun)
-        with pytest.raises(Unauthenticated):
-            await enrolment.confirm_required(instance.services, token, instance.wrong_code(seed), CALLER)
-        return begun, await enrolment.confirm_required(instance.services, token, instance.code(seed), CALLER)
-
-    begun, enrolled = instance.run(scenario())
+async def test_enrolment_completes_a_pending_dashboard_login(instance: Instance) -> None:
+    token = (await instance.start_login("ines@example.org", kind="dashboard")).token
+    begun = await enrolment.begin_required(instance.services, token)
+    seed = seed_of(begun)
+    with pytest.raises(Unauthenticated):
+        await enrolment.confirm_required(instance.services, token, instance.wrong_code(seed), CALLER)
+    enrolled = await enrolment.confirm_required(instance.services, token, instance.code(seed), CALLER)
     assert enrolled.started is not None
     assert enrolled.started.client_id == STRICT
     assert len(set(enrolled.recovery_codes)) == 10
     assert instance.seat(INES).second_factor_enrolled
     # The step that confirmed the enrolment is used up.
-    token = instance.run(instance.start_login("ines@example.org")).token
-    assert login_error(instance, instance.code(seed_of(begun)), token).code == "invalid_code"
+    token = (await instance.start_login("ines@example.org")).token
+    assert (await login_error(instance, instance.code(seed_of(begun)), token)).code == "invalid_code"
     svg = ET.fromstring(begun.qr_svg)
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert begun.otpauth_uri.startswith("otpauth://totp/Daybreak:ines@example.org?secret=")
 
 
-def test_password_alone_cannot_replace_a_second_factor(
+async def test_password_alone_cannot_replace_a_second_factor(
     instance: Instance,
 ) -> None:
     instance.enrol_second_factor()
-
-    async def scenario() -> None:
-        token = (await instance.start_login(kind="dashboard")).token
-        with pytest.raises(Forbidden):
-            await enrolment.begin_required(instance.services, token)
-        with pytest.raises(Forbidden):
-            await enrolment.confirm_required(instance.services, token, "123456", CALLER)
-
-    instance.run(scenario())
+    token = (await instance.start_login(kind="dashboard")).token
+    with pytest.raises(Forbidden):
+        await enrolment.begin_required(instance.services, token)
+    with pytest.raises(Forbidden):
+        await enrolment.confirm_required(instance.services, token, "123456", CALLER)
 
 
-def test_pending_api_login_cannot_enrol(instance: Instance) -> None:
-    async def scenario() -> None:
-        token = (await instance.start_login("ines@example.org")).token
+async def test_pending_api_login_cannot_enrol(instance: Instance) -> None:
+    token = (await instance.start_login("ines@example.org")).token
+    with pytest.raises(Forbidden):
         await enrolment.begin_required(instance.services, token)
 
-    with pytest.raises(Forbidden):
-        instance.run(scenario())
+
+async def test_two_parallel_enrolments_leave_one_factor(instance: Instance) -> None:
+    first = (await instance.start_login("ines@example.org", kind="dashboard")).token
+    second = (await instance.start_login("ines@example.org", kind="dashboard")).token
+    mine = seed_of(await enrolment.begin_required(instance.services, first))
+    theirs = seed_of(await enrolment.begin_required(instance.services, second))
+    with pytest.raises(Unauthenticated):
+        await enrolment.confirm_required(instance.services, first, instance.code(mine), CALLER)
+    await enrolment.confirm_required(instance.services, second, instance.code(theirs), CALLER)
+    with pytest.raises(RequestError):
+        await enrolment.confirm_required(instance.services, first, instance.code(theirs, 1), CALLER)
 
 
-def test_two_parallel_enrolments_leave_one_factor(instance: Instance) -> None:
-    async def scenario() -> None:
-        first = (await instance.start_login("ines@example.org", kind="dashboard")).token
-        second = (await instance.start_login("ines@example.org", kind="dashboard")).token
-        mine = seed_of(await enrolment.begin_required(instance.services, first))
-        theirs = seed_of(await enrolment.begin_required(instance.services, second))
-        with pytest.raises(Unauthenticated):
-            await enrolment.confirm_required(instance.services, first, instance.code(mine), CALLER)
-        await enrolment.confirm_required(instance.services, second, instance.code(theirs), CALLER)
-        with pytest.raises(RequestError):
-            await enrolment.confirm_required(instance.services, first, instance.code(theirs, 1), CALLER)
-
-    instance.run(scenario())
-
-
-def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> None:
-    async def scenario() -> None:
-        mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
-        active = await sessions.active_session(instance.services, mine.token)
-        with pytest.raises(Conflict):
-            await enrolment.confirm(instance.services, active, "123456", CALLER)
-        begun = await enrolment.begin(instance.services, active)
-        await enrolment.confirm(instance.services, active, instance.code(seed_of(begun)), CALLER)
-        await sessions.active_session(instance.services, mine.token)
-        with pytest.raises(Unauthenticated):
-            await sessions.active_session(instance.services, other.token)
-        begun = await enrolment.begin(instance.services, active)
-        instance.advance(minutes=11)
-        for action in (
-            enrolment.begin(instance.services, active),
-            enrolment.confirm(instance.services, active, instance.code(seed_of(begun)), CALLER),
-            enrolment.replace_recovery_codes(instance.services, active, CALLER),
-        ):
-            with pytest.raises(Forbidden) as caught:
-                await action
-            assert caught.value.code == "reauthentication_required"
-
-    instance.run(scenario())
+async def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> None:
+    mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
+    active = await sessions.active_session(instance.services, mine.token)
+    with pytest.raises(Conflict):
+        await enrolment.confirm(instance.services, active, "123456", CALLER)
+    begun = await enrolment.begin(instance.services, active)
+    await enrolment.confirm(instance.services, active, instance.code(seed_of(begun)), CALLER)
+    await sessions.active_session(instance.services, mine.token)
+    with pytest.raises(Unauthenticated):
+        await sessions.active_session(instance.services, other.token)
+    begun = await enrolment.begin(instance.services, active)
+    instance.advance(minutes=11)
+    for action in (
+        enrolment.begin(instance.services, active),
+        enrolment.confirm(instance.services, active, instance.code(seed_of(begun)), CALLER),
+        enrolment.replace_recovery_codes(instance.services, active, CALLER),
+    ):
+        with pytest.raises(Forbidden) as caught:
+            await action
+        assert caught.value.code == "reauthentication_required"
     assert instance.seat(ROSA).second_factor_enrolled
 
 
-def test_guesses_during_enrolment_are_limited(instance: Instance) -> None:
-    async def scenario() -> None:
-        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        seed = seed_of(await enrolment.begin(instance.services, active))
-        for _ in range(5):
-            with pytest.raises(Unauthenticated):
-                await enrolment.confirm(instance.services, active, instance.wrong_code(seed), CALLER)
-        with pytest.raises(RateLimited):
-            await enrolment.confirm(instance.services, active, instance.code(seed), CALLER)
-
-    instance.run(scenario())
+async def test_guesses_during_enrolment_are_limited(instance: Instance) -> None:
+    active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+    seed = seed_of(await enrolment.begin(instance.services, active))
+    for _ in range(5):
+        with pytest.raises(Unauthenticated):
+            await enrolment.confirm(instance.services, active, instance.wrong_code(seed), CALLER)
+    with pytest.raises(RateLimited):
+        await enrolment.confirm(instance.services, active, instance.code(seed), CALLER)
 
 
-def test_recovery_code_works_once(instance: Instance) -> None:
+async def test_recovery_code_works_once(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
+    started = await second_factor.complete_login(
+        instance.services, (await instance.start_login()).token, instance.code(seed), CALLER
+    )
+    active = await sessions.active_session(instance.services, started.token)
+    codes = await enrolment.replace_recovery_codes(instance.services, active, CALLER)
 
-    async def scenario() -> None:
-        started = await second_factor.complete_login(
-            instance.services, (await instance.start_login()).token, instance.code(seed), CALLER
-        )
-        active = await sessions.active_session(instance.services, started.token)
-        codes = await enrolment.replace_recovery_codes(instance.services, active, CALLER)
+    async def use(code: str) -> SessionStarted:
+        token = (await instance.start_login(kind="dashboard")).token
+        return await second_factor.complete_login_with_recovery_code(instance.services, token, code, CALLER)
 
-        async def use(code: str) -> SessionStarted:
-            token = (await instance.start_login(kind="dashboard")).token
-            return await second_factor.complete_login_with_recovery_code(instance.services, token, code, CALLER)
-
-        started = await use(codes[0].upper())
-        assert started.session.amr == ("pwd", "recovery")
-        for invalid in (codes[0], "2222-2222-2222-2222", ""):
-            with pytest.raises(Unauthenticated):
-                await use(invalid)
-        await use(codes[1])
-        dump = (instance.path / "state.db").read_bytes() + (instance.path / "state.db-wal").read_bytes()
-        assert all(code.encode() not in dump for code in codes)
-
-    instance.run(scenario())
+    started = await use(codes[0].upper())
+    assert started.session.amr == ("pwd", "recovery")
+    for invalid in (codes[0], "2222-2222-2222-2222", ""):
+        with pytest.raises(Unauthenticated):
+            await use(invalid)
+    await use(codes[1])
+    dump = (instance.path / "state.db").read_bytes() + (instance.path / "state.db-wal").read_bytes()
+    assert all(code.encode() not in dump for code in codes)
     assert instance.state.read(lambda stores: stores.seats.recovery_codes_left(OMAR)) == 8
 
 
-def test_reset_removes_the_factor_and_all_sessions(instance: Instance) -> None:
+async def test_reset_removes_the_factor_and_all_sessions(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    started = complete_login(instance, instance.code(seed))
+    started = await complete_login(instance, instance.code(seed))
     seat = instance.seat(OMAR)
     ended = instance.write(
         lambda stores: operators.reset_second_factor(stores, seat, instance.now[0], actor="operator")
     )
     assert ended >= 1
     with pytest.raises(Unauthenticated):
-        instance.run(sessions.authenticate(instance.services, started.token))
-    assert instance.run(instance.log_in("omar@example.org")).session.amr == ("pwd",)
+        await sessions.authenticate(instance.services, started.token)
+    assert (await instance.log_in("omar@example.org")).session.amr == ("pwd",)
 
 
-def test_operator_enrols_a_seat(instance: Instance) -> None:
+async def test_operator_enrols_a_seat(instance: Instance) -> None:
     ring = instance.services.keyring.current()
     seat = instance.seat(OMAR)
-    earlier = instance.run(instance.log_in("omar@example.org")).token
+    earlier = (await instance.log_in("omar@example.org")).token
     begun = instance.write(
         lambda stores: operators.begin_enrolment(
             stores, seat, instance.now[0], keyring=ring, random=secrets.token_bytes
@@ -329,12 +291,12 @@ def test_operator_enrols_a_seat(instance: Instance) -> None:
     )
     assert len(codes) == 10
     with pytest.raises(Unauthenticated):
-        instance.run(sessions.authenticate(instance.services, earlier))
+        await sessions.authenticate(instance.services, earlier)
     instance.advance(seconds=30)
-    complete_login(instance, instance.code(seed_of(begun)))
+    await complete_login(instance, instance.code(seed_of(begun)))
 
 
-def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) -> None:
+async def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
     path = instance.path / "keyring.json"
     lifetime = timedelta(days=7)
@@ -350,10 +312,10 @@ def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) -> None:
     assert instance.write(lambda stores: keys.reencrypt(stores, ring, secrets.token_bytes)).seeds == 1
     instance.advance(days=8)
     assert rotate(frozenset()).keys[0].state == "gone"
-    complete_login(instance, instance.code(seed))
+    await complete_login(instance, instance.code(seed))
 
 
-def test_replaced_keyring_is_reported_as_unavailable(
+async def test_replaced_keyring_is_reported_as_unavailable(
     instance: Instance,
 ) -> None:
     seed = instance.enrol_second_factor()
@@ -361,12 +323,12 @@ def test_replaced_keyring_is_reported_as_unavailable(
     path.unlink()
     keyring.create(path, instance.now[0], secrets.token_bytes)
     with pytest.raises(Unavailable, match="keyring"):
-        complete_login(instance, instance.code(seed))
+        await complete_login(instance, instance.code(seed))
 
 
-def test_seed_is_stored_encrypted_only(instance: Instance) -> None:
+async def test_seed_is_stored_encrypted_only(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
-    complete_login(instance, instance.code(seed))
+    await complete_login(instance, instance.code(seed))
     dump = b"".join(file.read_bytes() for file in instance.path.glob("state.db*"))
     assert seed not in dump
     assert seed.hex().encode() not in dump

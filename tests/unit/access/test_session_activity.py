@@ -23,67 +23,67 @@ def resolve(instance: Instance, sid: str) -> ResolvedSession:
 
 
 @pytest.mark.parametrize("limit", [timedelta(minutes=5), timedelta(hours=8)])
-def test_unused_dashboard_session_is_refused(instance: Instance, limit: timedelta) -> None:
+async def test_unused_dashboard_session_is_refused(instance: Instance, limit: timedelta) -> None:
     settings = configured(instance.services.settings, access={"dashboard_idle": limit})
     services = replace(instance.services, settings=settings)
-    started, of_the_api = instance.run(instance.log_in(kind="dashboard")), instance.run(instance.log_in())
+    started, of_the_api = await instance.log_in(kind="dashboard"), await instance.log_in()
     instance.now[0] += limit - timedelta(seconds=1)
-    active = instance.run(sessions.active_session(services, started.token))
-    assert len(instance.run(sessions.list_open(services, active))) == 2
+    active = await sessions.active_session(services, started.token)
+    assert len(await sessions.list_open(services, active)) == 2
     instance.advance(seconds=1)
     with pytest.raises(Unauthenticated) as caught:
-        instance.run(sessions.active_session(services, started.token))
+        await sessions.active_session(services, started.token)
     assert caught.value.code == "session_ended"
-    instance.run(sessions.authenticate(services, of_the_api.token))
-    assert [session.kind for session, _ in instance.run(sessions.list_open(services, active))] == ["api"]
+    await sessions.authenticate(services, of_the_api.token)
+    assert [session.kind for session, _ in await sessions.list_open(services, active)] == ["api"]
 
 
-def test_activity_is_recorded_once_a_minute(instance: Instance) -> None:
-    sid = instance.run(instance.log_in(kind="dashboard")).session.sid
+async def test_activity_is_recorded_once_a_minute(instance: Instance) -> None:
+    sid = (await instance.log_in(kind="dashboard")).session.sid
     seen = []
     for seconds in (59, 1, 59, 1):
         instance.advance(seconds=seconds)
         session = resolve(instance, sid).session
         recorded = sessions.is_recorded(session, instance.now[0])
-        instance.run(sessions.record_activity(instance.services, session, instance.now[0]))
+        await sessions.record_activity(instance.services, session, instance.now[0])
         last = resolve(instance, sid).session.last_seen_at
         assert last is not None
         seen.append((recorded, (instance.now[0] - last).seconds))
     assert seen == [(True, 59), (False, 0), (True, 59), (False, 0)]
 
 
-def test_activity_keeps_a_session_open(instance: Instance) -> None:
-    started = instance.run(instance.log_in(kind="dashboard"))
+async def test_activity_keeps_a_session_open(instance: Instance) -> None:
+    started = await instance.log_in(kind="dashboard")
     for _ in range(3):
         instance.advance(hours=7)
         session = resolve(instance, started.session.sid).session
-        instance.run(sessions.record_activity(instance.services, session, instance.now[0]))
-    instance.run(sessions.active_session(instance.services, started.token))
+        await sessions.record_activity(instance.services, session, instance.now[0])
+    await sessions.active_session(instance.services, started.token)
 
 
-def test_end_of_an_unused_session_is_recorded_once(instance: Instance) -> None:
-    sid = instance.run(instance.log_in(kind="dashboard")).session.sid
+async def test_end_of_an_unused_session_is_recorded_once(instance: Instance) -> None:
+    sid = (await instance.log_in(kind="dashboard")).session.sid
     resolved = resolve(instance, sid)
 
-    def end() -> None:
-        instance.run(sessions.end_idle(instance.services, resolved, CALLER, instance.now[0]))
+    async def end() -> None:
+        await sessions.end_idle(instance.services, resolved, CALLER, instance.now[0])
 
-    end()
+    await end()
     assert resolve(instance, sid).session.ended_at is None, "the session was used meanwhile"
     instance.advance(hours=8)
-    end()
-    end()
+    await end()
+    await end()
     assert resolve(instance, sid).session.end_reason == "idle"
     (event,) = instance.audit("session.ended")
     assert (event.actor, event.subject, event.details) == ("service", f"session:{sid}", {"reason": "idle"})
 
 
 @pytest.mark.release
-def test_locked_state_database_is_tolerated(instance: Instance) -> None:
-    resolved = resolve(instance, instance.run(instance.log_in(kind="dashboard")).session.sid)
+async def test_locked_state_database_is_tolerated(instance: Instance) -> None:
+    resolved = resolve(instance, (await instance.log_in(kind="dashboard")).session.sid)
     instance.advance(hours=8)
     with closing(sqlite3.connect(instance.path / "state.db", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        instance.run(sessions.record_activity(instance.services, resolved.session, instance.now[0]))
-        instance.run(sessions.end_idle(instance.services, resolved, CALLER, instance.now[0]))
+        await sessions.record_activity(instance.services, resolved.session, instance.now[0])
+        await sessions.end_idle(instance.services, resolved, CALLER, instance.now[0])
     assert resolve(instance, resolved.session.sid) == resolved

@@ -21,9 +21,9 @@ def resolve(instance: Instance, sid: str) -> ResolvedSession:
     return resolved
 
 
-def dashboard_session(instance: Instance, **more: str) -> ActiveSession:
+async def dashboard_session(instance: Instance, **more: str) -> ActiveSession:
     """Return a new dashboard session of Rosa."""
-    resolved = resolve(instance, instance.run(instance.log_in(kind="dashboard", **more)).session.sid)
+    resolved = resolve(instance, (await instance.log_in(kind="dashboard", **more)).session.sid)
     return ActiveSession(resolved, "")
 
 
@@ -44,12 +44,12 @@ def seed_of(instance: Instance) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["api", "dashboard"])
-def test_second_factor_changes_the_session_id(instance: Instance, kind: str) -> None:
+async def test_second_factor_changes_the_session_id(instance: Instance, kind: str) -> None:
     seed = instance.enrol_second_factor()
-    pending = instance.run(instance.start_login(kind=kind))
+    pending = await instance.start_login(kind=kind)
     instance.advance(minutes=1)
     code = instance.code(seed)
-    started = instance.run(second_factor.complete_login(instance.services, pending.token, code, CALLER))
+    started = await second_factor.complete_login(instance.services, pending.token, code, CALLER)
     assert started.session.sid != pending.session.sid
     old, new = resolve(instance, pending.session.sid).session, resolve(instance, started.session.sid).session
     assert (old.end_reason, old.awaiting_second_factor) == ("second factor completed", True)
@@ -59,40 +59,40 @@ def test_second_factor_changes_the_session_id(instance: Instance, kind: str) -> 
     assert (event.subject, event.details["session"]) == (f"session:{old.sid}", f"session:{new.sid}")
 
 
-def test_confirmed_password_changes_the_session_id(instance: Instance) -> None:
-    active = dashboard_session(instance)
+async def test_confirmed_password_changes_the_session_id(instance: Instance) -> None:
+    active = await dashboard_session(instance)
     instance.advance(minutes=20)
-    renewed = instance.run(sessions.reauthenticate(instance.services, active, PASSWORD, CALLER))
+    renewed = await sessions.reauthenticate(instance.services, active, PASSWORD, CALLER)
     assert_replaced(instance, active.session, renewed, "password confirmed")
     sessions.require_recent_password(instance.services, renewed)
     (event,) = instance.audit("reauthenticated")
     assert (event.subject, event.details["session"]) == (active.subject, f"session:{renewed.sid}")
 
 
-def test_wrong_password_keeps_the_session_id(instance: Instance) -> None:
-    active = dashboard_session(instance)
+async def test_wrong_password_keeps_the_session_id(instance: Instance) -> None:
+    active = await dashboard_session(instance)
     with pytest.raises(Unauthenticated):
-        instance.run(sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER))
+        await sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER)
     assert resolve(instance, active.session.sid).session == active.session
 
 
-def test_changed_password_changes_the_session_id(instance: Instance) -> None:
-    active = dashboard_session(instance)
+async def test_changed_password_changes_the_session_id(instance: Instance) -> None:
+    active = await dashboard_session(instance)
     change = passwords.change_own(instance.services, active, current=PASSWORD, new=NEW_PASSWORD, caller=CALLER)
-    assert_replaced(instance, active.session, instance.run(change), "password changed")
+    assert_replaced(instance, active.session, await change, "password changed")
 
 
-def test_enrolment_changes_the_session_id(instance: Instance) -> None:
-    active = dashboard_session(instance)
-    instance.run(enrolment.begin(instance.services, active))
+async def test_enrolment_changes_the_session_id(instance: Instance) -> None:
+    active = await dashboard_session(instance)
+    await enrolment.begin(instance.services, active)
     code = instance.code(seed_of(instance))
-    enrolled = instance.run(enrolment.confirm(instance.services, active, code, CALLER))
+    enrolled = await enrolment.confirm(instance.services, active, code, CALLER)
     assert_replaced(instance, active.session, enrolled.session, "second factor enrolled")
 
 
-def test_ended_session_is_not_renewed(instance: Instance) -> None:
-    active = dashboard_session(instance)
-    instance.run(enrolment.begin(instance.services, active))
+async def test_ended_session_is_not_renewed(instance: Instance) -> None:
+    active = await dashboard_session(instance)
+    await enrolment.begin(instance.services, active)
     code = instance.code(seed_of(instance))
     instance.write(lambda stores: stores.sessions.end(active.session.sid, instance.now[0], "ended by its owner"))
     change = passwords.change_own(instance.services, active, current=PASSWORD, new=NEW_PASSWORD, caller=CALLER)
@@ -102,33 +102,33 @@ def test_ended_session_is_not_renewed(instance: Instance) -> None:
         change,
     ):
         with pytest.raises(Unauthenticated) as caught:
-            instance.run(attempt)
+            await attempt
         assert caught.value.code == "session_ended"
     assert not instance.seat(ROSA).second_factor_enrolled
     assert instance.seat(ROSA).password_hash == active.seat.password_hash
 
 
-def test_api_session_keeps_its_id_when_the_password_is_confirmed(instance: Instance) -> None:
-    started = instance.run(instance.log_in())
-    active = instance.run(sessions.active_session(instance.services, started.token))
-    renewed = instance.run(sessions.reauthenticate(instance.services, active, PASSWORD, CALLER))
+async def test_api_session_keeps_its_id_when_the_password_is_confirmed(instance: Instance) -> None:
+    started = await instance.log_in()
+    active = await sessions.active_session(instance.services, started.token)
+    renewed = await sessions.reauthenticate(instance.services, active, PASSWORD, CALLER)
     assert renewed.sid == started.session.sid
-    instance.run(sessions.authenticate(instance.services, started.token))
+    await sessions.authenticate(instance.services, started.token)
 
 
 @pytest.mark.parametrize("email", ["rosa@example.org", "omar@example.org"])
-def test_new_sign_in_ends_the_session_that_the_browser_held(instance: Instance, email: str) -> None:
+async def test_new_sign_in_ends_the_session_that_the_browser_held(instance: Instance, email: str) -> None:
     instance.enrol_second_factor(OMAR)
-    held, other = dashboard_session(instance), dashboard_session(instance)
-    instance.run(instance.login(email, kind="dashboard", held_sid=held.session.sid))
+    held, other = await dashboard_session(instance), await dashboard_session(instance)
+    await instance.login(email, kind="dashboard", held_sid=held.session.sid)
     assert resolve(instance, held.session.sid).session.end_reason == "signed in again"
     assert resolve(instance, other.session.sid).session.ended_at is None
     (event,) = instance.audit("session.ended")
     assert (event.actor, event.seat_id, event.subject) == (email, ROSA, held.subject)
 
 
-def test_failed_sign_in_keeps_the_session_that_the_browser_held(instance: Instance) -> None:
-    held = dashboard_session(instance)
+async def test_failed_sign_in_keeps_the_session_that_the_browser_held(instance: Instance) -> None:
+    held = await dashboard_session(instance)
     with pytest.raises(Unauthenticated):
-        instance.run(instance.login(password="wrong wrong wrong", kind="dashboard", held_sid=held.session.sid))
+        await instance.login(password="wrong wrong wrong", kind="dashboard", held_sid=held.session.sid)
     assert resolve(instance, held.session.sid).session.ended_at is None

@@ -30,62 +30,52 @@ from tests.unit.access.instance import (
 )
 
 
-def error_code(instance: Instance, token: str) -> str:
+async def error_code(instance: Instance, token: str) -> str:
     with pytest.raises(RequestError) as caught:
-        instance.run(sessions.authenticate(instance.services, token))
+        await sessions.authenticate(instance.services, token)
     return caught.value.code
 
 
-def test_each_request_takes_one_query(instance: Instance) -> None:
-    token = instance.run(instance.log_in()).token
+async def test_each_request_takes_one_query(instance: Instance) -> None:
+    token = (await instance.log_in()).token
     for _ in range(2):
-        assert len(instance.statements_of(sessions.authenticate(instance.services, token))) == 1
+        assert len(await instance.statements_of(sessions.authenticate(instance.services, token))) == 1
 
 
-def test_contexts_are_the_active_accounts_by_name(instance: Instance) -> None:
-    async def scenario() -> list[sessions.Context]:
-        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        return await sessions.contexts(instance.services, active)
-
-    found = instance.run(scenario())
+async def test_contexts_are_the_active_accounts_by_name(instance: Instance) -> None:
+    active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+    found = await sessions.contexts(instance.services, active)
     assert [(c.granted.account.client_id, c.current) for c in found] == [
         (ALPHA, True),
         (BRAVO, False),
     ]
 
 
-def test_account_without_data_export_is_listed(instance: Instance) -> None:
+async def test_account_without_data_export_is_listed(instance: Instance) -> None:
     instance.put_grant(ROSA, BRAVO, data_export=False)
-
-    async def scenario() -> list[sessions.Context]:
-        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        return await sessions.contexts(instance.services, active)
-
-    assert len(instance.run(scenario())) == 2
+    active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+    assert len(await sessions.contexts(instance.services, active)) == 2
 
 
-def test_switch_keeps_the_session_and_its_expiry(instance: Instance) -> None:
-    async def scenario() -> None:
-        started = await instance.log_in()
-        instance.advance(days=3)
-        active = await sessions.active_session(instance.services, started.token)
-        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-        assert (switched.client_id, switched.seat_id) == (BRAVO, ROSA)
-        assert switched.expires_at == started.session.expires_at
-        # Each token keeps its account.
-        for token, client_id in ((started.token, ALPHA), (switched.token, BRAVO)):
-            principal = await sessions.authenticate(instance.services, token)
-            assert principal.account.client_id == client_id
-            assert principal.subject == f"session:{started.session.sid}"
-        instance.advance(days=4)
-        for token in (started.token, switched.token):
-            with pytest.raises(Unauthenticated):
-                await sessions.authenticate(instance.services, token)
-
-    instance.run(scenario())
+async def test_switch_keeps_the_session_and_its_expiry(instance: Instance) -> None:
+    started = await instance.log_in()
+    instance.advance(days=3)
+    active = await sessions.active_session(instance.services, started.token)
+    switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
+    assert (switched.client_id, switched.seat_id) == (BRAVO, ROSA)
+    assert switched.expires_at == started.session.expires_at
+    # Each token keeps its account.
+    for token, client_id in ((started.token, ALPHA), (switched.token, BRAVO)):
+        principal = await sessions.authenticate(instance.services, token)
+        assert principal.account.client_id == client_id
+        assert principal.subject == f"session:{started.session.sid}"
+    instance.advance(days=4)
+    for token in (started.token, switched.token):
+        with pytest.raises(Unauthenticated):
+            await sessions.authenticate(instance.services, token)
 
 
-def test_limit_of_switches_grows_with_the_accounts(instance: Instance) -> None:
+async def test_limit_of_switches_grows_with_the_accounts(instance: Instance) -> None:
     def add_accounts(stores: Stores) -> int:
         granted = stores.seats.granted_accounts(ROSA)
         for number in range(400):
@@ -97,10 +87,10 @@ def test_limit_of_switches_grows_with_the_accounts(instance: Instance) -> None:
     (rule,) = throttle.change_rules(seat_id=ROSA, accounts=instance.write(add_accounts))
     assert rule.limit > throttle.CHANGES_PER_SEAT.attempts
     instance.write(lambda stores: stores.throttle.count([rule], instance.now[0], attempts=rule.limit - 1))
-    active = instance.run(active_session(instance))
-    assert instance.run(sessions.switch(instance.services, active, BRAVO, CALLER)).client_id == BRAVO
+    active = await active_session(instance)
+    assert (await sessions.switch(instance.services, active, BRAVO, CALLER)).client_id == BRAVO
     with pytest.raises(RateLimited):
-        instance.run(sessions.switch(instance.services, active, ALPHA, CALLER))
+        await sessions.switch(instance.services, active, ALPHA, CALLER)
 
 
 async def active_session(instance: Instance) -> sessions.ActiveSession:
@@ -119,49 +109,39 @@ async def active_session(instance: Instance) -> sessions.ActiveSession:
         (CLOSED, "account_inactive"),
     ],
 )
-def test_switch_to_another_account_is_refused(instance: Instance, client_id: str, code: str) -> None:
+async def test_switch_to_another_account_is_refused(instance: Instance, client_id: str, code: str) -> None:
     if client_id == ALPHA.upper():
         client_id = "10000000-0000-4000-8000-00000000000A"
-
-    async def scenario() -> None:
-        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        await sessions.switch(instance.services, active, client_id, CALLER)
-
+    active = await sessions.active_session(instance.services, (await instance.log_in()).token)
     with pytest.raises(Forbidden) as caught:
-        instance.run(scenario())
+        await sessions.switch(instance.services, active, client_id, CALLER)
     assert caught.value.code == code
     # The refused switch is not recorded for the requested account.
     assert {event.client_id for event in instance.audit("context.switched")} == {ALPHA}
 
 
-def test_switch_without_the_second_factor_is_refused(
+async def test_switch_without_the_second_factor_is_refused(
     instance: Instance,
 ) -> None:
-    async def scenario() -> None:
-        started = await instance.log_in()
-        instance.change_account(BRAVO, second_factor_required=True)
-        active = await sessions.active_session(instance.services, started.token)
-        with pytest.raises(Forbidden) as caught:
-            await sessions.switch(instance.services, active, BRAVO, CALLER)
-        assert caught.value.code == "second_factor_required"
-        instance.change_account(ALPHA, second_factor_required=True)
-        with pytest.raises(Forbidden):
-            await sessions.authenticate(instance.services, started.token)
-
-    instance.run(scenario())
+    started = await instance.log_in()
+    instance.change_account(BRAVO, second_factor_required=True)
+    active = await sessions.active_session(instance.services, started.token)
+    with pytest.raises(Forbidden) as caught:
+        await sessions.switch(instance.services, active, BRAVO, CALLER)
+    assert caught.value.code == "second_factor_required"
+    instance.change_account(ALPHA, second_factor_required=True)
+    with pytest.raises(Forbidden):
+        await sessions.authenticate(instance.services, started.token)
 
 
-def test_logout_ends_every_token_of_the_session(instance: Instance) -> None:
-    async def scenario() -> tuple[str, str]:
-        started = await instance.log_in()
-        active = await sessions.active_session(instance.services, started.token)
-        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-        other = await sessions.active_session(instance.services, switched.token)
-        await sessions.logout(instance.services, other, CALLER)
-        return started.token, switched.token
-
-    for token in instance.run(scenario()):
-        assert error_code(instance, token) == "session_ended"
+async def test_logout_ends_every_token_of_the_session(instance: Instance) -> None:
+    started = await instance.log_in()
+    active = await sessions.active_session(instance.services, started.token)
+    switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
+    other = await sessions.active_session(instance.services, switched.token)
+    await sessions.logout(instance.services, other, CALLER)
+    for token in (started.token, switched.token):
+        assert await error_code(instance, token) == "session_ended"
 
 
 @pytest.mark.parametrize(
@@ -185,216 +165,181 @@ def test_logout_ends_every_token_of_the_session(instance: Instance) -> None:
     ],
     ids=["grant", "account", "seat", "password", "time"],
 )
-def test_revoked_permission_takes_effect_immediately(
+async def test_revoked_permission_takes_effect_immediately(
     instance: Instance, revoke: Callable[[Instance], object], code: str
 ) -> None:
-    token = instance.run(instance.log_in()).token
-    instance.run(sessions.authenticate(instance.services, token))
+    token = (await instance.log_in()).token
+    await sessions.authenticate(instance.services, token)
     revoke(instance)
-    assert error_code(instance, token) == code
+    assert await error_code(instance, token) == code
 
 
-def test_disabled_seat_is_refused_with_an_open_session(
+async def test_disabled_seat_is_refused_with_an_open_session(
     instance: Instance,
 ) -> None:
-    token = instance.run(instance.log_in()).token
+    token = (await instance.log_in()).token
     instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    assert error_code(instance, token) == "session_ended"
+    assert await error_code(instance, token) == "session_ended"
 
 
-def test_enabled_seat_must_log_in_again(instance: Instance) -> None:
-    token = instance.run(instance.log_in()).token
+async def test_enabled_seat_must_log_in_again(instance: Instance) -> None:
+    token = (await instance.log_in()).token
     for disabled in (True, False):
         instance.write(
             lambda stores, value=disabled: operators.set_disabled(  # type: ignore[misc]
                 stores, instance.seat(ROSA), instance.now[0], disabled=value, actor="operator"
             )
         )
-    assert error_code(instance, token) == "session_ended"
+    assert await error_code(instance, token) == "session_ended"
 
 
-def test_revoked_grant_allows_switching_and_logout(instance: Instance) -> None:
-    async def scenario() -> None:
-        started = await instance.log_in()
-        instance.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
-        active = await sessions.active_session(instance.services, started.token)
-        assert [c.granted.account.client_id for c in await sessions.contexts(instance.services, active)] == [BRAVO]
-        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-        await sessions.authenticate(instance.services, switched.token)
-        await sessions.logout(instance.services, active, CALLER)
-
-    instance.run(scenario())
+async def test_revoked_grant_allows_switching_and_logout(instance: Instance) -> None:
+    started = await instance.log_in()
+    instance.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
+    active = await sessions.active_session(instance.services, started.token)
+    assert [c.granted.account.client_id for c in await sessions.contexts(instance.services, active)] == [BRAVO]
+    switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
+    await sessions.authenticate(instance.services, switched.token)
+    await sessions.logout(instance.services, active, CALLER)
 
 
-def test_token_with_the_session_of_another_seat_is_refused(instance: Instance) -> None:
+async def test_token_with_the_session_of_another_seat_is_refused(instance: Instance) -> None:
     ring, issuer = instance.services.keyring.current(), "https://data.example.org"
-
-    async def scenario() -> str:
-        mine, theirs = await instance.log_in(), await instance.log_in("omar@example.org")
-        claims = session_jwt.decode(
-            mine.token,
-            "session+jwt",
-            keyring=ring,
-            issuer=issuer,
-            now_seconds=instance.now[0].timestamp(),
-        )
-        forged = msgspec.structs.replace(claims, sid=theirs.session.sid)
-        return session_jwt.encode(forged, typ="session+jwt", keyring=ring, issuer=issuer)
-
-    async def pending_scenario() -> None:
-        theirs = (await instance.start_login("ines@example.org")).token
-        claims = session_jwt.decode(
-            theirs, "mfa+jwt", keyring=ring, issuer=issuer, now_seconds=instance.now[0].timestamp()
-        )
-        other_seat = msgspec.structs.replace(claims, seat_id=ROSA)
-        forged = session_jwt.encode(other_seat, typ="mfa+jwt", keyring=ring, issuer=issuer)
-        await sessions.pending_login(instance.services, theirs)
-        with pytest.raises(Unauthenticated):
-            await sessions.pending_login(instance.services, forged)
-
-    assert error_code(instance, instance.run(scenario())) == "invalid_token"
-    instance.run(pending_scenario())
+    mine, theirs = await instance.log_in(), await instance.log_in("omar@example.org")
+    now = instance.now[0].timestamp()
+    claims = session_jwt.decode(mine.token, "session+jwt", keyring=ring, issuer=issuer, now_seconds=now)
+    other_session = msgspec.structs.replace(claims, sid=theirs.session.sid)
+    forged = session_jwt.encode(other_session, typ="session+jwt", keyring=ring, issuer=issuer)
+    assert await error_code(instance, forged) == "invalid_token"
+    pending = (await instance.start_login("ines@example.org")).token
+    claims = session_jwt.decode(pending, "mfa+jwt", keyring=ring, issuer=issuer, now_seconds=now)
+    other_seat = msgspec.structs.replace(claims, seat_id=ROSA)
+    forged = session_jwt.encode(other_seat, typ="mfa+jwt", keyring=ring, issuer=issuer)
+    await sessions.pending_login(instance.services, pending)
+    with pytest.raises(Unauthenticated):
+        await sessions.pending_login(instance.services, forged)
 
 
-def test_sessions_are_listed_and_ended(instance: Instance) -> None:
-    async def scenario() -> None:
-        mine = await instance.log_in()
-        others = [await instance.log_in(caller=ELSEWHERE) for _ in range(3)]
-        other_seat = await instance.log_in("omar@example.org")
-        active = await sessions.active_session(instance.services, mine.token)
-        listed = await sessions.list_open(instance.services, active)
-        assert {session.sid for session, _ in listed} == {started.session.sid for started in (mine, *others)}
-        assert {device.address for _, device in listed if device} == {
-            CALLER.address,
-            ELSEWHERE.address,
-        }
-        for sid, ended in (
-            (others[0].session.sid, True),
-            (others[0].session.sid, False),
-            (other_seat.session.sid, False),
-            ("nonsense", False),
-        ):
-            assert await sessions.end_one(instance.services, active, sid, CALLER) is ended
-        assert await sessions.end_others(instance.services, active, CALLER) == 2
-        await sessions.authenticate(instance.services, mine.token)
-        await sessions.authenticate(instance.services, other_seat.token)
-
-    instance.run(scenario())
+async def test_sessions_are_listed_and_ended(instance: Instance) -> None:
+    mine = await instance.log_in()
+    others = [await instance.log_in(caller=ELSEWHERE) for _ in range(3)]
+    other_seat = await instance.log_in("omar@example.org")
+    active = await sessions.active_session(instance.services, mine.token)
+    listed = await sessions.list_open(instance.services, active)
+    assert {session.sid for session, _ in listed} == {started.session.sid for started in (mine, *others)}
+    assert {device.address for _, device in listed if device} == {
+        CALLER.address,
+        ELSEWHERE.address,
+    }
+    for sid, ended in (
+        (others[0].session.sid, True),
+        (others[0].session.sid, False),
+        (other_seat.session.sid, False),
+        ("nonsense", False),
+    ):
+        assert await sessions.end_one(instance.services, active, sid, CALLER) is ended
+    assert await sessions.end_others(instance.services, active, CALLER) == 2
+    await sessions.authenticate(instance.services, mine.token)
+    await sessions.authenticate(instance.services, other_seat.token)
 
 
-def test_ending_other_sessions_needs_a_recent_password(instance: Instance) -> None:
-    async def scenario() -> None:
-        mine, other = await instance.log_in(), await instance.log_in()
-        instance.advance(minutes=10)
-        active = await sessions.active_session(instance.services, mine.token)
-        for attempt in (
-            sessions.end_one(instance.services, active, other.session.sid, CALLER),
-            sessions.end_others(instance.services, active, CALLER),
-        ):
-            with pytest.raises(Forbidden) as caught:
-                await attempt
-            assert caught.value.code == "reauthentication_required"
-        await sessions.authenticate(instance.services, other.token)
-
-    instance.run(scenario())
-
-
-def test_changing_secrets_needs_a_recent_password(instance: Instance) -> None:
-    async def scenario() -> None:
-        started = await instance.log_in()
-        instance.advance(minutes=10)
-        active = await sessions.active_session(instance.services, started.token)
+async def test_ending_other_sessions_needs_a_recent_password(instance: Instance) -> None:
+    mine, other = await instance.log_in(), await instance.log_in()
+    instance.advance(minutes=10)
+    active = await sessions.active_session(instance.services, mine.token)
+    for attempt in (
+        sessions.end_one(instance.services, active, other.session.sid, CALLER),
+        sessions.end_others(instance.services, active, CALLER),
+    ):
         with pytest.raises(Forbidden) as caught:
-            sessions.require_recent_password(instance.services, active.session)
+            await attempt
         assert caught.value.code == "reauthentication_required"
+    await sessions.authenticate(instance.services, other.token)
+
+
+async def test_changing_secrets_needs_a_recent_password(instance: Instance) -> None:
+    started = await instance.log_in()
+    instance.advance(minutes=10)
+    active = await sessions.active_session(instance.services, started.token)
+    with pytest.raises(Forbidden) as caught:
+        sessions.require_recent_password(instance.services, active.session)
+    assert caught.value.code == "reauthentication_required"
+    with pytest.raises(Unauthenticated):
+        await sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER)
+    await sessions.reauthenticate(instance.services, active, PASSWORD, CALLER)
+    active = await sessions.active_session(instance.services, started.token)
+    sessions.require_recent_password(instance.services, active.session)
+
+
+async def test_password_guesses_in_a_session_are_limited(instance: Instance) -> None:
+    active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+    for _ in range(10):
         with pytest.raises(Unauthenticated):
             await sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER)
+    with pytest.raises(RateLimited):
         await sessions.reauthenticate(instance.services, active, PASSWORD, CALLER)
-        active = await sessions.active_session(instance.services, started.token)
-        sessions.require_recent_password(instance.services, active.session)
-
-    instance.run(scenario())
-
-
-def test_password_guesses_in_a_session_are_limited(instance: Instance) -> None:
-    async def scenario() -> None:
-        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        for _ in range(10):
-            with pytest.raises(Unauthenticated):
-                await sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER)
-        with pytest.raises(RateLimited):
-            await sessions.reauthenticate(instance.services, active, PASSWORD, CALLER)
-        with pytest.raises(RateLimited):
-            await passwords.change_own(
-                instance.services, active, current=PASSWORD, new="harvest moon 88 boat", caller=CALLER
-            )
-
-    instance.run(scenario())
+    with pytest.raises(RateLimited):
+        await passwords.change_own(
+            instance.services, active, current=PASSWORD, new="harvest moon 88 boat", caller=CALLER
+        )
 
 
-def test_new_password_ends_other_sessions(instance: Instance) -> None:
-    async def scenario() -> None:
-        mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
-        active = await sessions.active_session(instance.services, mine.token)
-        with pytest.raises(InvalidRequest) as weak:
-            await passwords.change_own(instance.services, active, current=PASSWORD, new="Password123!", caller=CALLER)
-        assert weak.value.code == "weak_password"
-        with pytest.raises(Unauthenticated):
-            await passwords.change_own(
-                instance.services, active, current="not it at all", new="harvest moon 88", caller=CALLER
-            )
-        await passwords.change_own(instance.services, active, current=PASSWORD, new="harvest moon 88", caller=CALLER)
-        await sessions.authenticate(instance.services, mine.token)
-        with pytest.raises(Unauthenticated):
-            await sessions.authenticate(instance.services, other.token)
-        with pytest.raises(Unauthenticated):
-            await instance.login()
-        await instance.log_in(password="harvest moon 88")
-
-    instance.run(scenario())
+async def test_new_password_ends_other_sessions(instance: Instance) -> None:
+    mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
+    active = await sessions.active_session(instance.services, mine.token)
+    with pytest.raises(InvalidRequest) as weak:
+        await passwords.change_own(instance.services, active, current=PASSWORD, new="Password123!", caller=CALLER)
+    assert weak.value.code == "weak_password"
+    with pytest.raises(Unauthenticated):
+        await passwords.change_own(
+            instance.services, active, current="not it at all", new="harvest moon 88", caller=CALLER
+        )
+    await passwords.change_own(instance.services, active, current=PASSWORD, new="harvest moon 88", caller=CALLER)
+    await sessions.authenticate(instance.services, mine.token)
+    with pytest.raises(Unauthenticated):
+        await sessions.authenticate(instance.services, other.token)
+    with pytest.raises(Unauthenticated):
+        await instance.login()
+    await instance.log_in(password="harvest moon 88")
     assert [event.result for event in instance.audit("password.changed")] == [
         "invalid_credentials",
         "ok",
     ]
 
 
-def test_token_of_another_service_is_refused(instance: Instance) -> None:
-    token = instance.run(instance.log_in()).token
+async def test_token_of_another_service_is_refused(instance: Instance) -> None:
+    token = (await instance.log_in()).token
     settings = configured(base_url="https://elsewhere.example")
     with pytest.raises(Unauthenticated):
-        instance.run(sessions.authenticate(replace(instance.services, settings=settings), token))
+        await sessions.authenticate(replace(instance.services, settings=settings), token)
 
 
-def test_session_lifetime_follows_its_setting(instance: Instance) -> None:
+async def test_session_lifetime_follows_its_setting(instance: Instance) -> None:
     settings = configured(instance.services.settings, access={"session_lifetime": timedelta(hours=1)})
     instance.services = replace(instance.services, settings=settings)
-    token = instance.run(instance.log_in()).token
+    token = (await instance.log_in()).token
     instance.advance(minutes=59)
-    instance.run(sessions.authenticate(instance.services, token))
+    await sessions.authenticate(instance.services, token)
     instance.advance(minutes=1)
-    assert error_code(instance, token) == "token_expired"
+    assert await error_code(instance, token) == "token_expired"
 
 
-def test_breached_password_is_refused(instance: Instance) -> None:
+async def test_breached_password_is_refused(instance: Instance) -> None:
     new = "harvest moon 88 boat"
     breached = instance.path / "breached.txt"
     breached.write_text(hashlib.sha1(new.encode()).hexdigest().upper() + ":2\n")
     settings = configured(instance.services.settings, access={"breached_passwords": breached})
     services = replace(instance.services, settings=settings)
-
-    async def scenario() -> None:
-        active = await sessions.active_session(services, (await instance.log_in()).token)
-        with pytest.raises(InvalidRequest) as caught:
-            await passwords.change_own(services, active, current=PASSWORD, new=new, caller=CALLER)
-        assert caught.value.code == "weak_password"
-
-    instance.run(scenario())
+    active = await sessions.active_session(services, (await instance.log_in()).token)
+    with pytest.raises(InvalidRequest) as caught:
+        await passwords.change_own(services, active, current=PASSWORD, new=new, caller=CALLER)
+    assert caught.value.code == "weak_password"
 
 
-def test_token_of_a_key_that_was_revoked_on_another_node_is_refused(instance: Instance) -> None:
+async def test_token_of_a_key_that_was_revoked_on_another_node_is_refused(instance: Instance) -> None:
     """The file of this node still has the key, and the session is still open."""
-    token, kid = instance.run(instance.log_in()).token, instance.services.keyring.current().signing_kid
-    instance.run(sessions.authenticate(instance.services, token))
+    token, kid = (await instance.log_in()).token, instance.services.keyring.current().signing_kid
+    await sessions.authenticate(instance.services, token)
     instance.write(lambda stores: stores.revoked_keys.add(kid, instance.now[0]))
-    assert error_code(instance, token) == "invalid_token"
-    instance.run(sessions.authenticate(instance.services, instance.run(instance.log_in()).token))
+    assert await error_code(instance, token) == "invalid_token"
+    await sessions.authenticate(instance.services, (await instance.log_in()).token)

@@ -63,54 +63,46 @@ class Setup:
         provider = Provider(changed.oidc, CLIENT_SECRET, REDIRECT_URI, self.services.clock)
         self.services = replace_fields(self.services, settings=changed, provider=provider)
 
-    def begin(self, active: ActiveSession | None = None) -> single_sign_on.Redirection:
+    async def begin(self, active: ActiveSession | None = None) -> single_sign_on.Redirection:
         begun = single_sign_on.begin(self.services, next_path="/dashboard/next", active=active)
-        return self.instance.run(begun)
+        return await begun
 
-    def respond(
+    async def respond(
         self, cookie: str | None, parameters: dict[str, str], caller: Caller = CALLER
     ) -> SessionStarted | SecondFactorPending:
         """Receive a response of the provider, as the callback does."""
+        verified = await single_sign_on.verify_response(self.services, cookie, parameters, caller)
+        assert verified.request.next_path == "/dashboard/next"
+        return await single_sign_on.sign_in(self.services, verified, caller, device_id=None)
 
-        async def work() -> SessionStarted | SecondFactorPending:
-            verified = await single_sign_on.verify_response(self.services, cookie, parameters, caller)
-            assert verified.request.next_path == "/dashboard/next"
-            return await single_sign_on.sign_in(self.services, verified, caller, device_id=None)
-
-        return self.instance.run(work())
-
-    def sign_in(self, **claims: Any) -> SessionStarted | SecondFactorPending:
+    async def sign_in(self, **claims: Any) -> SessionStarted | SecondFactorPending:
         """Sign in as the user with these claims."""
         self.provider.claims = claims
-        begun = self.begin()
-        return self.respond(begun.cookie, self.provider.authorize(begun.url))
+        begun = await self.begin()
+        return await self.respond(begun.cookie, self.provider.authorize(begun.url))
 
-    def signed_in(self, **claims: Any) -> SessionStarted:
-        started = self.sign_in(**claims)
+    async def signed_in(self, **claims: Any) -> SessionStarted:
+        started = await self.sign_in(**claims)
         assert isinstance(started, SessionStarted)
         return started
 
-    def refusal(self, **claims: Any) -> str:
+    async def refusal(self, **claims: Any) -> str:
         """Return the reason for which the sign-in is refused, which the audit trail must contain."""
         with pytest.raises(SignInRefused) as refused:
-            self.sign_in(**claims)
+            await self.sign_in(**claims)
         assert self.instance.audit("login")[-1].result == refused.value.reason
         return refused.value.reason
 
-    def confirm(self, active: ActiveSession, **claims: Any) -> None:
+    async def confirm(self, active: ActiveSession, **claims: Any) -> None:
         """Reauthenticate a session at the provider."""
         self.provider.claims = claims
-        begun = self.begin(active)
+        begun = await self.begin(active)
+        parameters = self.provider.authorize(begun.url)
+        verified = await single_sign_on.verify_response(self.services, begun.cookie, parameters, CALLER)
+        await single_sign_on.reauthenticate(self.services, active, verified, CALLER)
 
-        async def work() -> None:
-            parameters = self.provider.authorize(begun.url)
-            verified = await single_sign_on.verify_response(self.services, begun.cookie, parameters, CALLER)
-            await single_sign_on.reauthenticate(self.services, active, verified, CALLER)
-
-        self.instance.run(work())
-
-    def active(self, started: SessionStarted) -> ActiveSession:
-        return self.instance.run(active_session(self.services, started.token))
+    async def active(self, started: SessionStarted) -> ActiveSession:
+        return await active_session(self.services, started.token)
 
 
 @pytest.fixture
@@ -128,8 +120,8 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
         yield made
 
 
-def test_first_sign_in_binds_the_user_to_the_seat(setup: Setup) -> None:
-    started = setup.signed_in()
+async def test_first_sign_in_binds_the_user_to_the_seat(setup: Setup) -> None:
+    started = await setup.signed_in()
     assert (started.seat_id, started.session.kind, started.session.amr) == (ROSA, "dashboard", ("sso",))
     identities = setup.instance.state.read(lambda stores: stores.identities.list_for(ROSA))
     assert [(each.issuer, each.subject) for each in identities] == [(setup.provider.issuer, "user-1")]
@@ -138,19 +130,19 @@ def test_first_sign_in_binds_the_user_to_the_seat(setup: Setup) -> None:
     assert [event.result for event in setup.instance.audit("identity.bound")] == ["ok"]
 
 
-def test_bound_user_keeps_the_seat_when_the_email_changes(setup: Setup) -> None:
-    setup.signed_in()
-    assert setup.signed_in(email="omar@example.org", email_verified=False).seat_id == ROSA
+async def test_bound_user_keeps_the_seat_when_the_email_changes(setup: Setup) -> None:
+    await setup.signed_in()
+    assert (await setup.signed_in(email="omar@example.org", email_verified=False)).seat_id == ROSA
 
 
-def test_bound_seat_cannot_be_taken_by_another_user(setup: Setup) -> None:
-    setup.signed_in()
-    assert setup.refusal(sub="user-2") == "bound_to_another_user"
+async def test_bound_seat_cannot_be_taken_by_another_user(setup: Setup) -> None:
+    await setup.signed_in()
+    assert await setup.refusal(sub="user-2") == "bound_to_another_user"
 
 
 @pytest.mark.parametrize("verified", [False, None, "true", 1])
-def test_email_must_be_verified(verified: object, setup: Setup) -> None:
-    assert setup.refusal(email_verified=verified) == "email_unverified"
+async def test_email_must_be_verified(verified: object, setup: Setup) -> None:
+    assert await setup.refusal(email_verified=verified) == "email_unverified"
     assert setup.instance.state.read(lambda stores: stores.identities.list_all()) == []
 
 
@@ -163,39 +155,39 @@ def test_email_must_be_verified(verified: object, setup: Setup) -> None:
         ({"email": "R\u017fa@example.org"}, "no_seat"),
     ],
 )
-def test_unknown_email_is_refused(claims: dict[str, object], reason: str, setup: Setup) -> None:
+async def test_unknown_email_is_refused(claims: dict[str, object], reason: str, setup: Setup) -> None:
     setup.provider.userinfo = {"sub": "user-1"}
-    assert setup.refusal(**claims) == reason
+    assert await setup.refusal(**claims) == reason
 
 
-def test_email_equal_only_after_case_folding_is_refused(setup: Setup) -> None:
+async def test_email_equal_only_after_case_folding_is_refused(setup: Setup) -> None:
     setup.instance.write(lambda stores: stores.directory.put_seats(Seat(ROSA, "strasse@example.org")))
-    assert setup.refusal(email="stra\u00dfe@example.org") == "no_seat"
-    assert setup.signed_in(email="STRASSE@example.org").seat_id == ROSA
+    assert await setup.refusal(email="stra\u00dfe@example.org") == "no_seat"
+    assert (await setup.signed_in(email="STRASSE@example.org")).seat_id == ROSA
 
 
-def test_disabled_seat_is_refused(setup: Setup) -> None:
+async def test_disabled_seat_is_refused(setup: Setup) -> None:
     setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    assert setup.refusal() == "seat_disabled"
+    assert await setup.refusal() == "seat_disabled"
     setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=False))
-    setup.signed_in()
+    await setup.signed_in()
     setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    assert setup.refusal() == "seat_disabled"
+    assert await setup.refusal() == "seat_disabled"
 
 
-def test_unbound_subject_is_refused_when_matching_by_subject(setup: Setup) -> None:
+async def test_unbound_subject_is_refused_when_matching_by_subject(setup: Setup) -> None:
     setup.configure(match="subject")
-    assert setup.refusal() == "no_seat"
+    assert await setup.refusal() == "no_seat"
     assert setup.instance.audit("login")[-1].details["identity"] == "user-1"
     setup.instance.write(
         lambda stores: operators.bind_identity(
             stores, setup.instance.seat(ROSA), setup.provider.issuer, "user-1", setup.instance.now[0], actor="operator"
         )
     )
-    assert setup.signed_in(email=None).seat_id == ROSA
+    assert (await setup.signed_in(email=None)).seat_id == ROSA
 
 
-def test_same_subject_of_another_issuer_is_another_user(setup: Setup) -> None:
+async def test_same_subject_of_another_issuer_is_another_user(setup: Setup) -> None:
     setup.configure(match="subject")
     setup.instance.write(
         lambda stores: operators.bind_identity(
@@ -207,23 +199,23 @@ def test_same_subject_of_another_issuer_is_another_user(setup: Setup) -> None:
             actor="operator",
         )
     )
-    assert setup.refusal() == "no_seat"
+    assert await setup.refusal() == "no_seat"
 
 
-def test_unbinding_ends_the_sessions(setup: Setup) -> None:
-    started = setup.signed_in()
+async def test_unbinding_ends_the_sessions(setup: Setup) -> None:
+    started = await setup.signed_in()
     seat = setup.instance.seat(ROSA)
     unbound = setup.instance.write(
         lambda stores: operators.unbind_identities(stores, seat, setup.instance.now[0], actor="operator")
     )
     assert unbound == (1, 1)
     with pytest.raises(Unauthenticated):
-        setup.active(started)
-    assert setup.signed_in(sub="user-2").seat_id == ROSA
+        await setup.active(started)
+    assert (await setup.signed_in(sub="user-2")).seat_id == ROSA
 
 
-def test_reset_of_the_second_factor_keeps_the_binding(setup: Setup) -> None:
-    setup.signed_in()
+async def test_reset_of_the_second_factor_keeps_the_binding(setup: Setup) -> None:
+    await setup.signed_in()
     seat = setup.instance.seat(ROSA)
     setup.instance.write(
         lambda stores: operators.reset_second_factor(stores, seat, setup.instance.now[0], actor="operator")
@@ -231,117 +223,117 @@ def test_reset_of_the_second_factor_keeps_the_binding(setup: Setup) -> None:
     assert len(setup.instance.state.read(lambda stores: stores.identities.list_for(ROSA))) == 1
 
 
-def test_own_second_factor_is_required(setup: Setup) -> None:
+async def test_own_second_factor_is_required(setup: Setup) -> None:
     seed = setup.instance.enrol_second_factor(OMAR)
-    pending = setup.sign_in(email="omar@example.org", **MFA)
+    pending = await setup.sign_in(email="omar@example.org", **MFA)
     assert isinstance(pending, SecondFactorPending)
     code = setup.instance.code(seed)
-    started = setup.instance.run(complete_login(setup.services, pending.token, code, CALLER))
+    started = await complete_login(setup.services, pending.token, code, CALLER)
     assert started.session.amr == ("sso", "otp")
-    required = setup.sign_in(sub="user-2", email="ines@example.org", **MFA)
+    required = await setup.sign_in(sub="user-2", email="ines@example.org", **MFA)
     assert isinstance(required, SecondFactorPending)
     assert required.seat_id == INES
 
 
 @pytest.mark.parametrize("claims", [MFA, {"acr": "phr"}])
-def test_trusted_second_factor_of_the_provider_is_accepted(claims: dict[str, object], setup: Setup) -> None:
+async def test_trusted_second_factor_of_the_provider_is_accepted(claims: dict[str, object], setup: Setup) -> None:
     setup.configure(trust_second_factor=True)
-    started = setup.signed_in(email="ines@example.org", **claims)
+    started = await setup.signed_in(email="ines@example.org", **claims)
     assert started.session.amr == ("sso", "mfa")
-    setup.active(started)
-    assert isinstance(setup.sign_in(email="ines@example.org"), SecondFactorPending)
+    await setup.active(started)
+    assert isinstance(await setup.sign_in(email="ines@example.org"), SecondFactorPending)
 
 
-def test_code_is_accepted_once(setup: Setup) -> None:
-    begun = setup.begin()
+async def test_code_is_accepted_once(setup: Setup) -> None:
+    begun = await setup.begin()
     first = setup.provider.authorize(begun.url)
-    setup.respond(begun.cookie, first)
-    other = setup.begin()
+    await setup.respond(begun.cookie, first)
+    other = await setup.begin()
     stolen = setup.provider.authorize(other.url) | {"code": first["code"]}
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(other.cookie, stolen)
+        await setup.respond(other.cookie, stolen)
     assert refused.value.reason == "invalid_grant"
 
 
-def test_code_of_another_request_is_refused(setup: Setup) -> None:
+async def test_code_of_another_request_is_refused(setup: Setup) -> None:
     # The attacker injects the victim's code into a different sign-in; the code challenge differs.
-    victim, attacker = setup.begin(), setup.begin()
+    victim, attacker = await setup.begin(), await setup.begin()
     injected = setup.provider.authorize(attacker.url) | {"code": setup.provider.authorize(victim.url)["code"]}
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(attacker.cookie, injected)
+        await setup.respond(attacker.cookie, injected)
     assert refused.value.reason == "invalid_grant"
 
 
 @pytest.mark.parametrize("cookie", [None, "", "x", "00000000.AAAA", "kid.", "."])
-def test_response_without_the_cookie_is_refused(cookie: str | None, setup: Setup) -> None:
-    parameters = setup.provider.authorize(setup.begin().url)
+async def test_response_without_the_cookie_is_refused(cookie: str | None, setup: Setup) -> None:
+    parameters = setup.provider.authorize((await setup.begin()).url)
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(cookie, parameters)
+        await setup.respond(cookie, parameters)
     assert refused.value.reason == "no_request"
     assert "/token" not in setup.provider.requests
 
 
-def test_response_for_another_browser_is_refused(setup: Setup) -> None:
-    attacker, victim = setup.begin(), setup.begin()
+async def test_response_for_another_browser_is_refused(setup: Setup) -> None:
+    attacker, victim = await setup.begin(), await setup.begin()
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(victim.cookie, setup.provider.authorize(attacker.url))
+        await setup.respond(victim.cookie, setup.provider.authorize(attacker.url))
     assert refused.value.reason == "state_mismatch"
     assert "/token" not in setup.provider.requests
 
 
-def test_cookie_for_another_purpose_is_refused(setup: Setup) -> None:
+async def test_cookie_for_another_purpose_is_refused(setup: Setup) -> None:
     keyring = setup.services.keyring.current()
     content = json.dumps({"state": "s", "nonce": "n", "code_verifier": "v", "next_path": "", "started_at": 0})
     cookie = seal(content.encode(), purpose="csrf", keyring=keyring, random=setup.services.random)
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(cookie, {"state": "s", "code": "c"})
+        await setup.respond(cookie, {"state": "s", "code": "c"})
     assert refused.value.reason == "no_request"
 
 
-def test_late_response_is_refused(setup: Setup) -> None:
-    begun = setup.begin()
+async def test_late_response_is_refused(setup: Setup) -> None:
+    begun = await setup.begin()
     setup.instance.advance(minutes=10)
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(begun.cookie, setup.provider.authorize(begun.url))
+        await setup.respond(begun.cookie, setup.provider.authorize(begun.url))
     assert refused.value.reason == "request_expired"
 
 
 @pytest.mark.parametrize("issuer", ["https://other.example", "", None])
-def test_response_of_another_issuer_is_refused(issuer: str | None, setup: Setup) -> None:
-    begun = setup.begin()
+async def test_response_of_another_issuer_is_refused(issuer: str | None, setup: Setup) -> None:
+    begun = await setup.begin()
     parameters = setup.provider.authorize(begun.url)
     parameters = parameters | {"iss": issuer} if issuer is not None else {**parameters}
     if issuer is None:
         del parameters["iss"]
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(begun.cookie, parameters)
+        await setup.respond(begun.cookie, parameters)
     assert refused.value.reason == "response_issuer"
     assert "/token" not in setup.provider.requests
 
 
-def test_response_without_issuer_is_accepted_from_providers_that_send_none(setup: Setup) -> None:
+async def test_response_without_issuer_is_accepted_from_providers_that_send_none(setup: Setup) -> None:
     setup.provider.metadata = {"authorization_response_iss_parameter_supported": None}
-    begun = setup.begin()
+    begun = await setup.begin()
     parameters = setup.provider.authorize(begun.url)
     del parameters["iss"]
-    assert isinstance(setup.respond(begun.cookie, parameters), SessionStarted)
-    wrong = setup.begin()
+    assert isinstance(await setup.respond(begun.cookie, parameters), SessionStarted)
+    wrong = await setup.begin()
     with pytest.raises(SignInRefused):
-        setup.respond(wrong.cookie, setup.provider.authorize(wrong.url, iss="https://other.example"))
+        await setup.respond(wrong.cookie, setup.provider.authorize(wrong.url, iss="https://other.example"))
 
 
-def test_error_of_the_provider_is_refused(setup: Setup) -> None:
-    begun = setup.begin()
+async def test_error_of_the_provider_is_refused(setup: Setup) -> None:
+    begun = await setup.begin()
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(begun.cookie, setup.provider.authorize(begun.url, error="access_denied"))
+        await setup.respond(begun.cookie, setup.provider.authorize(begun.url, error="access_denied"))
     assert refused.value.reason == "denied_by_provider"
 
 
 @pytest.mark.parametrize("code", ["", "x" * 5000, "a\nb", "\u00e9"])
-def test_malformed_code_is_refused(code: str, setup: Setup) -> None:
-    begun = setup.begin()
+async def test_malformed_code_is_refused(code: str, setup: Setup) -> None:
+    begun = await setup.begin()
     with pytest.raises(SignInRefused) as refused:
-        setup.respond(begun.cookie, setup.provider.authorize(begun.url, code=code))
+        await setup.respond(begun.cookie, setup.provider.authorize(begun.url, code=code))
     assert refused.value.reason == "no_code"
 
 
@@ -372,9 +364,9 @@ def _hs256(provider: ScriptedProvider) -> Callable[[dict[str, Any]], str]:
     ],
     ids=["none", "hs256", "forged", "unknown key", "malformed"],
 )
-def test_forged_id_token_is_refused(issue: Callable[..., Any], reason: str, setup: Setup) -> None:
+async def test_forged_id_token_is_refused(issue: Callable[..., Any], reason: str, setup: Setup) -> None:
     setup.provider.issue = issue(setup.provider)
-    assert setup.refusal() == reason
+    assert await setup.refusal() == reason
 
 
 @pytest.mark.parametrize(
@@ -388,82 +380,82 @@ def test_forged_id_token_is_refused(issue: Callable[..., Any], reason: str, setu
         ({"at_hash": "another"}, "id_token_access_token_hash"),
     ],
 )
-def test_id_token_with_wrong_claims_is_refused(claims: dict[str, object], reason: str, setup: Setup) -> None:
-    assert setup.refusal(**claims) == reason
+async def test_id_token_with_wrong_claims_is_refused(claims: dict[str, object], reason: str, setup: Setup) -> None:
+    assert await setup.refusal(**claims) == reason
 
 
-def test_rotated_key_is_fetched_once_per_interval(setup: Setup) -> None:
-    setup.signed_in()
+async def test_rotated_key_is_fetched_once_per_interval(setup: Setup) -> None:
+    await setup.signed_in()
     setup.provider.keys = [new_key("second")]
-    setup.signed_in()
+    await setup.signed_in()
     assert setup.provider.requests.count("/jwks") == 2
     setup.provider.keys = [new_key("third")]
-    assert setup.refusal() == "id_token_unknown_key"
+    assert await setup.refusal() == "id_token_unknown_key"
     assert setup.provider.requests.count("/jwks") == 2
     setup.instance.now[0] += KEY_REFRESH_INTERVAL
-    setup.signed_in()
+    await setup.signed_in()
     assert setup.provider.requests.count("/jwks") == 3
 
 
-def test_removed_key_is_refused_after_an_hour(setup: Setup) -> None:
-    setup.signed_in()
+async def test_removed_key_is_refused_after_an_hour(setup: Setup) -> None:
+    await setup.signed_in()
     old, setup.provider.keys = setup.provider.keys[0], [new_key("second")]
     setup.provider.issue = lambda claims: setup.provider.sign(claims, old)
-    setup.signed_in()
+    await setup.signed_in()
     setup.instance.advance(minutes=59)
     setup.provider.claims = {}
     setup.instance.advance(minutes=1)
     now = int(setup.instance.now[0].timestamp())
-    assert setup.refusal(iat=now, exp=now + 60) == "id_token_unknown_key"
+    assert await setup.refusal(iat=now, exp=now + 60) == "id_token_unknown_key"
 
 
-def test_missing_email_is_read_from_userinfo(setup: Setup) -> None:
+async def test_missing_email_is_read_from_userinfo(setup: Setup) -> None:
     setup.provider.userinfo = {"sub": "user-1", "email": "rosa@example.org", "email_verified": True}
-    assert setup.signed_in(email=None, email_verified=None).seat_id == ROSA
+    assert (await setup.signed_in(email=None, email_verified=None)).seat_id == ROSA
 
 
-def test_userinfo_of_another_user_is_refused(setup: Setup) -> None:
+async def test_userinfo_of_another_user_is_refused(setup: Setup) -> None:
     setup.provider.userinfo = {"sub": "user-2", "email": "rosa@example.org", "email_verified": True}
-    assert setup.refusal(email=None) == "userinfo_subject"
+    assert await setup.refusal(email=None) == "userinfo_subject"
 
 
-def test_unavailable_provider_is_reported_and_recorded(setup: Setup) -> None:
-    begun = setup.begin()
+async def test_unavailable_provider_is_reported_and_recorded(setup: Setup) -> None:
+    begun = await setup.begin()
     setup.provider.replies["/token"] = Reply(500, b"<html>")
     with pytest.raises(ProviderUnavailable):
-        setup.respond(begun.cookie, setup.provider.authorize(begun.url))
+        await setup.respond(begun.cookie, setup.provider.authorize(begun.url))
     assert setup.instance.audit("login")[-1].result == "provider_unavailable"
 
 
-def test_attempts_are_limited_per_address(setup: Setup) -> None:
+async def test_attempts_are_limited_per_address(setup: Setup) -> None:
     access = AccessSettings().model_copy(update={"login_per_address": Rate(3, timedelta(minutes=5))})
     setup.services = replace_fields(
         setup.services, settings=setup.services.settings.model_copy(update={"access": access})
     )
     for _ in range(3):
         with pytest.raises(SignInRefused):
-            setup.respond(None, {})
+            await setup.respond(None, {})
     with pytest.raises(RateLimited):
-        setup.respond(None, {})
-    begun = setup.begin()
+        await setup.respond(None, {})
+    begun = await setup.begin()
     elsewhere = Caller("198.51.100.9")
-    assert isinstance(setup.respond(begun.cookie, setup.provider.authorize(begun.url), elsewhere), SessionStarted)
+    assert isinstance(await setup.respond(begun.cookie, setup.provider.authorize(begun.url), elsewhere), SessionStarted)
 
 
-def test_provider_session_is_no_recent_password(setup: Setup) -> None:
-    active = setup.active(setup.signed_in())
+async def test_provider_session_is_no_recent_password(setup: Setup) -> None:
+    active = await setup.active(await setup.signed_in())
     with pytest.raises(Forbidden):
         require_recent_password(setup.services, active.session)
     now = int(setup.instance.now[0].timestamp())
-    recent = setup.active(setup.signed_in(auth_time=now - 60))
+    recent = await setup.active(await setup.signed_in(auth_time=now - 60))
     require_recent_password(setup.services, recent.session)
-    old = setup.active(setup.signed_in(auth_time=now - 601))
+    old = await setup.active(await setup.signed_in(auth_time=now - 601))
     with pytest.raises(Forbidden):
         require_recent_password(setup.services, old.session)
 
 
-def test_reauthentication_requires_a_new_sign_in_of_the_same_user(setup: Setup) -> None:
-    active = setup.active(setup.signed_in())
+async def test_reauthentication_requires_a_new_sign_in_of_the_same_user(setup: Setup) -> None:
+    active = await setup.active(await setup.signed_in())
     now = int(setup.instance.now[0].timestamp())
     for claims, reason in (
         ({"auth_time": now - 61}, "not_reauthenticated"),
@@ -471,61 +463,53 @@ def test_reauthentication_requires_a_new_sign_in_of_the_same_user(setup: Setup) 
         ({"auth_time": now, "sub": "user-2"}, "another_user"),
     ):
         with pytest.raises(SignInRefused) as refused:
-            setup.confirm(active, **claims)
+            await setup.confirm(active, **claims)
         assert refused.value.reason == reason
         assert setup.instance.audit("reauthenticated")[-1].result == reason
-    assert "prompt=login" in setup.begin(active).url
-    assert "max_age=0" in setup.begin(active).url
-    setup.confirm(active, auth_time=now)
+    assert "prompt=login" in (await setup.begin(active)).url
+    assert "max_age=0" in (await setup.begin(active)).url
+    await setup.confirm(active, auth_time=now)
     assert setup.instance.audit("reauthenticated")[-1].result == "ok"
 
 
-def test_reauthentication_of_another_session_is_refused(setup: Setup) -> None:
-    first, second = setup.active(setup.signed_in()), setup.active(setup.signed_in())
-    begun = setup.begin(first)
+async def test_reauthentication_of_another_session_is_refused(setup: Setup) -> None:
+    first, second = await setup.active(await setup.signed_in()), await setup.active(await setup.signed_in())
+    begun = await setup.begin(first)
     setup.provider.claims = {"auth_time": int(setup.instance.now[0].timestamp())}
-
-    async def work() -> None:
-        parameters = setup.provider.authorize(begun.url)
-        verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
-        await single_sign_on.reauthenticate(setup.services, second, verified, CALLER)
-
+    parameters = setup.provider.authorize(begun.url)
+    verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
     with pytest.raises(SignInRefused) as refused:
-        setup.instance.run(work())
+        await single_sign_on.reauthenticate(setup.services, second, verified, CALLER)
     assert refused.value.reason == "another_user"
 
 
-def test_password_is_refused_when_password_login_is_off(setup: Setup) -> None:
+async def test_password_is_refused_when_password_login_is_off(setup: Setup) -> None:
     from daybreak.access.login import login
 
-    started = setup.instance.run(setup.instance.log_in())
+    started = await setup.instance.log_in()
     setup.configure(password_login=False)
     with pytest.raises(Forbidden) as refused:
-        setup.instance.run(login(setup.services, email="rosa@example.org", password=PASSWORD, caller=CALLER))
+        await login(setup.services, email="rosa@example.org", password=PASSWORD, caller=CALLER)
     assert refused.value.code == "password_login_disabled"
-    active = setup.active(started)
+    active = await setup.active(started)
     with pytest.raises(Forbidden):
-        setup.instance.run(reauthenticate(setup.services, active, PASSWORD, CALLER))
+        await reauthenticate(setup.services, active, PASSWORD, CALLER)
     assert active.client_id == ALPHA
 
 
-def test_sign_in_ends_the_session_that_the_browser_held(setup: Setup) -> None:
-    held = setup.signed_in()
-    begun = setup.begin()
-
-    async def work() -> SessionStarted | SecondFactorPending:
-        parameters = setup.provider.authorize(begun.url)
-        verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
-        return await single_sign_on.sign_in(setup.services, verified, CALLER, device_id=None, held_sid=held.session.sid)
-
-    setup.instance.run(work())
+async def test_sign_in_ends_the_session_that_the_browser_held(setup: Setup) -> None:
+    held = await setup.signed_in()
+    begun = await setup.begin()
+    parameters = setup.provider.authorize(begun.url)
+    verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
+    await single_sign_on.sign_in(setup.services, verified, CALLER, device_id=None, held_sid=held.session.sid)
     with pytest.raises(Unauthenticated):
-        setup.active(held)
+        await setup.active(held)
 
 
 @pytest.mark.parametrize("bound", [("rosa", "user-2"), ("omar", "user-1")])
-def test_operator_cannot_bind_twice(bound: tuple[str, str], setup: Setup) -> None:
-    setup.signed_in()
+async def test_operator_cannot_bind_twice(bound: tuple[str, str], setup: Setup) -> None:
+    await setup.signed_in()
     seat_id, subject = ROSA if bound[0] == "rosa" else OMAR, bound[1]
     with pytest.raises(OperatorError, match="is bound to"):
         setup.instance.write(
@@ -540,18 +524,18 @@ def test_operator_cannot_bind_twice(bound: tuple[str, str], setup: Setup) -> Non
         )
 
 
-def test_unconfigured_single_sign_on_is_not_found(setup: Setup) -> None:
+async def test_unconfigured_single_sign_on_is_not_found(setup: Setup) -> None:
     with pytest.raises(NotFound):
-        setup.instance.run(single_sign_on.begin(setup.instance.services, next_path=""))
+        await single_sign_on.begin(setup.instance.services, next_path="")
     with pytest.raises(NotFound):
-        setup.instance.run(single_sign_on.verify_response(setup.instance.services, "", {}, CALLER))
+        await single_sign_on.verify_response(setup.instance.services, "", {}, CALLER)
 
 
 @pytest.mark.parametrize("character", ["a", '"', "\u20ac"])
-def test_cookie_stays_below_the_limit_of_browsers(setup: Setup, character: str) -> None:
+async def test_cookie_stays_below_the_limit_of_browsers(setup: Setup, character: str) -> None:
     for length in (1, 2000, 3900):
         next_path = "/dashboard/" + character * length
-        begun = setup.instance.run(single_sign_on.begin(setup.services, next_path=next_path))
+        begun = await single_sign_on.begin(setup.services, next_path=next_path)
         assert len(begun.cookie) < 4000
         content = unseal(begun.cookie, purpose="oidc-request", keyring=setup.services.keyring.current())
         assert content is not None

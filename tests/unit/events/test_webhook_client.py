@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from collections.abc import Callable
@@ -23,7 +22,9 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 REFUSED = "The host was not found, or its address is not public."
 
 
-def _send(url: str, *answers: list[str], allowed: Any = (), timeout_seconds: float = 10.0) -> tuple[Outcome, list[str]]:
+async def _send(
+    url: str, *answers: list[str], allowed: Any = (), timeout_seconds: float = 10.0
+) -> tuple[Outcome, list[str]]:
     """Send a message to a host whose lookups have these answers, and return the hosts that were looked up."""
     looked_up: list[str] = []
 
@@ -32,101 +33,101 @@ def _send(url: str, *answers: list[str], allowed: Any = (), timeout_seconds: flo
         return answers[min(len(looked_up), len(answers)) - 1]
 
     client = WebhookClient(allowed, timeout_seconds=timeout_seconds, resolve=resolve if answers else None)
-    outcome = asyncio.run(client.send(WebhookRequest(url, {"X": "1"}, b"{}")))
+    outcome = await client.send(WebhookRequest(url, {"X": "1"}, b"{}"))
     return outcome, looked_up
 
 
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.5", "169.254.169.254", "64:ff9b::7f00:1", "fd00::1"]
 )
-def test_name_of_a_private_address_is_refused(receive: Receive, address: str) -> None:
+async def test_name_of_a_private_address_is_refused(receive: Receive, address: str) -> None:
     receiver = receive()
-    outcome, _ = _send(f"https://example.org:{receiver.port}/", [address])
+    outcome, _ = await _send(f"https://example.org:{receiver.port}/", [address])
     assert (outcome.status, outcome.detail) == (None, REFUSED)
     assert receiver.received == []
 
 
-def test_one_private_address_among_several_is_refused(receive: Receive) -> None:
+async def test_one_private_address_among_several_is_refused(receive: Receive) -> None:
     receiver = receive()
-    outcome, _ = _send(f"https://example.org:{receiver.port}/", ["127.0.0.2", "10.0.0.5"], allowed=LOOPBACK)
+    outcome, _ = await _send(f"https://example.org:{receiver.port}/", ["127.0.0.2", "10.0.0.5"], allowed=LOOPBACK)
     assert (outcome.detail, receiver.received) == (REFUSED, [])
 
 
-def test_unknown_host_has_the_same_answer_as_a_private_one() -> None:
+async def test_unknown_host_has_the_same_answer_as_a_private_one() -> None:
     async def resolve(_host: str, _port: int) -> list[str]:
         raise OSError("not found")
 
     client = WebhookClient((), resolve=resolve)
-    outcome = asyncio.run(client.send(WebhookRequest("https://internal.example.org/", {}, b"{}")))
+    outcome = await client.send(WebhookRequest("https://internal.example.org/", {}, b"{}"))
     assert outcome.detail == REFUSED
 
 
-def test_name_that_resolves_differently_after_the_check_is_not_followed(receive: Receive) -> None:
+async def test_name_that_resolves_differently_after_the_check_is_not_followed(receive: Receive) -> None:
     internal, public = receive(), Receiver(host="127.0.0.2")
     public.port = internal.port
     with public.running():
         # Only 127.0.0.2 is allowed, in the place of a public address. A second lookup would return 127.0.0.1.
-        outcome, looked_up = _send(
+        outcome, looked_up = await _send(
             f"http://localhost:{internal.port}/", ["127.0.0.2"], ["127.0.0.1"], allowed=(ip_network("127.0.0.2/32"),)
         )
     assert (outcome.status, looked_up) == (200, ["localhost"])
     assert (len(public.received), internal.received) == (1, [])
     # The name, not the address, is in the request.
     assert public.received[0].headers["host"] == f"localhost:{internal.port}"
-    outcome, _ = _send(f"http://localhost:{internal.port}/", ["127.0.0.1"], allowed=(ip_network("127.0.0.2/32"),))
+    outcome, _ = await _send(f"http://localhost:{internal.port}/", ["127.0.0.1"], allowed=(ip_network("127.0.0.2/32"),))
     assert (outcome.detail, internal.received) == (REFUSED, [])
 
 
-def test_peer_is_checked_after_the_connection(receive: Receive, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_peer_is_checked_after_the_connection(receive: Receive, monkeypatch: pytest.MonkeyPatch) -> None:
     receiver = receive()
     # As if the connection had reached another address than the one that was checked.
     accepted = iter([True, False])
     monkeypatch.setattr(webhook_client._CheckedBackend, "_accepts", lambda _self, _address: next(accepted))
-    outcome, _ = _send(receiver.url(), ["127.0.0.1"])
+    outcome, _ = await _send(receiver.url(), ["127.0.0.1"])
     assert (outcome.detail, receiver.received) == (REFUSED, [])
 
 
-def test_plain_http_reaches_only_this_machine() -> None:
-    outcome, looked_up = _send("http://example.org/", ["127.0.0.1"], allowed=LOOPBACK)
+async def test_plain_http_reaches_only_this_machine() -> None:
+    outcome, looked_up = await _send("http://example.org/", ["127.0.0.1"], allowed=LOOPBACK)
     assert (outcome.detail, looked_up) == (REFUSED, [])
 
 
-def test_next_address_is_tried_when_one_is_down(receive: Receive) -> None:
+async def test_next_address_is_tried_when_one_is_down(receive: Receive) -> None:
     receiver = receive()
-    outcome, _ = _send(receiver.url(), ["127.0.0.3", "127.0.0.1"], allowed=LOOPBACK)
+    outcome, _ = await _send(receiver.url(), ["127.0.0.3", "127.0.0.1"], allowed=LOOPBACK)
     assert (outcome.status, len(receiver.received)) == (200, 1)
 
 
-def test_certificate_is_checked_against_the_name(
+async def test_certificate_is_checked_against_the_name(
     receive: Receive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_certificate(tmp_path / "own.pem")
     receiver = receive(certificate=str(tmp_path / "own.pem"))
     webhook_client._certificates.cache_clear()
-    outcome, _ = _send(receiver.url(), allowed=LOOPBACK)
+    outcome, _ = await _send(receiver.url(), allowed=LOOPBACK)
     assert outcome.status is None
     assert outcome.detail.startswith("TLS failed: self-signed certificate")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
     webhook_client._certificates.cache_clear()
     try:
-        outcome, _ = _send(receiver.url(), allowed=LOOPBACK)
+        outcome, _ = await _send(receiver.url(), allowed=LOOPBACK)
         assert outcome.status == 200
         # The certificate is for 127.0.0.1 and localhost.
-        outcome, _ = _send(receiver.url(host="hooks.example.org"), ["127.0.0.1"], allowed=LOOPBACK)
+        outcome, _ = await _send(receiver.url(host="hooks.example.org"), ["127.0.0.1"], allowed=LOOPBACK)
         assert outcome.detail.startswith("TLS failed: Hostname mismatch")
     finally:
         webhook_client._certificates.cache_clear()
 
 
-def test_proxy_variables_are_ignored(receive: Receive, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_variables_are_ignored(receive: Receive, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy, receiver = receive(), receive()
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, proxy.url("/"))
-    outcome, _ = _send(receiver.url(), allowed=LOOPBACK)
+    outcome, _ = await _send(receiver.url(), allowed=LOOPBACK)
     assert (outcome.status, proxy.received) == (200, [])
 
 
-def test_endless_interim_responses_end_the_attempt() -> None:
+async def test_endless_interim_responses_end_the_attempt() -> None:
     """They come before the body, whose limit does not count them."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -139,13 +140,13 @@ def test_endless_interim_responses_end_the_attempt() -> None:
 
         thread = threading.Thread(target=flood)
         thread.start()
-        outcome, _ = _send(f"http://localhost:{listener.getsockname()[1]}/", allowed=LOOPBACK)
+        outcome, _ = await _send(f"http://localhost:{listener.getsockname()[1]}/", allowed=LOOPBACK)
         thread.join()
     assert (outcome.status, outcome.detail) == (None, "The connection ended without a valid HTTP response.")
 
 
 @pytest.mark.parametrize("stalls", [True, False], ids=["stalls", "ends"])
-def test_incomplete_body_does_not_change_the_status(*, stalls: bool) -> None:
+async def test_incomplete_body_does_not_change_the_status(*, stalls: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
@@ -159,6 +160,6 @@ def test_incomplete_body_does_not_change_the_status(*, stalls: bool) -> None:
         thread = threading.Thread(target=accept)
         thread.start()
         url = f"http://localhost:{listener.getsockname()[1]}/"
-        outcome, _ = _send(url, allowed=LOOPBACK, timeout_seconds=0.5 if stalls else 60)
+        outcome, _ = await _send(url, allowed=LOOPBACK, timeout_seconds=0.5 if stalls else 60)
         thread.join()
     assert (outcome.status, outcome.is_success) == (202, True)

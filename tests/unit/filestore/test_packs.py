@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tracemalloc
 import uuid
@@ -58,7 +57,7 @@ def test_files_up_to_the_limit_are_packed(disk: LocalDisk, size_bytes: int) -> N
     assert b"".join(disk.read(file.key)) == bytes(size_bytes)
 
 
-def test_small_files_share_packs_and_deltas_have_others(disk: LocalDisk, tmp_path: Path) -> None:
+async def test_small_files_share_packs_and_deltas_have_others(disk: LocalDisk, tmp_path: Path) -> None:
     snapshot_id = str(uuid.uuid4())
     sink = disk.stage(snapshot_id)
     files = [sink.write(each, "members", "csv", [content_of(n)]) for n, each in enumerate(CLIENT_IDS)]
@@ -70,7 +69,7 @@ def test_small_files_share_packs_and_deltas_have_others(disk: LocalDisk, tmp_pat
     is_stored = disk.presence()
     for number, file in enumerate(files):
         disk.check(file.key, file.bytes, file.sha256)
-        assert asyncio.run(disk.packed(file.key)) == content_of(number)
+        assert await disk.packed(file.key) == content_of(number)
         assert b"".join(disk.read(file.key, 7, 5)) == content_of(number)[7:12]
         assert b"".join(disk.read(file.key, 290, 500)) == content_of(number)[290:]
         assert is_stored(file.key, file.bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -202,11 +201,13 @@ def test_missing_azure_credentials_name_every_source(
         azure_store_at(server).put(KEY, b"rows", {})
 
 
-def test_azure_sas_token_is_rejected_before_a_request(server: ErrorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_azure_sas_token_is_rejected_before_a_request(
+    server: ErrorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2023-11-03&sig=a")
     with pytest.raises(FileStoreError, match="a SAS token cannot sign URLs"):
-        asyncio.run(azure_store_at(server).signed_url(KEY, seconds=60))
+        await azure_store_at(server).signed_url(KEY, seconds=60)
     with pytest.raises(FileStoreError, match="a SAS token cannot sign URLs"):
         azure_store_at(server).probe()
     assert server.requests == 0

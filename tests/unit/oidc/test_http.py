@@ -23,13 +23,13 @@ def service() -> Iterator[ScriptedService]:
         yield found
 
 
-def fetch(url: str) -> ProviderResponse:
-    return asyncio.run(send(ProviderRequest(url)))
+async def fetch(url: str) -> ProviderResponse:
+    return await send(ProviderRequest(url))
 
 
-def test_json_object_is_returned(service: ScriptedService) -> None:
+async def test_json_object_is_returned(service: ScriptedService) -> None:
     service.script = lambda _: Reply(400, {"error": "invalid_grant"})
-    response = fetch(service.url)
+    response = await fetch(service.url)
     assert (response.status, response.document) == (400, {"error": "invalid_grant"})
     assert service.requests[0].headers["accept-encoding"] == "identity"
 
@@ -47,22 +47,22 @@ def test_json_object_is_returned(service: ScriptedService) -> None:
     ],
     ids=["large", "compressed", "text", "list", "repeated member", "deep", "disconnected"],
 )
-def test_hostile_response_is_refused(reply: Reply, detail: str, service: ScriptedService) -> None:
+async def test_hostile_response_is_refused(reply: Reply, detail: str, service: ScriptedService) -> None:
     service.script = lambda _: reply
     with pytest.raises(ProviderUnavailable) as refused:
-        fetch(service.url)
+        await fetch(service.url)
     assert detail in refused.value.detail
 
 
-def test_redirect_is_not_followed(service: ScriptedService) -> None:
+async def test_redirect_is_not_followed(service: ScriptedService) -> None:
     service.script = lambda request: (
         Reply(302, {}, {"Location": f"{service.url}/elsewhere"}) if request.path == "/" else Reply(200, {})
     )
-    assert fetch(service.url).status == 302
+    assert (await fetch(service.url)).status == 302
     assert [request.path for request in service.requests] == ["/"]
 
 
-def test_slow_response_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_response_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "DEADLINE_SECONDS", 0.5)
     ended = threading.Event()
 
@@ -81,14 +81,14 @@ def test_slow_response_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.start()
         try:
             with pytest.raises(ProviderUnavailable, match="does not respond") as refused:
-                fetch(f"http://127.0.0.1:{server.getsockname()[1]}")
+                await fetch(f"http://127.0.0.1:{server.getsockname()[1]}")
         finally:
             ended.set()
             thread.join()
     assert "did not respond within" in refused.value.detail
 
 
-def test_requests_in_progress_are_limited() -> None:
+async def test_requests_in_progress_are_limited() -> None:
     async def work(port: int) -> None:
         request = ProviderRequest(f"http://127.0.0.1:{port}/")
         waiting = [asyncio.create_task(send(request)) for _ in range(http.MAXIMUM_CONCURRENT)]
@@ -103,15 +103,15 @@ def test_requests_in_progress_are_limited() -> None:
 
     # The server accepts connections and never responds.
     with closing(socket.create_server(("127.0.0.1", 0), backlog=50)) as server:
-        asyncio.run(work(server.getsockname()[1]))
+        await work(server.getsockname()[1])
     assert not http.slots.locked()
 
 
-def test_closed_port_is_reported(service: ScriptedService) -> None:
+async def test_closed_port_is_reported(service: ScriptedService) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
     with pytest.raises(ProviderUnavailable) as refused:
-        fetch(f"http://127.0.0.1:{port}/x?secret=1")
+        await fetch(f"http://127.0.0.1:{port}/x?secret=1")
     assert "cannot be reached" in refused.value.detail
     assert "secret" not in refused.value.detail
 
@@ -134,15 +134,15 @@ def test_only_https_is_secure_outside_the_loopback(url: object, secure: bool) ->
     assert is_secure(url) is secure
 
 
-def test_plain_http_is_refused_before_it_is_sent() -> None:
+async def test_plain_http_is_refused_before_it_is_sent() -> None:
     with pytest.raises(ProviderUnavailable) as refused:
-        fetch("http://192.0.2.1/")
+        await fetch("http://192.0.2.1/")
     assert "is not an https URL" in refused.value.detail
 
 
-def test_refused_connection_is_the_named_cause() -> None:
+async def test_refused_connection_is_the_named_cause() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/keys"
     with pytest.raises(ProviderUnavailable) as caught:
-        fetch(url)
+        await fetch(url)
     assert caught.value.detail == f"{url} cannot be reached: Connection refused"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
@@ -40,17 +39,16 @@ def provider(scripted: ScriptedProvider, now: list[datetime]) -> Provider:
     return Provider(settings, CLIENT_SECRET, REDIRECT_URI, lambda: now[0])
 
 
-def redeem(provider: Provider, scripted: ScriptedProvider) -> IdToken:
-    async def work() -> IdToken:
-        code = scripted.authorize(await provider.authorization_url(REQUEST))["code"]
-        return await provider.redeem(code, REQUEST, wants_email=True)
-
-    return asyncio.run(work())
+async def redeem(provider: Provider, scripted: ScriptedProvider) -> IdToken:
+    code = scripted.authorize(await provider.authorization_url(REQUEST))["code"]
+    return await provider.redeem(code, REQUEST, wants_email=True)
 
 
-def test_authorization_url_has_the_parameters_of_the_code_flow(provider: Provider, scripted: ScriptedProvider) -> None:
+async def test_authorization_url_has_the_parameters_of_the_code_flow(
+    provider: Provider, scripted: ScriptedProvider
+) -> None:
     scripted.metadata = {"authorization_endpoint": f"{scripted.issuer}/authorize?tenant=1"}
-    url = asyncio.run(provider.authorization_url(REQUEST))
+    url = await provider.authorization_url(REQUEST)
     assert {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()} == {
         "tenant": "1",
         "response_type": "code",
@@ -65,11 +63,11 @@ def test_authorization_url_has_the_parameters_of_the_code_flow(provider: Provide
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-def test_client_authenticates_as_the_provider_supports(
+async def test_client_authenticates_as_the_provider_supports(
     method: str, provider: Provider, scripted: ScriptedProvider
 ) -> None:
     scripted.metadata = {"token_endpoint_auth_methods_supported": ["private_key_jwt", method]}
-    assert redeem(provider, scripted).subject == "user-1"
+    assert (await redeem(provider, scripted)).subject == "user-1"
     sent = scripted.service.requests[-2]
     assert ("authorization" in sent.headers) is (method == "client_secret_basic")
     assert (b"client_secret=" in sent.body) is (method == "client_secret_post")
@@ -88,35 +86,35 @@ def test_client_authenticates_as_the_provider_supports(
         {"token_endpoint_auth_methods_supported": "client_secret_basic"},
     ],
 )
-def test_invalid_metadata_is_refused(
+async def test_invalid_metadata_is_refused(
     metadata: dict[str, object], provider: Provider, scripted: ScriptedProvider
 ) -> None:
     scripted.metadata = metadata
     with pytest.raises(ProviderUnavailable):
-        asyncio.run(provider.metadata())
+        await provider.metadata()
     # A refused document is not kept.
     scripted.metadata = {}
-    assert asyncio.run(provider.metadata()).issuer == scripted.issuer
+    assert (await provider.metadata()).issuer == scripted.issuer
 
 
-def test_issuer_with_a_final_slash_is_another_issuer(scripted: ScriptedProvider, now: list[datetime]) -> None:
+async def test_issuer_with_a_final_slash_is_another_issuer(scripted: ScriptedProvider, now: list[datetime]) -> None:
     settings = OidcSettings(issuer=f"{scripted.issuer}/", client_id=CLIENT_ID, client_secret=SecretStr(CLIENT_SECRET))
     provider = Provider(settings, CLIENT_SECRET, REDIRECT_URI, lambda: now[0])
     with pytest.raises(ProviderUnavailable) as refused:
-        asyncio.run(provider.metadata())
+        await provider.metadata()
     assert "Set it to the same text" in refused.value.detail
     assert metadata_url("https://a.example/x/") == "https://a.example/x/.well-known/openid-configuration"
 
 
-def test_metadata_and_keys_are_fetched_once_an_hour(
+async def test_metadata_and_keys_are_fetched_once_an_hour(
     provider: Provider, scripted: ScriptedProvider, now: list[datetime]
 ) -> None:
     for _ in range(2):
-        redeem(provider, scripted)
+        await redeem(provider, scripted)
     assert scripted.requests.count("/jwks") == 1
     assert scripted.requests.count("/.well-known/openid-configuration") == 1
     now[0] += timedelta(hours=1)
-    assert asyncio.run(provider.check()) == 1
+    assert await provider.check() == 1
     assert scripted.requests.count("/jwks") == 2
     assert scripted.requests.count("/.well-known/openid-configuration") == 2
 
@@ -132,20 +130,20 @@ def test_metadata_and_keys_are_fetched_once_an_hour(
         (Reply(200, {"id_token": ["x"], "access_token": "x"}), "no_id_token"),
     ],
 )
-def test_refusal_of_the_token_endpoint_is_reported(
+async def test_refusal_of_the_token_endpoint_is_reported(
     reply: Reply, reason: str, provider: Provider, scripted: ScriptedProvider
 ) -> None:
     scripted.replies["/token"] = reply
     with pytest.raises(TokenRefused) as refused:
-        redeem(provider, scripted)
+        await redeem(provider, scripted)
     assert refused.value.reason == reason
 
 
 @pytest.mark.parametrize("keys", [{}, {"keys": None}, {"keys": {"first": 1}}])
-def test_key_set_without_keys_is_refused(keys: object, provider: Provider, scripted: ScriptedProvider) -> None:
+async def test_key_set_without_keys_is_refused(keys: object, provider: Provider, scripted: ScriptedProvider) -> None:
     scripted.replies["/jwks"] = Reply(200, keys)
     with pytest.raises(ProviderUnavailable):
-        asyncio.run(provider.check())
+        await provider.check()
 
 
 def test_secrets_are_not_in_representations(provider: Provider) -> None:

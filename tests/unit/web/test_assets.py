@@ -1,6 +1,5 @@
 """Static files: vendored content, compression, and templates that satisfy the content security policy."""
 
-import asyncio
 import gzip
 import hashlib
 import re
@@ -37,13 +36,13 @@ def test_stylesheet_contains_every_component(project_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("accepted", "compressed"), [("gzip, br", True), ("*;q=0, gzip", True), ("gzip;q=0", False), ("identity", False)]
 )
-def test_asset_is_compressed_if_gzip_is_accepted(accepted: str, compressed: bool) -> None:
+async def test_asset_is_compressed_if_gzip_is_accepted(accepted: str, compressed: bool) -> None:
     assets = load_assets("")
     asset = assets.by_name["daybreak.css"]
     parameters = {"name": "daybreak.css", "digest": asset.digest}
     headers = [(b"accept-encoding", accepted.encode())]
     request = Request({"type": "http", "headers": headers, "path_params": parameters})
-    response = asyncio.run(assets.response(request))
+    response = await assets.response(request)
     assert response.body == (asset.compressed if compressed else asset.content)
     assert response.headers.get("content-encoding") == ("gzip" if compressed else None)
 

@@ -27,81 +27,58 @@ class Trail:
         self.records += 1
 
 
-def test_parts_of_a_file_are_recorded_once() -> None:
-    async def work() -> int:
-        downloads, trail = PartialDownloads(), Trail()
-        for _ in range(10):
-            await downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000)
-        return trail.records
-
-    assert asyncio.run(work()) == 1
-
-
-def test_repeated_parts_are_recorded_again() -> None:
-    """A client that downloads all but the first byte 10 times has downloaded the file 10 times."""
-
-    async def work() -> int:
-        downloads, trail = PartialDownloads(), Trail()
-        for _ in range(10):
-            await downloads.record(LINK, trail.record, part_bytes=999, file_bytes=1000)
-        return trail.records
-
-    assert asyncio.run(work()) == 10
-
-
-def test_links_and_addresses_are_recorded_separately() -> None:
-    async def work() -> int:
-        downloads, trail = PartialDownloads(), Trail()
-        for key in (LINK, (b"/link", b"signature=2", "192.0.2.1"), (b"/link", b"signature=1", "192.0.2.2")):
-            await downloads.record(key, trail.record, part_bytes=1, file_bytes=1000)
-        return trail.records
-
-    assert asyncio.run(work()) == 3
-
-
-def test_parallel_parts_are_recorded_once() -> None:
-    async def work() -> int:
-        downloads, trail = PartialDownloads(), Trail()
-        parts = (downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000) for _ in range(10))
-        await asyncio.gather(*parts)
-        return trail.records
-
-    assert asyncio.run(work()) == 1
-
-
-def test_no_part_follows_a_refused_record() -> None:
-    async def work() -> int:
-        downloads, trail = PartialDownloads(), Trail()
-        trail.full = True
-        parts = [downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000) for _ in range(3)]
-        assert [type(result) for result in await asyncio.gather(*parts, return_exceptions=True)] == [Refused] * 3
-        with pytest.raises(Refused):
-            await downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000)
-        trail.full = False
+async def test_parts_of_a_file_are_recorded_once() -> None:
+    downloads, trail = PartialDownloads(), Trail()
+    for _ in range(10):
         await downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000)
-        return trail.records
-
-    assert asyncio.run(work()) == 1
+    assert trail.records == 1
 
 
-def test_memory_for_partial_downloads_is_limited() -> None:
+async def test_repeated_parts_are_recorded_again() -> None:
+    """A client that downloads all but the first byte 10 times has downloaded the file 10 times."""
+    downloads, trail = PartialDownloads(), Trail()
+    for _ in range(10):
+        await downloads.record(LINK, trail.record, part_bytes=999, file_bytes=1000)
+    assert trail.records == 10
+
+
+async def test_links_and_addresses_are_recorded_separately() -> None:
+    downloads, trail = PartialDownloads(), Trail()
+    for key in (LINK, (b"/link", b"signature=2", "192.0.2.1"), (b"/link", b"signature=1", "192.0.2.2")):
+        await downloads.record(key, trail.record, part_bytes=1, file_bytes=1000)
+    assert trail.records == 3
+
+
+async def test_parallel_parts_are_recorded_once() -> None:
+    downloads, trail = PartialDownloads(), Trail()
+    parts = (downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000) for _ in range(10))
+    await asyncio.gather(*parts)
+    assert trail.records == 1
+
+
+async def test_no_part_follows_a_refused_record() -> None:
+    downloads, trail = PartialDownloads(), Trail()
+    trail.full = True
+    parts = [downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000) for _ in range(3)]
+    assert [type(result) for result in await asyncio.gather(*parts, return_exceptions=True)] == [Refused] * 3
+    with pytest.raises(Refused):
+        await downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000)
+    trail.full = False
+    await downloads.record(LINK, trail.record, part_bytes=100, file_bytes=1000)
+    assert trail.records == 1
+
+
+async def test_memory_for_partial_downloads_is_limited() -> None:
     """A forgotten download is recorded again."""
-
-    async def work() -> int:
-        downloads, trail = PartialDownloads(), Trail()
-        for number in (0, *range(5000), 0):
-            await downloads.record((b"", b"%d" % number, ""), trail.record, part_bytes=1, file_bytes=1000)
-        return trail.records
-
-    assert asyncio.run(work()) == 5001
+    downloads, trail = PartialDownloads(), Trail()
+    for number in (0, *range(5000), 0):
+        await downloads.record((b"", b"%d" % number, ""), trail.record, part_bytes=1, file_bytes=1000)
+    assert trail.records == 5001
 
 
-def test_recent_download_is_not_forgotten() -> None:
-    async def work() -> int:
-        downloads, trail = PartialDownloads(), Trail()
-        for number in range(5000):
-            await downloads.record((b"", b"%d" % number, ""), trail.record, part_bytes=1, file_bytes=100_000)
-            await downloads.record((b"", b"0", ""), trail.record, part_bytes=1, file_bytes=100_000)
-        return trail.records
-
-    assert asyncio.run(work()) == 5000
+async def test_recent_download_is_not_forgotten() -> None:
+    downloads, trail = PartialDownloads(), Trail()
+    for number in range(5000):
+        await downloads.record((b"", b"%d" % number, ""), trail.record, part_bytes=1, file_bytes=100_000)
+        await downloads.record((b"", b"0", ""), trail.record, part_bytes=1, file_bytes=100_000)
+    assert trail.records == 5000

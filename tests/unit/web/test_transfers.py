@@ -50,7 +50,7 @@ def test_segments_are_sent_in_order_and_the_file_is_closed(path: Path) -> None:
     assert file.closed
 
 
-def test_pieces_have_a_maximum_size(path: Path) -> None:
+async def test_pieces_have_a_maximum_size(path: Path) -> None:
     response, _ = transfer(path, Segment(b"", 0, len(CONTENT)))
     sizes = []
 
@@ -61,7 +61,7 @@ def test_pieces_have_a_maximum_size(path: Path) -> None:
     async def send(message: Message) -> None:
         sizes.append(len(message.get("body", b"")))
 
-    asyncio.run(response(http_scope(), receive, send))
+    await response(http_scope(), receive, send)
     assert max(sizes) == PIECE_BYTES
     assert sum(sizes) == len(CONTENT)
 
@@ -73,7 +73,7 @@ def test_large_pieces_are_for_few_transfers() -> None:
     ]  # fmt: skip
 
 
-def test_transfer_ends_when_the_client_disconnects(path: Path) -> None:
+async def test_transfer_ends_when_the_client_disconnects(path: Path) -> None:
     response, file = transfer(path, Segment(b"", 0, len(CONTENT)))
     disconnected = asyncio.Event()
     sent = 0
@@ -88,12 +88,12 @@ def test_transfer_ends_when_the_client_disconnects(path: Path) -> None:
         # As in the server, `send` returns immediately after the client has disconnected.
         disconnected.set()
 
-    asyncio.run(response(http_scope(), receive, send))
+    await response(http_scope(), receive, send)
     assert sent < len(CONTENT)
     assert file.closed
 
 
-def test_transfer_ends_below_the_minimum_rate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_transfer_ends_below_the_minimum_rate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that reads a piece now and then does not occupy a transfer for days."""
     monkeypatch.setattr(transfers, "_GRACE_SECONDS", 0.01)
     response, file = transfer(path, Segment(b"", 0, len(CONTENT)))
@@ -109,7 +109,7 @@ def test_transfer_ends_below_the_minimum_rate(path: Path, monkeypatch: pytest.Mo
         if sent:
             await asyncio.Event().wait()
 
-    asyncio.run(asyncio.wait_for(response(http_scope(), receive, send), 60))
+    await asyncio.wait_for(response(http_scope(), receive, send), 60)
     assert sent == PIECE_BYTES
     assert file.closed
 
@@ -133,36 +133,27 @@ async def _joined(pieces: AsyncIterator[bytes]) -> bytes:
     return b"".join([piece async for piece in pieces])
 
 
-def test_segments_of_a_store_are_sent_in_order(disk: LocalDisk) -> None:
+async def test_segments_of_a_store_are_sent_in_order(disk: LocalDisk) -> None:
     content = bytes(range(256)) * 40_000
     key = _stored(disk, content)
     segments = (Segment(b"a", 7, 9_000_000), Segment(b"b", 0, 3), Segment(b"c", 99, 0))
-    assert (
-        asyncio.run(_joined(store_pieces(disk, key, segments)))
-        == b"a" + content[7:9_000_007] + b"b" + content[:3] + b"c"
-    )
+    assert await _joined(store_pieces(disk, key, segments)) == b"a" + content[7:9_000_007] + b"b" + content[:3] + b"c"
 
 
-def test_short_object_ends_the_transfer(disk: LocalDisk) -> None:
+async def test_short_object_ends_the_transfer(disk: LocalDisk) -> None:
     key = _stored(disk, CONTENT)
     with pytest.raises(FileDamaged):
-        asyncio.run(_joined(store_pieces(disk, key, (Segment(b"", 1, len(CONTENT)),))))
+        await _joined(store_pieces(disk, key, (Segment(b"", 1, len(CONTENT)),)))
 
 
-def test_missing_object_is_an_error_before_the_response(disk: LocalDisk) -> None:
-    async def start() -> None:
+async def test_missing_object_is_an_error_before_the_response(disk: LocalDisk) -> None:
+    with pytest.raises(FileStoreError):
         await with_first_piece(store_pieces(disk, _stored(disk, b"x") + "x", (Segment(b"", 0, 1),)))
 
-    with pytest.raises(FileStoreError):
-        asyncio.run(start())
 
-
-def test_first_piece_is_sent_once(disk: LocalDisk) -> None:
-    async def all_pieces() -> bytes:
-        return await _joined(await with_first_piece(store_pieces(disk, key, (Segment(b"", 0, len(CONTENT)),))))
-
+async def test_first_piece_is_sent_once(disk: LocalDisk) -> None:
     key = _stored(disk, CONTENT)
-    assert asyncio.run(all_pieces()) == CONTENT
+    assert await _joined(await with_first_piece(store_pieces(disk, key, (Segment(b"", 0, len(CONTENT)),)))) == CONTENT
 
 
 @pytest.fixture

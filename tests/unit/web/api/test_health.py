@@ -1,6 +1,5 @@
 """Caching of readiness checks."""
 
-import asyncio
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -13,7 +12,7 @@ from daybreak.web.api.health import ReadinessProbe
 from tests.unit.access.instance import open_instance
 
 
-def checks(*, times: int, error: Exception | None = None) -> tuple[int, list[bool]]:
+async def checks(*, times: int, error: Exception | None = None) -> tuple[int, list[bool]]:
     """Check several times in succession. Return the number of checks of the file store, and the results."""
 
     async def read(_work: object) -> None:
@@ -22,34 +21,29 @@ def checks(*, times: int, error: Exception | None = None) -> tuple[int, list[boo
     services = Mock()
     services.state.aread = read
     services.files.probe = Mock(side_effect=error)
-
-    async def check() -> list[bool]:
-        probe = ReadinessProbe(services)
-        results = [(await probe.check()).ready for _ in range(times)]
-        probe.close()
-        return results
-
-    results = asyncio.run(check())
+    probe = ReadinessProbe(services)
+    results = [(await probe.check()).ready for _ in range(times)]
+    probe.close()
     return services.files.probe.call_count, results
 
 
-def test_success_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_success_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_CACHE_SECONDS", 600.0)
-    assert checks(times=20) == (1, [True] * 20)
+    assert await checks(times=20) == (1, [True] * 20)
     monkeypatch.setattr(health, "_CACHE_SECONDS", 0.0)
-    assert checks(times=3) == (3, [True] * 3)
+    assert await checks(times=3) == (3, [True] * 3)
 
 
-def test_failure_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failure_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_CACHE_SECONDS", 600.0)
-    assert checks(times=3, error=FileStoreError("gone")) == (3, [False] * 3)
+    assert await checks(times=3, error=FileStoreError("gone")) == (3, [False] * 3)
 
 
-def test_failing_task_is_named_and_the_service_stays_ready(tmp_path: Path) -> None:
+async def test_failing_task_is_named_and_the_service_stays_ready(tmp_path: Path) -> None:
     with open_instance(tmp_path) as instance:
         fault = TaskFault("webhook 7", "host", 1, instance.now[0], "ValueError")
         instance.write(lambda stores: stores.task_faults.record(fault))
         probe = ReadinessProbe(Mock(state=instance.services.state))
-        found = instance.run(probe.check())
+        found = await probe.check()
         probe.close()
     assert (found.ready, found.failing_tasks) == (True, ("webhook",))

@@ -36,7 +36,7 @@ def page_of(instance: Instance, salt: str = "a") -> PageRequest:
     return cast("PageRequest", page)
 
 
-def send(instance: Instance, result: int | BaseException, salt: str = "a") -> Response:
+async def send(instance: Instance, result: int | BaseException, salt: str = "a") -> Response:
     """Send a form whose processing returns this status or raises this error."""
 
     async def process(page: PageRequest) -> Response:
@@ -44,26 +44,26 @@ def send(instance: Instance, result: int | BaseException, salt: str = "a") -> Re
             raise result
         return Response("processed", result)
 
-    return instance.run(process_once(page_of(instance, salt), process))
+    return await process_once(page_of(instance, salt), process)
 
 
 @pytest.mark.parametrize("fault", [InvalidRequest("x"), Unavailable("x"), RuntimeError("x"), asyncio.CancelledError()])
-def test_form_can_be_sent_again_after_any_failure(instance: Instance, fault: BaseException) -> None:
+async def test_form_can_be_sent_again_after_any_failure(instance: Instance, fault: BaseException) -> None:
     with pytest.raises(type(fault)):
-        send(instance, fault)
-    assert send(instance, 400).body == b"processed"
-    assert send(instance, 200).body == b"processed"
-    assert send(instance, 200).body == b"settings/tokens/one token-exists"
-    assert send(instance, 200, salt="b").body == b"processed"
+        await send(instance, fault)
+    assert (await send(instance, 400)).body == b"processed"
+    assert (await send(instance, 200)).body == b"processed"
+    assert (await send(instance, 200)).body == b"settings/tokens/one token-exists"
+    assert (await send(instance, 200, salt="b")).body == b"processed"
 
 
-def test_number_of_forms_of_a_seat_is_bounded(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_forms_of_a_seat_is_bounded(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     async def read_form(*_: Any) -> dict[str, str]:
         return {"name": "x"}
 
     monkeypatch.setattr(page_request, "read_verified_form", read_form)
     (rule,) = throttle.change_rules(seat_id=ROSA, accounts=1)
     instance.write(lambda stores: stores.throttle.count([rule], instance.now[0], attempts=rule.limit - 1))
-    assert instance.run(read_page_form(page_of(instance))) == {"name": "x"}
+    assert await read_page_form(page_of(instance)) == {"name": "x"}
     with pytest.raises(RateLimited):
-        instance.run(read_page_form(page_of(instance)))
+        await read_page_form(page_of(instance))

@@ -30,14 +30,14 @@ async def read(pieces: Iterable[bytes], *, length: str = "", deadline_seconds: f
     return received
 
 
-def test_body_up_to_the_limit_is_read() -> None:
-    assert asyncio.run(read([b"12345", b"67890"])) == 10
+async def test_body_up_to_the_limit_is_read() -> None:
+    assert await read([b"12345", b"67890"]) == 10
 
 
 @pytest.mark.parametrize(("pieces", "length"), [([b"12345", b"678901"], ""), ([b"1"], "11")])
-def test_larger_body_is_refused(pieces: list[bytes], length: str) -> None:
+async def test_larger_body_is_refused(pieces: list[bytes], length: str) -> None:
     with pytest.raises(RequestError) as caught:
-        asyncio.run(read(pieces, length=length))
+        await read(pieces, length=length)
     assert caught.value.code == "body_too_large"
 
 
@@ -51,18 +51,18 @@ def test_larger_body_is_refused(pieces: list[bytes], length: str) -> None:
         (("accept", "*/*"), False, False),
     ],
 )
-def test_connection_with_an_unread_body_is_closed(header: tuple[str, str], reads: bool, closes: bool) -> None:
+async def test_connection_with_an_unread_body_is_closed(header: tuple[str, str], reads: bool, closes: bool) -> None:
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
         if reads:
             await receive()
         await Response(status_code=403)(scope, receive, send)
 
     app = BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=60)
-    answer = asyncio.run(acall(app, http_scope(headers=[header]), [b"1234"]))
+    answer = await acall(app, http_scope(headers=[header]), [b"1234"])
     assert answer.headers.get("connection") == ("close" if closes else None)
 
 
-def test_slow_body_is_refused_at_the_deadline() -> None:
+async def test_slow_body_is_refused_at_the_deadline() -> None:
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
         while True:
             await receive()
@@ -75,15 +75,15 @@ def test_slow_body_is_refused_at_the_deadline() -> None:
 
     app = BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=0.05)
     with pytest.raises(RequestError) as caught:
-        asyncio.run(app(http_scope(), receive, send))
+        await app(http_scope(), receive, send)
     assert caught.value.code == "request_timeout"
 
 
-def test_waiting_for_a_disconnect_has_no_deadline() -> None:
+async def test_waiting_for_a_disconnect_has_no_deadline() -> None:
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await asyncio.sleep(0.05)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(receive(), 0.05)
 
-    asyncio.run(acall(BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=0.01), http_scope()))
+    await acall(BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=0.01), http_scope())

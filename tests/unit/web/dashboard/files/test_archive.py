@@ -1,6 +1,5 @@
 """The zip archive of all files."""
 
-import asyncio
 import io
 import zipfile
 from collections.abc import Iterator
@@ -27,20 +26,17 @@ def read(key: str) -> Iterator[bytes]:
 FILES = [ArchivedFile(f"{key}.csv.gz", partial(read, key), len(content)) for key, content in CONTENTS.items()]
 
 
-def collect(files: list[ArchivedFile], recorded: list[str]) -> bytes:
+async def collect(files: list[ArchivedFile], recorded: list[str]) -> bytes:
 
     async def record(file: ArchivedFile) -> None:
         recorded.append(file.name)
 
-    async def run() -> bytes:
-        return b"".join([piece async for piece in archive_pieces(files, NOW, record)])
-
-    return asyncio.run(run())
+    return b"".join([piece async for piece in archive_pieces(files, NOW, record)])
 
 
-def test_archive_stores_files_unchanged() -> None:
+async def test_archive_stores_files_unchanged() -> None:
     recorded: list[str] = []
-    with zipfile.ZipFile(io.BytesIO(collect(FILES, recorded))) as archive:
+    with zipfile.ZipFile(io.BytesIO(await collect(FILES, recorded))) as archive:
         assert archive.testzip() is None
         assert {entry.filename: archive.read(entry) for entry in archive.infolist()} == {
             f"{key}.csv.gz": content for key, content in CONTENTS.items()
@@ -50,15 +46,15 @@ def test_archive_stores_files_unchanged() -> None:
     assert recorded == ["a.csv.gz", "b.csv.gz", "c.csv.gz"]
 
 
-def test_other_files_are_compressed() -> None:
-    with zipfile.ZipFile(io.BytesIO(collect([ArchivedFile("a.csv", partial(read, "a"))], []))) as archive:
+async def test_other_files_are_compressed() -> None:
+    with zipfile.ZipFile(io.BytesIO(await collect([ArchivedFile("a.csv", partial(read, "a"))], []))) as archive:
         (entry,) = archive.infolist()
         assert (archive.read(entry), entry.compress_type) == (CONTENTS["a"], zipfile.ZIP_DEFLATED)
         assert entry.compress_size < entry.file_size
 
 
-def test_unreadable_file_ends_the_archive() -> None:
+async def test_unreadable_file_ends_the_archive() -> None:
     recorded: list[str] = []
     with pytest.raises(FileDamaged):
-        collect([FILES[0], ArchivedFile("lost.csv.gz", partial(read, "lost"), 5), FILES[2]], recorded)
+        await collect([FILES[0], ArchivedFile("lost.csv.gz", partial(read, "lost"), 5), FILES[2]], recorded)
     assert recorded == ["a.csv.gz", "lost.csv.gz"]

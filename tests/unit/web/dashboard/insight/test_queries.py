@@ -12,7 +12,7 @@ from daybreak.insight.published_tables import Interruption
 from daybreak.web.dashboard.insight.queries import FigureCache, ValueCache
 
 
-def test_value_is_computed_once_until_it_is_dropped() -> None:
+async def test_value_is_computed_once_until_it_is_dropped() -> None:
     computed: list[int] = []
     cache: ValueCache[str] = ValueCache()
 
@@ -23,16 +23,13 @@ def test_value_is_computed_once_until_it_is_dropped() -> None:
 
         return await cache.get(key, compute)
 
-    async def use() -> None:
-        for key in [*range(32), 0, 32, 1, 0]:
-            assert await get(key) == f"figures of {key}"
-
-    asyncio.run(use())
+    for key in [*range(32), 0, 32, 1, 0]:
+        assert await get(key) == f"figures of {key}"
     # The 33rd key drops the first one.
     assert computed == [*range(33), 0]
 
 
-def test_requests_at_the_same_time_wait_for_one_computation() -> None:
+async def test_requests_at_the_same_time_wait_for_one_computation() -> None:
     computed: list[str] = []
     cache: ValueCache[str] = ValueCache()
 
@@ -41,19 +38,16 @@ def test_requests_at_the_same_time_wait_for_one_computation() -> None:
         await asyncio.sleep(0)
         return "figures"
 
-    async def use() -> list[str]:
-        first = asyncio.create_task(cache.get("key", compute))
-        others = [asyncio.create_task(cache.get("key", compute)) for _ in range(2)]
-        await asyncio.sleep(0)
-        # A browser that goes away does not end the computation of the others.
-        first.cancel()
-        return list(await asyncio.gather(*others))
-
-    assert asyncio.run(use()) == ["figures", "figures"]
+    first = asyncio.create_task(cache.get("key", compute))
+    others = [asyncio.create_task(cache.get("key", compute)) for _ in range(2)]
+    await asyncio.sleep(0)
+    # A browser that goes away does not end the computation of the others.
+    first.cancel()
+    assert list(await asyncio.gather(*others)) == ["figures", "figures"]
     assert computed == ["one"]
 
 
-def test_files_are_read_one_after_another() -> None:
+async def test_files_are_read_one_after_another() -> None:
     cache = FigureCache()
     reading: list[int] = []
 
@@ -64,50 +58,39 @@ def test_files_are_read_one_after_another() -> None:
         reading.pop()
         return found
 
-    async def use() -> list[int]:
-        return list(await asyncio.gather(*(cache.run("account", task) for _ in range(4))))
-
-    assert asyncio.run(use()) == [1, 1, 1, 1]
+    assert list(await asyncio.gather(*(cache.run("account", task) for _ in range(4)))) == [1, 1, 1, 1]
 
 
-def test_computation_continues_after_a_timeout() -> None:
+async def test_computation_continues_after_a_timeout() -> None:
     cache: ValueCache[str] = ValueCache()
+    ready = asyncio.Event()
 
-    async def use() -> str:
-        ready = asyncio.Event()
+    async def compute() -> str:
+        await ready.wait()
+        return "figures"
 
-        async def compute() -> str:
-            await ready.wait()
-            return "figures"
-
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(cache.get("key", compute), 0.01)
-        ready.set()
-        # The second request gets the result of the first computation: its own would fail.
-        return await cache.get("key", _fail)
-
-    assert asyncio.run(use()) == "figures"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(cache.get("key", compute), 0.01)
+    ready.set()
+    assert await cache.get("key", _fail) == "figures"
 
 
 async def _fail() -> str:
     raise ValueError("damaged")
 
 
-def test_failed_computation_is_repeated() -> None:
+async def test_failed_computation_is_repeated() -> None:
     cache: ValueCache[str] = ValueCache()
 
     async def succeed() -> str:
         return "figures"
 
-    async def use() -> str:
-        with pytest.raises(ValueError, match="damaged"):
-            await cache.get("key", _fail)
-        return await cache.get("key", succeed)
-
-    assert asyncio.run(use()) == "figures"
+    with pytest.raises(ValueError, match="damaged"):
+        await cache.get("key", _fail)
+    assert await cache.get("key", succeed) == "figures"
 
 
-def test_computation_that_no_request_wants_is_canceled() -> None:
+async def test_computation_that_no_request_wants_is_canceled() -> None:
     cache: ValueCache[str] = ValueCache(grace_seconds=0.0)
     ended = asyncio.Event()
 
@@ -118,16 +101,13 @@ def test_computation_that_no_request_wants_is_canceled() -> None:
             ended.set()
         return ""
 
-    async def use() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(cache.get("key", compute), 0.01)
-        await ended.wait()
-        assert await cache.get("key", _succeed) == "figures"
-
-    asyncio.run(use())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(cache.get("key", compute), 0.01)
+    await ended.wait()
+    assert await cache.get("key", _succeed) == "figures"
 
 
-def test_canceled_task_ends_its_query_and_frees_the_slot() -> None:
+async def test_canceled_task_ends_its_query_and_frees_the_slot() -> None:
     figures = FigureCache()
     started = threading.Event()
     ended: list[str] = []
@@ -140,13 +120,10 @@ def test_canceled_task_ends_its_query_and_frees_the_slot() -> None:
             except duckdb.InterruptException:
                 ended.append("interrupted")
 
-    async def use() -> str:
-        task = asyncio.create_task(figures.run("first", endless))
-        await asyncio.to_thread(started.wait)
-        task.cancel()
-        return await figures.run("second", lambda _interruption: "figures")
-
-    assert asyncio.run(use()) == "figures"
+    task = asyncio.create_task(figures.run("first", endless))
+    await asyncio.to_thread(started.wait)
+    task.cancel()
+    assert await figures.run("second", lambda _interruption: "figures") == "figures"
     assert ended == ["interrupted"]
 
 
