@@ -83,11 +83,8 @@ class InvalidIdToken(Exception):
         self.reason = reason
 
 
-class UnknownKey(InvalidIdToken):
-    """No key of the provider's key set matches the token. The set may have changed."""
-
-    def __init__(self) -> None:
-        super().__init__("unknown_key")
+class UnverifiedIdToken(InvalidIdToken):
+    """No key of the key set verifies the token. The set may have changed, even under the same key ids."""
 
 
 def validate(token: str, keys: Sequence[Mapping[str, Any]], expected: Expected, *, access_token: str) -> IdToken:
@@ -100,8 +97,8 @@ def validate(token: str, keys: Sequence[Mapping[str, Any]], expected: Expected, 
         access_token: The access token that was received together with the ID token, for `at_hash`.
 
     Raises:
-        UnknownKey: No key matches the header.
-        InvalidIdToken: The token is invalid.
+        UnverifiedIdToken: No key of the set verifies the signature.
+        InvalidIdToken: The token is invalid for another reason.
     """
     if len(token) > MAXIMUM_LENGTH:
         raise InvalidIdToken("too_long")
@@ -144,18 +141,16 @@ def _find_key(keys: Sequence[Mapping[str, Any]], algorithm: str, kid: str | None
         and key.get("alg") in (None, algorithm)
         and (kid is None or key.get("kid") == kid)
     ]
-    if not found:
-        raise UnknownKey
-    if len(found) > 1:
-        raise InvalidIdToken("ambiguous_key")
+    if len(found) != 1:
+        raise UnverifiedIdToken("ambiguous_key" if found else "unknown_key")
     # Public members only, and without `use` and `key_ops`, which providers fill in differently.
     public = {name: found[0][name] for name in ("kty", "n", "e", "crv", "x", "y") if name in found[0]}
     try:
         key = _KEY_CLASSES[wanted.key_type].import_key(public)
     except (JoseError, ValueError, TypeError, KeyError):
-        raise InvalidIdToken("key") from None
+        raise UnverifiedIdToken("key") from None
     if isinstance(key, RSAKey) and key.public_key.key_size < _MINIMUM_RSA_BITS:
-        raise InvalidIdToken("key")
+        raise UnverifiedIdToken("key")
     return key
 
 
@@ -167,7 +162,7 @@ def _verified_claims(token: str, key: PublicKey, algorithm: str) -> Mapping[str,
         try:
             return jwt.decode(token, key, registry=registry, decoder_cls=StrictDecoder).claims
         except (JoseError, ValueError, RecursionError):
-            raise InvalidIdToken("signature") from None
+            raise UnverifiedIdToken("signature") from None
 
 
 def _check_parties(claims: Mapping[str, Any], expected: Expected) -> None:

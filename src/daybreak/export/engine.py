@@ -34,8 +34,13 @@ _LIBRARY_BYTES = 180_000_000
 # With less memory for each thread, grouping the rows of a large resource by Leader exceeds the limit.
 _BYTES_PER_THREAD = 32_000_000
 _SOURCE_COLUMN = re.compile(r" when casting from source column (\w+)$")
-# A value in an error that may also quote the path of a file.
-_QUOTED_VALUE = re.compile(r"\b(string|value|Input:) \".*")
+# The engine's own texts among those that a function of a view can write too. They may quote the path of a file, which
+# is kept, and after these words a value.
+_OWN_TEXT = re.compile(
+    r"Invalid Input Error: (?:Malformed JSON at|Could not parse string|Type \w+ with value|JSON path error near"
+    r"|No magic bytes|File '|Footer length|Failed to read|Invalid string encoding found in Parquet file)"
+)
+_QUOTED_VALUE = re.compile(r"\b(string|value|near|Input:) [\"'\d-].*")
 
 
 def engine_memory_bytes(limit_bytes: int) -> int:
@@ -101,11 +106,18 @@ def temp_folder(connection: duckdb.DuckDBPyConnection) -> Path:
     return Path(connection.execute("SELECT current_setting('temp_directory')").fetchall()[0][0])
 
 
-def _reason(error: duckdb.Error) -> str:
-    """Return the message of an error without values of rows, and the column that a value was cast from."""
+def error_reason(error: duckdb.Error) -> str:
+    """Return the message of an error without values of rows, and the column that a value was cast from.
+
+    A view of the source may put a value anywhere into an `Invalid Input Error`, with the function `error` for example.
+    """
     line = first_line(error)
-    if not isinstance(error, duckdb.DataError):
-        return _QUOTED_VALUE.sub(r"\1 …", line) if isinstance(error, duckdb.InvalidInputException) else line
+    if isinstance(error, duckdb.InvalidInputException):
+        if _OWN_TEXT.match(line):
+            return _QUOTED_VALUE.sub(r"\1 …", line)
+        return "Invalid Input Error: …. The text may quote a row. Run the query in DuckDB to see it"
+    if not isinstance(error, duckdb.DataError | duckdb.NotSupportedError):
+        return line
     column = _SOURCE_COLUMN.search(line)
     return without_value(error) + (f" (column {column[1]})" if column else "")
 
@@ -116,7 +128,7 @@ def engine_faults(subject: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        reason = _reason(error)
+        reason = error_reason(error)
         if is_temp_space_exhausted(error):
             raise RunError(
                 f"{subject}: no space left for temporary files. Free some, or set snapshot.temp_dir to a larger disk. "

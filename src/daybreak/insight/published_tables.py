@@ -17,7 +17,7 @@ from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.stored_columns import resource_with_header
 from daybreak.domain.errors import FileDamaged, FileStoreError, first_line
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export.engine import lock_engine, open_engine
+from daybreak.export.engine import error_reason, lock_engine, open_engine
 from daybreak.export.sql import identifier, literal
 from daybreak.filestore.file_store import FileStore
 
@@ -127,7 +127,7 @@ class PublishedTables:
         try:
             return self._engine.execute(query, parameters or {}).fetchall()
         except duckdb.Error as error:
-            raise FileStoreError(f"Published files cannot be read: {first_line(error)}") from error
+            raise FileStoreError(f"Published files cannot be read: {error_reason(error)}") from error
 
     def check_rows(self, resource: str, rows: int) -> None:
         """Raise FileDamaged unless the file of a resource has as many rows as its manifest entry says."""
@@ -147,7 +147,8 @@ def _create_view(
         lacking = "".join(f", NULL AS {identifier(name)}" for name in resource.column_names if name not in names)
         engine.execute(f"CREATE VIEW {identifier(table)} AS SELECT {values} FROM (SELECT *{lacking} FROM {reader})")
     except (duckdb.Error, EOFError, OSError, zlib.error) as error:
-        raise FileStoreError(f"The file of {resource.name} cannot be read: {first_line(error)}") from error
+        reason = error_reason(error) if isinstance(error, duckdb.Error) else first_line(error)
+        raise FileStoreError(f"The file of {resource.name} cannot be read: {reason}") from error
 
 
 def _column_names(

@@ -13,17 +13,18 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import structlog
 
-from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnknownKey, validate
+from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnverifiedIdToken, validate
 from daybreak.domain.errors import OperatorError, ProviderUnavailable
 from daybreak.oidc.http import ProviderRequest, is_secure, send
 from daybreak.settings import OidcSettings
 
 _MAXIMUM_BYTES = 4096
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 
 _log = structlog.get_logger("daybreak.oidc")
 # How long metadata and keys are used before they are fetched again.
 CACHE_LIFETIME = timedelta(hours=1)
-# Minimum time between two fetches because of unknown keys.
+# Minimum time between two fetches because of unverified tokens.
 KEY_REFRESH_INTERVAL = timedelta(seconds=30)
 CALLBACK_PATH = "/dashboard/sign-in/oidc/callback"
 
@@ -186,6 +187,9 @@ class Provider:
         """
         metadata = await self.metadata()
         response = await send(self._token_request(metadata, code, request.code_verifier))
+        if response.status == _TOO_MANY_REQUESTS or response.status >= _SERVER_ERROR:
+            # An outage, whatever the body says.
+            raise _unexpected(metadata.token_endpoint, response.status)
         if response.status != 200:
             error = response.document.get("error")
             _log.warning("oidc.token_refused", status=response.status, error=str(error)[:60])
@@ -228,7 +232,7 @@ class Provider:
         expected = Expected(self.issuer, self._settings.client_id, nonce, self._clock().timestamp())
         try:
             return validate(id_token, keys, expected, access_token=access_token)
-        except UnknownKey:
+        except UnverifiedIdToken:
             # The provider has rotated its keys since they were fetched.
             if not self._may_refresh_keys():
                 raise
@@ -268,8 +272,12 @@ class Provider:
 async def _get(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
     response = await send(ProviderRequest(url, headers=headers or {}))
     if response.status != 200:
-        raise ProviderUnavailable(f"{url.partition('?')[0]} responded with status {response.status}")
+        raise _unexpected(url, response.status)
     return response.document
+
+
+def _unexpected(url: str, status: int) -> ProviderUnavailable:
+    return ProviderUnavailable(f"{url.partition('?')[0]} responded with status {status}")
 
 
 def _base64url(content: bytes) -> str:

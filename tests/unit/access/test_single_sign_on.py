@@ -397,6 +397,13 @@ async def test_rotated_key_is_fetched_once_per_interval(setup: Setup) -> None:
     assert setup.provider.requests.count("/jwks") == 3
 
 
+async def test_key_rotated_under_the_same_id_is_fetched(setup: Setup) -> None:
+    await setup.signed_in()
+    setup.provider.keys = [new_key("first")]
+    await setup.signed_in()
+    assert setup.provider.requests.count("/jwks") == 2
+
+
 async def test_removed_key_is_refused_after_an_hour(setup: Setup) -> None:
     await setup.signed_in()
     old, setup.provider.keys = setup.provider.keys[0], [new_key("second")]

@@ -52,6 +52,11 @@ def test_other_errors_are_source_errors(tmp_path: Path) -> None:
         ("CAST(number AS TINYINT)", r"Type INT32 with … \(column number\)"),
         ("CAST(number AS SMALLINT) + 32000::SMALLINT", "Overflow in addition of INT16 …"),
         ("strptime(x, '%Y')", "Could not parse string …"),
+        ("error('Bad name ' || x)", "Invalid Input Error: …"),
+        ("regexp_matches('a', '(' || x)", "Invalid Input Error: …"),
+        ("json_extract('{}', '$' || x)", "JSON path error near …"),
+        ("make_date(number * 1_000_000_000_000, 1, 1)", "Type INT64 with value …"),
+        ("timezone(x, TIMESTAMP '2026-01-01')", "Unknown TimeZone …"),
     ],
 )
 def test_values_of_rows_are_not_in_messages(tmp_path: Path, expression: str, kept: str) -> None:

@@ -139,6 +139,16 @@ async def test_refusal_of_the_token_endpoint_is_reported(
     assert refused.value.reason == reason
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_outage_of_the_token_endpoint_is_no_refusal(
+    status: int, provider: Provider, scripted: ScriptedProvider
+) -> None:
+    scripted.replies["/token"] = Reply(status, {"error": "temporarily_unavailable"})
+    with pytest.raises(ProviderUnavailable) as unavailable:
+        await redeem(provider, scripted)
+    assert unavailable.value.detail == f"{scripted.issuer}/token responded with status {status}"
+
+
 @pytest.mark.parametrize("keys", [{}, {"keys": None}, {"keys": {"first": 1}}])
 async def test_key_set_without_keys_is_refused(keys: object, provider: Provider, scripted: ScriptedProvider) -> None:
     scripted.replies["/jwks"] = Reply(200, keys)
