@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import secrets
@@ -65,10 +64,6 @@ class Instance:
     path: Path
     url: str
     now: list[datetime] = field(default_factory=lambda: [START])
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end."""
-        return asyncio.run(work)
 
     def advance(self, **span: float) -> None:
         """Move the clock forward."""

@@ -125,22 +125,18 @@ class Events:
 
         self.instance.write(write)
 
-    def deliver(self) -> None:
+    async def deliver(self) -> None:
         """Add and attempt every delivery that is due."""
-
-        async def work() -> None:
-            deliverer = Deliverer(self.context)
+        deliverer = Deliverer(self.context)
+        await deliverer.step()
+        await wait_for_tasks(deliverer)
+        # Events that the attempts caused, and further deliveries to the same endpoint.
+        for _ in range(_MAX_STEPS):
+            if not await self.context.state.aread(lambda stores: stores.outbox.has_work(self.instance.now[0])):
+                return
             await deliverer.step()
             await wait_for_tasks(deliverer)
-            # Events that the attempts caused, and further deliveries to the same endpoint.
-            for _ in range(_MAX_STEPS):
-                if not await self.context.state.aread(lambda stores: stores.outbox.has_work(self.instance.now[0])):
-                    return
-                await deliverer.step()
-                await wait_for_tasks(deliverer)
-            pytest.fail("The deliverer does not finish.")
-
-        self.instance.run(work())
+        pytest.fail("The deliverer does not finish.")
 
     def deliveries(self, **selected: Any) -> list[Delivery]:
         return self.instance.state.read(

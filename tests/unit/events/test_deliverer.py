@@ -27,79 +27,71 @@ from tests.unit.events.conftest import Events, wait_for_tasks
 Receive = Callable[..., Receiver]
 
 
-def test_second_builder_waits_for_the_lease(events: Events, receive: Receive) -> None:
+async def test_second_builder_waits_for_the_lease(events: Events, receive: Receive) -> None:
     receiver = receive(lambda _request, _number: Answer(hang=True))
     events.add_webhook(receiver.url())
     events.emit()
     first, second = Deliverer(events.context), Deliverer(replace(events.context, holder="other"))
-
-    async def work() -> None:
-        await first.step()
-        await asyncio.to_thread(wait_until, lambda: receiver.hanging == 1, 120)
-        for _ in range(3):
-            await second.step()
-        assert second._tasks == {}
-        # The first one died. Its lease ends, and the second one repeats the attempt.
-        for task in list(first._tasks.values()):
-            task.cancel()
-        events.instance.advance(seconds=61)
+    await first.step()
+    await asyncio.to_thread(wait_until, lambda: receiver.hanging == 1, 120)
+    for _ in range(3):
         await second.step()
-        await asyncio.to_thread(receiver.wait_for, 2)
-        for task in list(second._tasks.values()):
-            task.cancel()
-
-    events.instance.run(work())
+    assert second._tasks == {}
+    # The first one died. Its lease ends, and the second one repeats the attempt.
+    for task in list(first._tasks.values()):
+        task.cancel()
+    events.instance.advance(seconds=61)
+    await second.step()
+    await asyncio.to_thread(receiver.wait_for, 2)
+    for task in list(second._tasks.values()):
+        task.cancel()
     assert len({each.headers["webhook-id"] for each in receiver.received}) == 1
 
 
-def test_no_attempt_starts_that_could_outlive_the_lease(events: Events, receive: Receive) -> None:
+async def test_no_attempt_starts_that_could_outlive_the_lease(events: Events, receive: Receive) -> None:
     receiver = receive()
     events.add_webhook(receiver.url())
     events.emit()
     ticks = [0.0]
     deliverer = Deliverer(replace(events.context, ticks=lambda: ticks[0]))
-
-    async def work() -> None:
-        await deliverer.step()
-        # Paused after the step, before the task began: 60 seconds of lease, 10 seconds for an attempt.
-        ticks[0] = 51.0
-        await wait_for_tasks(deliverer)
-
-    events.instance.run(work())
+    await deliverer.step()
+    # Paused after the step, before the task began: 60 seconds of lease, 10 seconds for an attempt.
+    ticks[0] = 51.0
+    await wait_for_tasks(deliverer)
     assert receiver.received == []
     assert events.deliveries()[0].state is DeliveryState.PENDING
 
 
-def test_attempt_that_was_recorded_is_not_recorded_again(events: Events, receive: Receive) -> None:
+async def test_attempt_that_was_recorded_is_not_recorded_again(events: Events, receive: Receive) -> None:
     events.add_webhook(receive().url())
     events.emit()
-    events.deliver()
+    await events.deliver()
     (delivery,) = events.deliveries()
     late = Attempt(1, events.instance.now[0], 500, "too late", 1)
     recorded = events.instance.write(lambda stores: stores.deliveries.record(delivery, late, DeliveryState.FAILED))
     assert (recorded, events.deliveries()[0].state) == (False, DeliveryState.DELIVERED)
 
 
-def test_interrupted_expansion_continues_without_repetition(events: Events, receive: Receive) -> None:
+async def test_interrupted_expansion_continues_without_repetition(events: Events, receive: Receive) -> None:
     receiver = receive()
     for number in range(5):
         events.add_webhook(receiver.url(f"/{number}"))
     events.emit()
-    events.deliver()
+    await events.deliver()
     # As if the process had died before it recorded that the event is complete.
     with closing(sqlite3.connect(events.instance.path / "state.db")) as connection, connection:
         connection.execute("UPDATE outbox SET completed_at = NULL, cursor = ''")
-    events.deliver()
+    await events.deliver()
     assert len(receiver.received) == 5
 
 
-def test_published_event_has_the_rows_of_the_account(events: Events, receive: Receive) -> None:
+async def test_published_event_has_the_rows_of_the_account(events: Events, receive: Receive) -> None:
     receiver = receive()
     webhook = events.add_webhook(receiver.url(), ALPHA)
     events.add_webhook(receiver.url("/without-files"), BRAVO)
     events.add_webhook(receiver.url("/only-late"), ALPHA, event_types="snapshot.late snapshot.recovered")
     events.publish("snapshot-1", {"campaigns": 7, "members": 0})
-    events.deliver()
+    await events.deliver()
     (received,) = receiver.received
     assert received.path == "/hook"
     data = json.loads(received.body)["data"]
@@ -108,7 +100,7 @@ def test_published_event_has_the_rows_of_the_account(events: Events, receive: Re
     assert data["manifest_url"] == f"https://data.example.org/download/v1/files/{ALPHA}"
     assert data["brief"] == []
     events.publish("snapshot-2", {"campaigns": 9, "members": 0}, {"campaigns": ResourceDelta(7, 9, inserted=2)})
-    events.deliver()
+    await events.deliver()
     brief = json.loads(receiver.received[-1].body)["data"]["brief"]
     assert brief == ["Campaign Performance has 2 more rows.", "Two files are ready, 1 of them without changed rows."]
     assert webhook.client_id == ALPHA
@@ -133,7 +125,7 @@ def test_expiring_tokens_are_reported(events: Events, lifetime_days: int, days_l
 
 
 @pytest.mark.parametrize("chosen", [True, False])
-def test_stopped_script_is_mailed_once_if_chosen(events: Events, chosen: bool) -> None:
+async def test_stopped_script_is_mailed_once_if_chosen(events: Events, chosen: bool) -> None:
     now = events.instance.now[0]
     last_use = now - timedelta(days=3, hours=1)
     token = ApiToken("t1", "d" * 64, ROSA, ALPHA, "n", "last", now - timedelta(days=80), last_used_at=last_use)
@@ -145,9 +137,9 @@ def test_stopped_script_is_mailed_once_if_chosen(events: Events, chosen: bool) -
     events.instance.write(lambda stores: stores.audit.append_all(fetched))
     events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.TOKEN_IDLE: chosen}))
     events.change(mail={"url": "smtp://127.0.0.1:1", "sender": "exports@example.org"})
-    events.deliver()
-    events.instance.run(record_stopped_scripts(events.instance.state, now + timedelta(hours=1)))
-    events.deliver()
+    await events.deliver()
+    await record_stopped_scripts(events.instance.state, now + timedelta(hours=1))
+    await events.deliver()
     mails = events.instance.state.read(lambda stores: stores.deliveries.backlog(now))["mail"].pending
     assert mails == chosen
 
@@ -160,36 +152,32 @@ def test_revoked_token_is_not_reported(events: Events) -> None:
     assert events.instance.write(lambda stores: record_expiring_tokens(stores, now)) == 0
 
 
-def test_old_events_are_deleted_with_their_deliveries(events: Events, receive: Receive) -> None:
+async def test_old_events_are_deleted_with_their_deliveries(events: Events, receive: Receive) -> None:
     events.add_webhook(receive().url())
     with Receiver().running() as gone:
         url = gone.url("/down")
     events.add_webhook(url)
     events.emit()
-    events.deliver()
+    await events.deliver()
     later = events.instance.now[0] + timedelta(days=31)
     # One of the deliveries is pending: the event stays.
     assert events.instance.write(lambda stores: stores.outbox.delete_before(later)) == 0
     events.instance.advance(days=6)
-    events.deliver()
+    await events.deliver()
     # The endpoint was disabled by then, which is a second event.
     assert events.instance.write(lambda stores: stores.outbox.delete_before(later)) == 2
     assert events.deliveries() == []
 
 
-def test_backlog_of_a_seat_does_not_delay_another_account(events: Events, receive: Receive) -> None:
+async def test_backlog_of_a_seat_does_not_delay_another_account(events: Events, receive: Receive) -> None:
     receiver = receive()
     events.add_webhook(receiver.url())
     for _ in range(300):
         events.emit(EventType.SECOND_FACTOR_CHANGED, seat_id=ROSA, data={"change": "disabled", "address": ""})
     events.instance.advance(seconds=1)
     events.emit()
-
-    async def work() -> tuple[bool, int]:
-        deliverer = Deliverer(events.context)
-        more = await deliverer.step()
-        await wait_for_tasks(deliverer)
-        return more, len(receiver.received)
-
     # The first step reaches the last event, and the deliverer goes on without a pause.
-    assert events.instance.run(work()) == (True, 1)
+    deliverer = Deliverer(events.context)
+    more = await deliverer.step()
+    await wait_for_tasks(deliverer)
+    assert (more, len(receiver.received)) == (True, 1)

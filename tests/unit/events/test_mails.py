@@ -90,20 +90,20 @@ def _emit_to(events: Events, type_: EventType, seat_id: str = ROSA) -> None:
     events.emit(type_, data=EXAMPLES[type_], seat_id=seat_id if single else None, client_id=ALPHA if single else None)
 
 
-def test_late_event_is_mailed_once_to_each_seat_by_default(events: Events, server: MailServer) -> None:
+async def test_late_event_is_mailed_once_to_each_seat_by_default(events: Events, server: MailServer) -> None:
     _make_operator(events, ROSA)
     _emit_to(events, EventType.SNAPSHOT_LATE)
-    events.deliver()
+    await events.deliver()
     # Rosa has two active accounts and is an operator. Leon's only account is inactive.
     assert sorted(server.recipients) == ["ines@example.org", "omar@example.org", "rosa@example.org"]
-    events.deliver()
+    await events.deliver()
     assert len(server.mails) == 3
 
 
-def test_mail_shows_times_in_the_zone_of_its_seat(events: Events, server: MailServer) -> None:
+async def test_mail_shows_times_in_the_zone_of_its_seat(events: Events, server: MailServer) -> None:
     events.instance.write(lambda stores: stores.seats.set_display(ROSA, "America/New_York", "1,234.5"))
     _emit_to(events, EventType.SNAPSHOT_LATE)
-    events.deliver()
+    await events.deliver()
     texts = {}
     for mail in server.mails:
         body = mail.get_body(("plain",))
@@ -113,9 +113,9 @@ def test_mail_shows_times_in_the_zone_of_its_seat(events: Events, server: MailSe
     assert "20 Nov 2026, 09:30 UTC" in texts["omar@example.org"]
 
 
-def test_mail_has_text_html_and_unsubscribe_headers(events: Events, server: MailServer) -> None:
+async def test_mail_has_text_html_and_unsubscribe_headers(events: Events, server: MailServer) -> None:
     _emit_to(events, EventType.SNAPSHOT_LATE)
-    events.deliver()
+    await events.deliver()
     mail = next(each for each in server.mails if each["To"] == "rosa@example.org")
     assert mail["From"] == "Daybreak <exports@example.org>"
     assert mail["Subject"] == "Today's files are late (2026-11-20)"
@@ -138,13 +138,13 @@ def test_mail_has_text_html_and_unsubscribe_headers(events: Events, server: Mail
 
 
 @pytest.mark.parametrize("type_", EXAMPLES)
-def test_every_event_has_a_mail(events: Events, server: MailServer, type_: EventType) -> None:
+async def test_every_event_has_a_mail(events: Events, server: MailServer, type_: EventType) -> None:
     _make_operator(events, ROSA)
     events.instance.put_grant(ROSA, ALPHA, roles=("owner",))
     if type_ not in SECURITY_EVENTS:
         events.instance.write(lambda stores: stores.notifications.choose(ROSA, {type_: True}))
     _emit_to(events, type_)
-    events.deliver()
+    await events.deliver()
     mail = next(each for each in server.mails if each["To"] == "rosa@example.org")
     body = mail.get_body(("plain",))
     html = mail.get_body(("html",))
@@ -156,18 +156,18 @@ def test_every_event_has_a_mail(events: Events, server: MailServer, type_: Event
     assert "\n" not in str(mail["Subject"])
 
 
-def test_mail_about_new_files_says_what_changed(events: Events, server: MailServer) -> None:
+async def test_mail_about_new_files_says_what_changed(events: Events, server: MailServer) -> None:
     events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.SNAPSHOT_PUBLISHED: True}))
     events.publish("s1", {"members": 3})
     events.publish("s2", {"members": 5}, {"members": ResourceDelta(3, 5, inserted=2, added=2)})
-    events.deliver()
+    await events.deliver()
     bodies = [mail.get_body(("plain",)) for mail in server.mails]
     texts = [" ".join(body.get_content().split()) for body in bodies if body is not None]
     sentences = "Alpha Band: Member Details has 2 new Members. One file is ready."
     assert sorted(sentences in text for text in texts) == [False, True]
 
 
-def test_account_is_read_once_for_all_recipients(
+async def test_account_is_read_once_for_all_recipients(
     events: Events, server: MailServer, receive: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver = receive()
@@ -178,7 +178,7 @@ def test_account_is_read_once_for_all_recipients(
     for number in range(5):
         events.add_webhook(receiver.url(f"/{number}"))
     events.publish("s1", {"members": 3})
-    events.deliver()
+    await events.deliver()
     events.publish("s2", {"members": 5}, {"members": ResourceDelta(3, 5, inserted=2, added=2)})
     statements: list[str] = []
     execute = PreparedRead.all
@@ -188,13 +188,13 @@ def test_account_is_read_once_for_all_recipients(
         return execute(read, connection, **values)
 
     monkeypatch.setattr(PreparedRead, "all", recorded)
-    events.deliver()
+    await events.deliver()
     assert (len(receiver.received), len(server.mails)) == (10, 4)
     # Once for the five webhooks, and once for the two mails.
     assert sum("snapshot_deltas.resource," in each for each in statements) == 2
 
 
-def test_choices_of_seats_are_respected(events: Events, server: MailServer) -> None:
+async def test_choices_of_seats_are_respected(events: Events, server: MailServer) -> None:
     events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.SNAPSHOT_LATE: False}))
     events.instance.write(lambda stores: stores.notifications.choose(OMAR, {EventType.SNAPSHOT_PUBLISHED: True}))
     events.instance.write(lambda stores: stores.notifications.choose(LEON, {EventType.SNAPSHOT_PUBLISHED: True}))
@@ -202,94 +202,94 @@ def test_choices_of_seats_are_respected(events: Events, server: MailServer) -> N
     _emit_to(events, EventType.SNAPSHOT_LATE)
     _emit_to(events, EventType.SNAPSHOT_PUBLISHED)
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     assert sorted(server.recipients) == ["ines@example.org", "omar@example.org", "omar@example.org"]
 
 
-def test_held_snapshots_are_mailed_to_operators_only(events: Events, server: MailServer) -> None:
+async def test_held_snapshots_are_mailed_to_operators_only(events: Events, server: MailServer) -> None:
     _make_operator(events, INES)
     choice = {EventType.SNAPSHOT_HELD: True}
     events.instance.write(lambda stores: stores.notifications.choose(ROSA, choice))
     events.instance.write(lambda stores: stores.notifications.choose(INES, choice))
     _emit_to(events, EventType.SNAPSHOT_HELD)
-    events.deliver()
+    await events.deliver()
     assert server.recipients == ["ines@example.org"]
 
 
-def test_seat_receives_ten_mails_a_day(events: Events, server: MailServer) -> None:
+async def test_seat_receives_ten_mails_a_day(events: Events, server: MailServer) -> None:
     for _ in range(12):
         _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     assert len(server.mails) == 10
     skipped = events.deliveries(state=DeliveryState.SKIPPED)
     assert {each.detail for each in skipped} == {"The seat received 10 mails within a day."}
     events.instance.advance(days=1)
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     assert len(server.mails) == 11
 
 
-def test_no_mail_without_a_mail_server(events: Events) -> None:
+async def test_no_mail_without_a_mail_server(events: Events) -> None:
     _emit_to(events, EventType.SNAPSHOT_LATE)
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     assert events.deliveries() == []
 
 
-def test_temporary_refusal_is_retried_with_the_same_message_id(events: Events, server: MailServer) -> None:
+async def test_temporary_refusal_is_retried_with_the_same_message_id(events: Events, server: MailServer) -> None:
     server.reply = lambda number: "451 try later" if number == 1 else None
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     (delivery,) = events.deliveries()
     assert (delivery.state, delivery.status, delivery.detail) == (DeliveryState.PENDING, 451, "try later")
     events.instance.advance(seconds=5)
-    events.deliver()
+    await events.deliver()
     (mail,) = server.mails
     assert mail["Message-ID"] == f"<{delivery.delivery_id}@data.example.org>"
 
 
-def test_permanent_refusal_fails(events: Events, server: MailServer) -> None:
+async def test_permanent_refusal_fails(events: Events, server: MailServer) -> None:
     server.reply = lambda _number: "554 refused"
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     (delivery,) = events.deliveries()
     assert (delivery.state, delivery.status, delivery.detail) == (DeliveryState.FAILED, 554, "refused")
 
 
-def test_mail_server_that_is_down_is_retried(events: Events) -> None:
+async def test_mail_server_that_is_down_is_retried(events: Events) -> None:
     with mail_server() as gone:
         url = gone.url
     events.change(mail={"url": url, "sender": "exports@example.org"})
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     (delivery,) = events.deliveries()
     assert delivery.state is DeliveryState.PENDING
     assert delivery.detail.startswith("The mail server cannot be used")
 
 
-def test_disabled_seat_receives_nothing(events: Events, server: MailServer) -> None:
+async def test_disabled_seat_receives_nothing(events: Events, server: MailServer) -> None:
     _emit_to(events, EventType.PASSWORD_CHANGED)
     events.instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    events.deliver()
+    await events.deliver()
     assert server.mails == []
 
 
-def test_owner_is_mailed_when_a_webhook_is_disabled(events: Events, server: MailServer) -> None:
+async def test_owner_is_mailed_when_a_webhook_is_disabled(events: Events, server: MailServer) -> None:
     events.instance.put_grant(ROSA, ALPHA, roles=("owner",))
     events.instance.put_grant(OMAR, ALPHA, roles=("admin",))
     _emit_to(events, EventType.WEBHOOK_DISABLED)
-    events.deliver()
+    await events.deliver()
     assert server.recipients == ["rosa@example.org"]
     # Without the seat that created it, every owner and admin receives it.
     events.instance.put_grant(ROSA, ALPHA, roles=("analyst",))
     _emit_to(events, EventType.WEBHOOK_DISABLED)
-    events.deliver()
+    await events.deliver()
     assert server.recipients == ["rosa@example.org", "omar@example.org"]
 
 
-def test_reset_token_is_stored_as_a_digest_only(events: Events, server: MailServer) -> None:
+async def test_reset_token_is_stored_as_a_digest_only(events: Events, server: MailServer) -> None:
     events.emit(EventType.PASSWORD_RESET_REQUESTED, data={}, seat_id=ROSA)
-    events.deliver()
+    await events.deliver()
     (mail,) = server.mails
     body = mail.get_body(("plain",))
     assert body is not None
@@ -299,16 +299,16 @@ def test_reset_token_is_stored_as_a_digest_only(events: Events, server: MailServ
     assert found[1].encode() not in content
     assert "List-Unsubscribe" not in mail
     services = replace(events.instance.services, settings=events.settings)
-    assert events.instance.run(passwords.seat_of_link(services, found[1]))
+    assert await passwords.seat_of_link(services, found[1])
 
 
-def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> None:
+async def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> None:
     invited = Seat("5" * 32, "new@example.org")
     events.instance.write(lambda stores: changes.add_seat(stores, invited, events.instance.now[0], actor="operator"))
     events.instance.write(
         lambda stores: operators.invite(stores, invited, events.instance.now[0], actor="kim@example.org")
     )
-    events.deliver()
+    await events.deliver()
     (mail,) = server.mails
     body = mail.get_body(("plain",))
     assert body is not None
@@ -317,9 +317,9 @@ def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> 
     assert found is not None
     services = replace(events.instance.services, settings=events.settings)
     events.instance.now[0] += timedelta(days=6, hours=23)
-    assert events.instance.run(passwords.seat_of_link(services, found[1]))
+    assert await passwords.seat_of_link(services, found[1])
     events.instance.now[0] += timedelta(hours=2)
-    assert not events.instance.run(passwords.seat_of_link(services, found[1]))
+    assert not await passwords.seat_of_link(services, found[1])
 
 
 def test_seat_with_a_password_is_not_invited(events: Events) -> None:
@@ -328,11 +328,11 @@ def test_seat_with_a_password_is_not_invited(events: Events) -> None:
         events.instance.write(lambda stores: operators.invite(stores, rosa, events.instance.now[0], actor="operator"))
 
 
-def test_request_before_a_sign_out_is_not_mailed(events: Events, server: MailServer) -> None:
+async def test_request_before_a_sign_out_is_not_mailed(events: Events, server: MailServer) -> None:
     events.emit(EventType.PASSWORD_RESET_REQUESTED, data={}, seat_id=ROSA)
     seat, now = events.instance.seat(ROSA), events.instance.now[0] + timedelta(seconds=1)
     events.instance.write(lambda stores: operators.sign_out(stores, seat, now, actor="operator"))
-    events.deliver()
+    await events.deliver()
     assert server.mails == []
     (delivery,) = events.deliveries()
     assert (delivery.state, delivery.detail) == (
@@ -351,22 +351,22 @@ def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
 
 @pytest.mark.parametrize("implicit_tls", [False, True])
-def test_mail_is_encrypted(events: Events, encrypted: Callable[..., MailServer], implicit_tls: bool) -> None:
+async def test_mail_is_encrypted(events: Events, encrypted: Callable[..., MailServer], implicit_tls: bool) -> None:
     server = encrypted(implicit_tls=implicit_tls)
     events.change(mail={"url": server.url, "sender": "exports@example.org"})
     assert MailClient(events.settings.mail).check() == f"{server.url}, from exports@example.org"
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     assert server.was_encrypted == [True]
 
 
-def test_mail_is_authenticated(events: Events, encrypted: Callable[..., MailServer]) -> None:
+async def test_mail_is_authenticated(events: Events, encrypted: Callable[..., MailServer]) -> None:
     server = encrypted(password_required=True)
     login = {"username": "exports", "password": SecretStr("correct horse")}
     events.change(mail={"url": server.url, "sender": "exports@example.org", **login})
     assert MailClient(events.settings.mail).check() == f"{server.url} as exports, from exports@example.org"
     _emit_to(events, EventType.PASSWORD_CHANGED)
-    events.deliver()
+    await events.deliver()
     assert (len(server.mails), server.logins[-1]) == (1, ("exports", "correct horse"))
     wrong = events.settings.mail.model_copy(update={"password": SecretStr("a wrong one")})
     with pytest.raises(OperatorError, match=r"mail\.url.*cannot be used: 535") as refused:
@@ -429,21 +429,23 @@ def test_server_elsewhere_must_offer_tls() -> None:
 
 
 @pytest.mark.parametrize("type_", SECURITY_EVENTS)
-def test_mail_about_security_has_no_unsubscribe_link(events: Events, server: MailServer, type_: EventType) -> None:
+async def test_mail_about_security_has_no_unsubscribe_link(
+    events: Events, server: MailServer, type_: EventType
+) -> None:
     _emit_to(events, type_)
-    events.deliver()
+    await events.deliver()
     (mail,) = server.mails
     assert mail["List-Unsubscribe"] is None
     assert mail["List-Unsubscribe-Post"] is None
     assert "unsubscribe" not in mail.as_string().lower()
 
 
-def test_names_cannot_change_how_a_mail_is_read(events: Events, server: MailServer) -> None:
+async def test_names_cannot_change_how_a_mail_is_read(events: Events, server: MailServer) -> None:
     name = "=?utf-8?q?=0D=0ABcc=3A_victim=40v.example?= night\x1b[31m\u202ely\u2028\u2066\r\nUnsubscribe: https://evil.example/\x85"
     events.emit(
         EventType.TOKEN_LEAKED, data={**EXAMPLES[EventType.TOKEN_LEAKED], "name": name}, seat_id=ROSA, client_id=ALPHA
     )
-    events.deliver()
+    await events.deliver()
     (mail,) = server.mails
     for part in (mail.get_body(("plain",)), mail.get_body(("html",))):
         assert part is not None

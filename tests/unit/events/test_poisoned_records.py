@@ -39,20 +39,20 @@ def _states(events: Events) -> dict[str | None, str]:
 
 
 @pytest.mark.parametrize("address", ["ana@[example.org", "ana,victim@example.org", "ana@example.org\r\nBcc: x@y.org"])
-def test_malformed_address_fails_alone(events: Events, server: MailServer, address: str) -> None:
+async def test_malformed_address_fails_alone(events: Events, server: MailServer, address: str) -> None:
     _execute(events, "UPDATE seats SET email = ? WHERE seat_id = ?", address, ROSA)
     events.emit(EventType.SNAPSHOT_LATE)
-    events.deliver()
+    await events.deliver()
     assert sorted(server.recipients) == ["ines@example.org", "omar@example.org"]
     assert _states(events)[ROSA] == "skipped"
 
 
 @pytest.mark.parametrize("body", ["not JSON", json.dumps({"at": "yesterday", "reason": "\ud800"}), "[]"])
-def test_unreadable_mail_fails_alone(events: Events, server: MailServer, body: str) -> None:
+async def test_unreadable_mail_fails_alone(events: Events, server: MailServer, body: str) -> None:
     events.emit(EventType.SNAPSHOT_LATE)
-    events.instance.run(_expand_only(events))
+    await _expand_only(events)
     _execute(events, "UPDATE deliveries SET body = ? WHERE seat_id = ?", body, ROSA)
-    events.deliver()
+    await events.deliver()
     assert sorted(server.recipients) == ["ines@example.org", "omar@example.org"]
     assert _states(events)[ROSA] == "failed"
     assert len(server.mails) == 2
@@ -61,7 +61,7 @@ def test_unreadable_mail_fails_alone(events: Events, server: MailServer, body: s
 @pytest.mark.parametrize(
     "url", ["https://[example.org/", "not a URL", "https://exa\ud800mple.org/", "https://h:99999/"]
 )
-def test_malformed_webhook_fails_alone(events: Events, receive: Callable[..., Receiver], url: str) -> None:
+async def test_malformed_webhook_fails_alone(events: Events, receive: Callable[..., Receiver], url: str) -> None:
     receiver = receive()
     broken = events.add_webhook(receiver.url("/broken"))
     events.add_webhook(receiver.url("/fine"), BRAVO)
@@ -69,7 +69,7 @@ def test_malformed_webhook_fails_alone(events: Events, receive: Callable[..., Re
         events, "UPDATE webhooks SET url = CAST(? AS TEXT) WHERE endpoint_id = ?", _octets(url), broken.endpoint_id
     )
     events.emit()
-    events.deliver()
+    await events.deliver()
     assert [each.path for each in receiver.received] == ["/fine"]
     (failed,) = events.deliveries(endpoint_id=broken.endpoint_id)
     assert failed.attempts == 1
@@ -79,17 +79,17 @@ def _octets(text: str) -> bytes | str:
     return text if text.isprintable() else text.replace("\ud800", "\u0000")
 
 
-def test_unreadable_event_fails_alone(events: Events, server: MailServer) -> None:
+async def test_unreadable_event_fails_alone(events: Events, server: MailServer) -> None:
     event = events.emit(EventType.SECOND_FACTOR_CHANGED, seat_id=OMAR, data={"change": "passkey_added", "address": ""})
     _execute(events, "UPDATE outbox SET type = 'webhook.test' WHERE event_id = ?", event.event_id)
     later = events.emit(EventType.SNAPSHOT_LATE)
     _execute(events, "UPDATE outbox SET type = 'of.a.later.version' WHERE event_id = ?", later.event_id)
     events.emit(EventType.SECOND_FACTOR_CHANGED, seat_id=INES, data={"change": "passkey_added", "address": ""})
-    events.deliver()
+    await events.deliver()
     assert server.recipients == ["ines@example.org"]
 
 
-def test_failed_mail_task_is_reported_and_starts_again(
+async def test_failed_mail_task_is_reported_and_starts_again(
     events: Events, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events.emit(EventType.SNAPSHOT_LATE)
@@ -103,22 +103,19 @@ def test_failed_mail_task_is_reported_and_starts_again(
         found = events.instance.state.read(lambda stores: stores.task_faults.list_all())
         return [(each.task, each.failures) for each in found]
 
-    async def work() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(mail_delivery.MailDelivery, "end_batch", broken)
-            await deliverer.step()
-            await wait_for_tasks(deliverer)
-        assert faults() == [("mail", 1)]
-        events.emit(EventType.SNAPSHOT_LATE)
-        ticks[0] = 0.5
-        await deliverer.step()
-        assert len(server.mails) == 3
-        ticks[0] = 1.5
+    with monkeypatch.context() as patch:
+        patch.setattr(mail_delivery.MailDelivery, "end_batch", broken)
         await deliverer.step()
         await wait_for_tasks(deliverer)
-        assert faults() == []
-
-    events.instance.run(work())
+    assert faults() == [("mail", 1)]
+    events.emit(EventType.SNAPSHOT_LATE)
+    ticks[0] = 0.5
+    await deliverer.step()
+    assert len(server.mails) == 3
+    ticks[0] = 1.5
+    await deliverer.step()
+    await wait_for_tasks(deliverer)
+    assert faults() == []
     assert len(server.mails) == 6
     assert {each.state for each in events.deliveries()} == {DeliveryState.DELIVERED}
 

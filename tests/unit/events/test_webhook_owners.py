@@ -85,31 +85,31 @@ def test_webhook_of_a_seat_that_keeps_its_permission_continues(events: Events) -
     assert events.webhook(webhook.endpoint_id).disabled_at is None
 
 
-def test_owner_who_disappears_unnoticed_receives_nothing(events: Events) -> None:
+async def test_owner_who_disappears_unnoticed_receives_nothing(events: Events) -> None:
     """A restored database, or a change of rows by hand: checked at each delivery."""
     webhook = events.add_webhook("https://hooks.example.org/")
     events.instance.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
     events.emit()
-    events.deliver()
+    await events.deliver()
     (delivery,) = events.deliveries()
     assert (delivery.attempts, delivery.state.value) == (0, "skipped")
     assert events.webhook(webhook.endpoint_id).disabled_at is not None
 
 
-def test_manager_takes_a_webhook_over(events: Events) -> None:
+async def test_manager_takes_a_webhook_over(events: Events) -> None:
     services = events.instance.services
     webhook = events.add_webhook("https://hooks.example.org/")
     seat = replace(events.instance.seat(ROSA), seat_id=OMAR, email="omar@example.org")
     events.instance.write(lambda stores: stores.webhooks.take_over(webhook.endpoint_id, seat))
     events.instance.write(lambda stores: stores.webhooks.disable(webhook.endpoint_id, events.instance.now[0], "Gone."))
-    rosa = _principal(events)
-    events.instance.run(webhooks.enable(services, rosa, webhook.endpoint_id, CALLER))
+    rosa = await _principal(events)
+    await webhooks.enable(services, rosa, webhook.endpoint_id, CALLER)
     assert events.webhook(webhook.endpoint_id).disabled_at is not None, "only its owner enables it"
-    events.instance.run(webhooks.take_over(services, rosa, webhook.endpoint_id, CALLER))
+    await webhooks.take_over(services, rosa, webhook.endpoint_id, CALLER)
     taken = events.webhook(webhook.endpoint_id)
     assert (taken.created_by, taken.created_by_email, taken.disabled_at) == (ROSA, "rosa@example.org", None)
     assert [event.actor for event in events.instance.audit("webhook.taken_over")] == ["rosa@example.org"]
     events.instance.advance(hours=1)
     with pytest.raises(Forbidden) as refused:
-        events.instance.run(webhooks.take_over(services, rosa, webhook.endpoint_id, CALLER))
+        await webhooks.take_over(services, rosa, webhook.endpoint_id, CALLER)
     assert refused.value.code == "reauthentication_required"

@@ -35,12 +35,12 @@ def _always(**answer: object) -> Callable[[Received, int], Answer]:
     return lambda _request, _number: Answer(**answer)  # type: ignore[arg-type]
 
 
-def test_message_passes_the_reference_verifier(events: Events, receive: Receive) -> None:
+async def test_message_passes_the_reference_verifier(events: Events, receive: Receive) -> None:
     _now(events)
     receiver = receive()
     webhook = events.add_webhook(receiver.url())
     event = events.emit(data={"day": "2026-11-20", "reason": "…"})
-    events.deliver()
+    await events.deliver()
     (received,) = receiver.received
     document = Verifier(events.secrets[webhook.endpoint_id]).verify(received.body, received.headers)
     assert document == {
@@ -57,13 +57,13 @@ def test_message_passes_the_reference_verifier(events: Events, receive: Receive)
     assert received.headers["webhook-id"] == delivery.message_id
 
 
-def test_every_attempt_has_the_same_id_and_a_new_timestamp(events: Events, receive: Receive) -> None:
+async def test_every_attempt_has_the_same_id_and_a_new_timestamp(events: Events, receive: Receive) -> None:
     receiver = receive(lambda _request, number: Answer(500 if number < 3 else 204, body=b""))
     events.add_webhook(receiver.url())
     events.emit()
     for seconds in (0, 5, 300):
         events.instance.advance(seconds=seconds)
-        events.deliver()
+        await events.deliver()
     assert len({each.headers["webhook-id"] for each in receiver.received}) == 1
     assert len({each.headers["webhook-timestamp"] for each in receiver.received}) == 3
     assert len({each.body for each in receiver.received}) == 1
@@ -71,13 +71,13 @@ def test_every_attempt_has_the_same_id_and_a_new_timestamp(events: Events, recei
     assert (delivery.state, delivery.attempts) == (DeliveryState.DELIVERED, 3)
 
 
-def test_retries_follow_the_schedule_until_the_endpoint_is_disabled(events: Events, receive: Receive) -> None:
+async def test_retries_follow_the_schedule_until_the_endpoint_is_disabled(events: Events, receive: Receive) -> None:
     receiver = receive(_always(status=503))
     webhook = events.add_webhook(receiver.url())
     events.emit()
     waits = []
     for _ in range(30):
-        events.deliver()
+        await events.deliver()
         (delivery,) = events.deliveries(channel="webhook")
         if delivery.next_attempt_at is None:
             break
@@ -94,47 +94,47 @@ def test_retries_follow_the_schedule_until_the_endpoint_is_disabled(events: Even
     assert recorded.client_id == ALPHA
 
 
-def test_success_ends_the_period_of_failures(events: Events, receive: Receive) -> None:
+async def test_success_ends_the_period_of_failures(events: Events, receive: Receive) -> None:
     receiver = receive(lambda _request, number: Answer(500 if number == 1 else 200))
     webhook = events.add_webhook(receiver.url())
     events.emit()
-    events.deliver()
+    await events.deliver()
     assert events.webhook(webhook.endpoint_id).failing_since is not None
     events.instance.advance(seconds=5)
-    events.deliver()
+    await events.deliver()
     assert events.webhook(webhook.endpoint_id).failing_since is None
 
 
-def test_410_disables_immediately(events: Events, receive: Receive) -> None:
+async def test_410_disables_immediately(events: Events, receive: Receive) -> None:
     receiver = receive(_always(status=410))
     webhook = events.add_webhook(receiver.url())
     events.emit()
-    events.deliver()
+    await events.deliver()
     found = events.webhook(webhook.endpoint_id)
     assert found.disabled_reason == "The endpoint answered 410 Gone."
     assert [each.state for each in events.deliveries()] == [DeliveryState.FAILED]
     events.emit()
     events.instance.advance(days=1)
-    events.deliver()
+    await events.deliver()
     assert len(receiver.received) == 1
 
 
-def test_redirects_are_not_followed(events: Events, receive: Receive) -> None:
+async def test_redirects_are_not_followed(events: Events, receive: Receive) -> None:
     target = receive()
     receiver = receive(_always(status=307, headers=(("Location", target.url("/secret")),)))
     events.add_webhook(receiver.url())
     events.emit()
-    events.deliver()
+    await events.deliver()
     assert target.received == []
     (delivery,) = events.deliveries()
     assert (delivery.status, delivery.detail) == (307, "Status 307: redirects are not followed.")
 
 
-def test_response_body_is_ignored_beyond_a_kilobyte(events: Events, receive: Receive) -> None:
+async def test_response_body_is_ignored_beyond_a_kilobyte(events: Events, receive: Receive) -> None:
     receiver = receive(_always(body=b"x" * 100_000_000))
     events.add_webhook(receiver.url())
     events.emit()
-    events.deliver()
+    await events.deliver()
     assert events.deliveries()[0].state is DeliveryState.DELIVERED
     assert receiver.sent_octets < 20_000_000
 
@@ -146,28 +146,28 @@ def test_response_body_is_ignored_beyond_a_kilobyte(events: Events, receive: Rec
         ({"hang": True}, "No response within 0.5 seconds."),
     ],
 )
-def test_broken_connections_are_retried(
+async def test_broken_connections_are_retried(
     events: Events, receive: Receive, answer: dict[str, object], detail: str
 ) -> None:
     events.timings = DeliveryTimings(timeout_seconds=0.5)
     receiver = receive(_always(**answer))
     events.add_webhook(receiver.url())
     events.emit()
-    events.deliver()
+    await events.deliver()
     (delivery,) = events.deliveries()
     assert (delivery.state, delivery.status, delivery.detail) == (DeliveryState.PENDING, None, detail)
 
 
-def test_receiver_that_is_down_is_retried(events: Events, receive: Receive) -> None:
+async def test_receiver_that_is_down_is_retried(events: Events, receive: Receive) -> None:
     with Receiver().running() as receiver:
         url = receiver.url()
     events.add_webhook(url)
     events.emit()
-    events.deliver()
+    await events.deliver()
     assert events.deliveries()[0].detail == "The connection failed."
 
 
-def test_rotated_secrets_sign_together_for_a_day(events: Events, receive: Receive) -> None:
+async def test_rotated_secrets_sign_together_for_a_day(events: Events, receive: Receive) -> None:
     _now(events)
     receiver = receive()
     webhook = events.add_webhook(receiver.url())
@@ -175,46 +175,46 @@ def test_rotated_secrets_sign_together_for_a_day(events: Events, receive: Receiv
     sealed, until = events.encrypt(new, webhook.endpoint_id), events.instance.now[0] + timedelta(hours=24)
     events.instance.write(lambda stores: stores.webhooks.rotate(webhook.endpoint_id, sealed, until))
     events.emit()
-    events.deliver()
+    await events.deliver()
     for secret in (old, new):
         Verifier(secret).verify(receiver.received[0].body, receiver.received[0].headers)
     assert receiver.received[0].headers["webhook-signature"].count("v1,") == 2
     events.instance.advance(hours=24)
     events.emit()
-    events.deliver()
+    await events.deliver()
     assert receiver.received[1].headers["webhook-signature"].count("v1,") == 1
 
 
-def test_events_reach_webhooks_of_active_accounts_only(events: Events, receive: Receive) -> None:
+async def test_events_reach_webhooks_of_active_accounts_only(events: Events, receive: Receive) -> None:
     receiver = receive()
     for client_id in (ALPHA, ALPHA, BRAVO, CLOSED):
         events.add_webhook(receiver.url(f"/{client_id}"), client_id)
     events.emit()
-    events.deliver()
+    await events.deliver()
     assert sorted(each.path for each in receiver.received) == sorted([f"/{ALPHA}", f"/{ALPHA}", f"/{BRAVO}"])
     ids = {each.path: each.headers["webhook-id"] for each in receiver.received}
     assert len({each.headers["webhook-id"] for each in receiver.received if each.path == f"/{ALPHA}"}) == 1
     assert len(set(ids.values())) == 2
 
 
-def test_webhook_does_not_receive_what_happened_before_it(events: Events, receive: Receive) -> None:
+async def test_webhook_does_not_receive_what_happened_before_it(events: Events, receive: Receive) -> None:
     receiver = receive()
     events.emit()
     events.instance.advance(hours=2)
     events.add_webhook(receiver.url())
-    events.deliver()
+    await events.deliver()
     assert receiver.received == []
 
 
-def test_operator_events_reach_no_webhook(events: Events, receive: Receive) -> None:
+async def test_operator_events_reach_no_webhook(events: Events, receive: Receive) -> None:
     receiver = receive()
     events.add_webhook(receiver.url())
     events.emit(EventType.SNAPSHOT_HELD, data={"snapshot_id": "x", "findings": []})
-    events.deliver()
+    await events.deliver()
     assert receiver.received == []
 
 
-def test_rolled_back_transaction_sends_nothing(events: Events, receive: Receive) -> None:
+async def test_rolled_back_transaction_sends_nothing(events: Events, receive: Receive) -> None:
     receiver = receive()
     events.add_webhook(receiver.url())
 
@@ -223,7 +223,7 @@ def test_rolled_back_transaction_sends_nothing(events: Events, receive: Receive)
 
     with pytest.raises(RolledBackError):
         events.instance.write(lambda stores: _fail_after(stores, RolledBackError))
-    events.deliver()
+    await events.deliver()
     assert (receiver.received, events.deliveries()) == ([], [])
 
 
@@ -233,7 +233,7 @@ def _fail_after(stores: Stores, error: type[Exception]) -> None:
     raise error
 
 
-def test_slow_endpoint_does_not_delay_another_account(events: Events, receive: Receive) -> None:
+async def test_slow_endpoint_does_not_delay_another_account(events: Events, receive: Receive) -> None:
     # No limit is reached during the test.
     events.timings = DeliveryTimings(timeout_seconds=900, lease_seconds=3600)
     slow = receive(_always(hang=True))
@@ -242,24 +242,20 @@ def test_slow_endpoint_does_not_delay_another_account(events: Events, receive: R
     events.add_webhook(fast.url(), BRAVO)
     for _ in range(25):
         events.emit()
-
-    async def work() -> None:
-        deliverer = Deliverer(events.context)
-        while len(fast.received) < 25:
-            await deliverer.step()
-            await asyncio.sleep(0.01)
-        # All of these arrived while the first request to the slow endpoint was still waiting.
-        assert (slow.hanging, len(slow.received)) == (1, 1)
-        for task in list(deliverer._tasks.values()):
-            task.cancel()
-
-    events.instance.run(work())
+    deliverer = Deliverer(events.context)
+    while len(fast.received) < 25:
+        await deliverer.step()
+        await asyncio.sleep(0.01)
+    # All of these arrived while the first request to the slow endpoint was still waiting.
+    assert (slow.hanging, len(slow.received)) == (1, 1)
+    for task in list(deliverer._tasks.values()):
+        task.cancel()
 
 
-def test_database_contains_no_secret_in_clear(events: Events, receive: Receive) -> None:
+async def test_database_contains_no_secret_in_clear(events: Events, receive: Receive) -> None:
     webhook = events.add_webhook(receive().url())
     events.emit()
-    events.deliver()
+    await events.deliver()
     secret = events.secrets[webhook.endpoint_id]
     content = b"".join(path.read_bytes() for path in events.instance.path.glob("state.db*"))
     assert secret.encode() not in content
@@ -268,7 +264,7 @@ def test_database_contains_no_secret_in_clear(events: Events, receive: Receive) 
     json.loads(events.deliveries()[0].body)
 
 
-def test_webhook_passes_its_trace_on(events: Events, receive: Receive) -> None:
+async def test_webhook_passes_its_trace_on(events: Events, receive: Receive) -> None:
     """The span of the attempt links to the run that the message is about."""
     receiver = receive()
     run = "00000000-0000-4000-8000-00000000000a"
@@ -276,7 +272,7 @@ def test_webhook_passes_its_trace_on(events: Events, receive: Receive) -> None:
     events.tracing = tracing
     events.add_webhook(receiver.url())
     events.emit(data={"snapshot_id": run})
-    events.deliver()
+    await events.deliver()
     tracing.close()
     (delivered,), (sent,) = receiver.of("/hook"), receiver.of("/v1/traces")
     (resource,) = ExportTraceServiceRequest.FromString(sent.body).resource_spans
