@@ -250,8 +250,14 @@ def use_files(service: Service) -> None:
     feed = calls["getDeltas"](token=token)
     assert feed.json()["data"]["entries"][0]["resources"]["communities"]["state"] == "changed"
     assert calls["getDeltas"](token=token, headers={"If-None-Match": feed.headers["ETag"]}).status_code == 304
-    for query, code in (("99", "chain_closed"), ("x", "invalid_request")):
-        assert service.get(f"/download/v1/files/{NORTH}/deltas?since={query}", token=token).json()["code"] == code
+    for query, code, detail in (
+        ("99", "chain_closed", "There are no deltas from version 99"),
+        ("x", "invalid_request", "The version is not a whole number."),
+        ("9" * 20, "invalid_request", "The version is too large."),
+    ):
+        problem = service.get(f"/download/v1/files/{NORTH}/deltas?since={query}", token=token).json()
+        assert problem["code"] == code
+        assert problem["detail"].startswith(detail)
     for path, code in (("9/communities.delta.csv.gz", "no_delta"), ("2/x.delta.csv.gz", "unknown_file"),
                        ("x/communities.delta.csv.gz", "no_delta")):  # fmt: skip
         assert service.get(f"/download/v1/files/{NORTH}/deltas/{path}", token=token).json()["code"] == code

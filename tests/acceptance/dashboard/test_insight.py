@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.acceptance.dashboard.axe import PHONE, axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in_without_form
@@ -193,25 +193,26 @@ def test_page_opens_when_the_rows_are_counted(
     sign_in_without_form(page, service, directory.AGENCY)
     address = service.account(directory.AGENCY_IDS[number], path)
 
-    def answer_without_reload(route: Route) -> None:
-        answer = route.fetch()
-        route.fulfill(response=answer, headers={key: text for key, text in answer.headers.items() if key != "refresh"})
-
     hold = service.folder / HOLD_FIGURES
     hold.touch()
     try:
-        # The page's own reload would end the check with axe.
-        page.route(address, answer_without_reload)
+        # The page's own reload would end the check with axe. It waits until the dialog is closed.
+        page.clock.install()
         page.goto(address)
+        page.evaluate("document.body.dataset.opened = 'once'")
         expect(page.get_by_text("Counting rows")).to_be_visible()
         expect(page.locator(".skeleton").first).to_be_visible()
         assert axe_violations(page, "Counting rows") == []
-        page.unroute(address)
-        response = page.reload()
-        assert response is not None
-        assert (response.status, response.headers["refresh"]) == (200, "1")
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox").fill("files")
+        page.clock.run_for(10_000)
+        expect(page.get_by_role("combobox")).to_have_value("files")
+        assert '<noscript><meta http-equiv="refresh" content="1"></noscript>' in page.request.get(address).text()
     finally:
         hold.unlink()
+    assert page.locator("body[data-opened]").count() == 1, "the page was reloaded under an open dialog"
+    page.keyboard.press("Escape")
+    page.clock.run_for(1_000)
     expect(page.get_by_role("heading", name=heading)).to_be_visible()
     expect(page.get_by_text("Counting rows")).to_have_count(0)
 

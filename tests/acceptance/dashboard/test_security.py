@@ -83,3 +83,23 @@ def test_second_factor_setup_creates_recovery_codes(
     other.get_by_label("Recovery code").fill(newer)
     other.get_by_role("button", name="Continue").click()
     other.wait_for_url("**/files")
+
+
+def test_password_in_one_tab_keeps_the_forms_of_others(sign_in_as: Callable[..., Page], service: Service) -> None:
+    service.reset_seat(directory.CHANGER)
+    sign_in_as(directory.CHANGER, address=None)
+    page = sign_in_as(directory.CHANGER, address=service.account(directory.KITA, "settings/display"))
+    page.get_by_label("Time zone").select_option("Asia/Tokyo")
+    sessions, prompt = page.context.new_page(), page.context.new_page()
+    sessions.goto(service.account(directory.KITA, "settings/security"))
+    prompt.goto(service.account(directory.KITA, "confirm"))
+    held = page.context.cookies()
+    prompt.get_by_label("Password").fill(directory.PASSWORD)
+    prompt.get_by_role("button", name="Continue").click()
+    prompt.wait_for_url("**/files")
+    assert page.context.cookies() != held, "the session has a new id"
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Display saved.")).to_be_visible()
+    expect(page.get_by_label("Time zone")).to_have_value("Asia/Tokyo")
+    sessions.get_by_role("button", name=re.compile("End session")).click()
+    expect(sessions.get_by_text("Session ended.")).to_be_visible()

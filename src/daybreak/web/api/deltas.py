@@ -18,7 +18,7 @@ from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.delta_feed import DeltaFeed, delta_feed
 from daybreak.domain.delta import ChainEntry, ResourceDelta
-from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound, RequestError
+from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID, LinkResult, link_result, require_plain_path
@@ -169,8 +169,11 @@ class _DeltaEndpoints:
         client_id = request.path_params["client_id"].lower()
         sent, since = SINCE.read(request), None
         if sent is not None:
-            fault = FieldFault("?since", "Use a version such as 45.")
-            since = _version(sent, InvalidRequest("The version is not a whole number.", faults=(fault,)))
+            try:
+                since = _version(sent)
+            except ValueError as reason:
+                fault = FieldFault("?since", "Use a version such as 45.")
+                raise InvalidRequest(f"The version {reason}.", faults=(fault,)) from None
         found = await delta_feed(self.services, principal, client_id, since)
         body = _feed_view(client_id, found)
         etag = f'"{hashlib.sha256(msgspec.json.encode(body)).hexdigest()[:40]}"'
@@ -184,20 +187,25 @@ class _DeltaEndpoints:
     async def download(self, request: Request) -> Response:
         principal = await principal_of(request, self.services)
         require_plain_path(request)
-        unknown = NotFound("The version in the path is not a whole number. Use one of the feed.", code="no_delta")
-        named = downloads.delta_named(request.path_params["name"], _version(request.path_params["version"], unknown))
+        try:
+            version = _version(request.path_params["version"])
+        except ValueError as reason:
+            raise NotFound(f"The version in the path {reason}. Use one of the feed.", code="no_delta") from None
+        named = downloads.delta_named(request.path_params["name"], version)
         client_id = request.path_params["client_id"].lower()
         issued = await downloads.issue_link(self.services, principal, client_id, named, caller_of(request))
         count_event("link_issued")
         return REQUEST_DELTA.response.create(link_result(issued), {"Location": issued.url})
 
 
-def _version(text: str, error: RequestError) -> int:
-    """Return a version. Raises the error for another text."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-    if not is_number or int(text) > _MAX_VERSION:
-        raise error
-    return int(text)
+def _version(text: str) -> int:
+    """Return a version. Raises ValueError with what is wrong with another text."""
+    if not text.isascii() or not text.isdecimal():
+        raise ValueError("is not a whole number")
+    digits = text.lstrip("0") or "0"
+    if len(digits) > _MAX_DIGITS or int(digits) > _MAX_VERSION:
+        raise ValueError("is too large")
+    return int(digits)
 
 
 def _feed_view(client_id: str, feed: DeltaFeed) -> DeltaFeedView:

@@ -1,7 +1,7 @@
 """Posted forms: parsing, protection against cross-site request forgery, and redirect target.
 
 A form is accepted if the browser reports our own origin and the form holds a valid token. The token is bound to the
-session, or to the form cookie before sign-in. It differs on every page, so that response sizes under compression do not
+login, or to the form cookie before sign-in. It differs on every page, so that response sizes under compression do not
 reveal it (BREACH, CVE-2013-3587).
 """
 
@@ -16,6 +16,7 @@ from daybreak.credentials import signed_text
 from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import Forbidden, InvalidRequest
+from daybreak.domain.identity import Session
 from daybreak.web.dashboard.browser_session import FORM_COOKIE_SECONDS, set_signed_cookie, signed_cookie
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.rendering import PageOutcome, render_template
@@ -49,6 +50,11 @@ async def read_form(request: Request) -> dict[str, str]:
     if any("\x00" in value for value in fields.values()):
         raise InvalidRequest("The form contains a NUL character.")
     return fields
+
+
+def login_of(session: Session) -> str:
+    """Return what binds the forms of a session. It stays when the session gets a new id: another tab has open forms."""
+    return f"{session.seat_id} {session.started_at.isoformat()}"
 
 
 async def read_verified_form(page: DashboardRequest, binding: str) -> dict[str, str]:
@@ -102,7 +108,7 @@ def safe_redirect_path(text: str | None, *, fallback: str) -> str:
 
 
 def create_form_token(binding: str, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
-    """Return a new form token that is valid for `binding`, a session id or the form cookie's value."""
+    """Return a new form token that is valid for `binding`, `login_of` or the form cookie's value."""
     return signed_text.sign(random(16).hex(), binding, purpose="csrf", keyring=keyring)
 
 

@@ -247,7 +247,7 @@ async def process_once(page: PageRequest, process: Callable[[PageRequest], Await
     clicks handled by two workers count as one. If the form is rejected, or after any error, the record is removed, so
     that the form can be sent again.
     """
-    rule = ThrottleRule(f"form:{page.session.sid}:{salt_of(page.form[CSRF_FIELD])}", 1, _LIFETIME_SECONDS)
+    rule = ThrottleRule(f"form:{page.seat.seat_id}:{salt_of(page.form[CSRF_FIELD])}", 1, _LIFETIME_SECONDS)
     state = page.services.state
     if await state.awrite(lambda stores: stores.throttle.count([rule], page.now)) is not None:
         path, _, done = page.policy.once.format(**page.request.path_params).partition("?done=")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from daybreak.domain.identity import GrantedAccount
 from daybreak.web.dashboard.browser_session import clear_cookie, cookie_value
-from daybreak.web.dashboard.forms import csrf_field
+from daybreak.web.dashboard.forms import csrf_field, login_of
 from daybreak.web.dashboard.freshness.view import FreshnessView
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import FLASH, FLASH_MESSAGES, SUCCESS, PageOutcome, render_template
@@ -32,7 +32,8 @@ def render_page(
 ) -> Response:
     """Render a page inside the layout.
 
-    The variable `status`, if it is set, is shown as a strip above the page. `fresh` is the panel of the page.
+    The variable `status`, if it is set, is shown as a strip above the page. `fresh` is the panel of the page. With
+    `reloads`, the page is loaded again after a second, unless the user has opened a dialog.
     """
     dashboard, client_id = page.dashboard, page.tab_account_id
     section = str(context.get("section", page.policy.section))
@@ -49,10 +50,11 @@ def render_page(
         "account_url": account_url,
         "operator_url": page.operator_url,
         "current": lambda name: Markup(' aria-current="page"') if name == section else Markup(""),
-        "csrf_field": lambda: csrf_field(page, page.session.sid),
+        "csrf_field": lambda: csrf_field(page, login_of(page.session)),
         "uses_webhooks": dashboard.services.settings.events.webhooks,
         "fresh": None,
         "status": None,
+        "reloads": False,
         # Replaces the URL of a page that answers a POST, so that reload and back do not send the form again.
         "history_url": dashboard.root + page.form_path() if page.request.method == "POST" else "",
     }

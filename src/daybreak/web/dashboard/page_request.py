@@ -31,7 +31,7 @@ from daybreak.downloads import record_download
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.forms import read_verified_form
+from daybreak.web.dashboard.forms import login_of, read_verified_form
 from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import record_subject
@@ -240,7 +240,7 @@ def default_account_id(
 
 async def read_page_form(page: PageRequest) -> dict[str, str]:
     """Read the posted form of a page, and count it. Raises Forbidden(cross_site), InvalidRequest or RateLimited."""
-    form = await read_verified_form(page, page.session.sid)
+    form = await read_verified_form(page, login_of(page.session))
     rules = throttle.change_rules(seat_id=page.seat.seat_id, accounts=len(page.accounts))
     await throttle.count_attempt(page.services.state, rules, page.now)
     return form

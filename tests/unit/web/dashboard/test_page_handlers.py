@@ -24,7 +24,7 @@ def page_of(instance: Instance, salt: str = "a") -> PageRequest:
     page = SimpleNamespace(
         services=SimpleNamespace(state=instance.state),
         dashboard=None,
-        session=SimpleNamespace(sid="sid"),
+        session=SimpleNamespace(seat_id=ROSA, started_at=instance.now[0]),
         seat=SimpleNamespace(seat_id=ROSA),
         accounts=(),
         policy=Policy(once="settings/tokens/{token_id}?done=token-exists"),

@@ -59,7 +59,6 @@ from daybreak.web.dashboard.insight.view import (
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import slice_at
-from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
 
 _NOT_PUBLISHED = EmptyState("No files yet", "Charts appear after the first publication.")
@@ -77,30 +76,33 @@ ORDER_LABELS: Mapping[str, str] = {
 }
 
 
-async def show_empty_page(
-    page: PageRequest, outcome: PageOutcome = SUCCESS, empty_state: EmptyState | None = None
-) -> Response:
-    """Show why there are no figures. Without a reason, show a skeleton."""
-    context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
-    return render_page(page, "insight/page.html", context, outcome)
+async def show_empty_page(page: PageRequest, empty_state: EmptyState | None = None) -> Response:
+    """Show why there are no figures. Without a reason, show a skeleton, which reloads itself."""
+    context: dict[str, object] = {
+        "empty_state": empty_state,
+        "reloads": empty_state is None,
+        "as_of": None,
+        "status": await load_status(page),
+    }
+    return render_page(page, "insight/page.html", context)
 
 
 async def show_when_counted(
     cache: FigureCache,
     show: Callable[[FigureCache, PageRequest], Awaitable[Response]],
     page: PageRequest,
-    wait: Callable[[PageRequest, PageOutcome], Awaitable[Response]] = show_empty_page,
+    wait: Callable[[PageRequest], Awaitable[Response]] = show_empty_page,
 ) -> Response:
     """Show a page. If its figures take more than 300 ms, show a skeleton of it, which reloads itself.
 
     The computation continues meanwhile. The reload uses its result, and waits longer. `wait` shows another page in
-    between.
+    between, with the variable `reloads`.
     """
     seconds = _RELOAD_SECONDS if cache.is_computing_for(page.queue_account) else _SKELETON_SECONDS
     try:
         return await asyncio.wait_for(show(cache, page), seconds)
     except TimeoutError:
-        return await wait(page, PageOutcome(headers={"Refresh": "1"}))
+        return await wait(page)
 
 
 async def block_response(page: PageRequest, block: Block, file_name: str, details: Mapping[str, object]) -> Response:
@@ -113,10 +115,10 @@ async def block_response(page: PageRequest, block: Block, file_name: str, detail
 async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     """Show the figures of the published snapshot for the range that the query names."""
     if page.refusal is not None:
-        return await show_empty_page(page, empty_state=error_state(page.refusal))
+        return await show_empty_page(page, error_state(page.refusal))
     files = await load_published_figures(cache, page)
     if files is None:
-        return await show_empty_page(page, empty_state=_NOT_PUBLISHED)
+        return await show_empty_page(page, _NOT_PUBLISHED)
     selection, view = await _load(files, complete=False)
     context: dict[str, object] = {
         "selection": selection,

@@ -22,7 +22,6 @@ from daybreak.web.dashboard.operator.comparison import findings_of
 from daybreak.web.dashboard.operator.runs import published_before, requested_run
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome
 
 _LEADERS_LISTED = 10
 _LEADERS_EXPLAINED = 3
@@ -74,16 +73,14 @@ async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
     return _page(page, losses, sections)
 
 
-async def show_waiting(page: PageRequest, outcome: PageOutcome) -> Response:
-    """Show the Leaders that lost most rows while their files are compared."""
-    return _page(page, await _load(page), None, outcome)
+async def show_waiting(page: PageRequest) -> Response:
+    """Show the Leaders that lost most rows while their files are compared. The page reloads itself."""
+    return _page(page, await _load(page), None)
 
 
-def _page(
-    page: PageRequest, losses: _Losses, sections: Sequence[Mapping[str, object]] | None, outcome: PageOutcome = SUCCESS
-) -> Response:
-    context: dict[str, object] = {"losses": losses, "resources": RESOURCES, "sections": sections}
-    return render_page(page, "operator/explanation.html", context, outcome)
+def _page(page: PageRequest, losses: _Losses, sections: Sequence[Mapping[str, object]] | None) -> Response:
+    context = {"losses": losses, "resources": RESOURCES, "sections": sections, "reloads": sections is None}
+    return render_page(page, "operator/explanation.html", context)
 
 
 async def _load(page: PageRequest) -> _Losses:

@@ -27,7 +27,7 @@ from daybreak.web.dashboard.browser_session import (
     signed_cookie,
 )
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
+from daybreak.web.dashboard.forms import csrf_field, login_of, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, redirect, rejected, render_template
 
 MAXIMUM_CODE_LENGTH = 64
@@ -128,7 +128,7 @@ async def _load(page: DashboardRequest) -> PendingSignIn:
 
 async def _load_with_form(page: DashboardRequest) -> tuple[PendingSignIn, dict[str, str]]:
     pending = await _load(page)
-    form = await read_verified_form(page, pending.resolved.session.sid)
+    form = await read_verified_form(page, login_of(pending.resolved.session))
     return replace(pending, next_path=safe_redirect_path(form.get("next"), fallback="")), form
 
 
@@ -151,8 +151,8 @@ async def _complete(
 
 
 def _base_context(pending: PendingSignIn) -> dict[str, object]:
-    sid = pending.resolved.session.sid
-    return {"csrf_field": lambda: csrf_field(pending, sid), "next": pending.next_path}
+    login = login_of(pending.resolved.session)
+    return {"csrf_field": lambda: csrf_field(pending, login), "next": pending.next_path}
 
 
 async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOutcome = SUCCESS) -> Response:

@@ -1,10 +1,8 @@
 """Handlers of Settings > Security: password, second factor, passkeys and sessions."""
 
-import dataclasses
 import hmac
 from dataclasses import dataclass
 
-import msgspec.structs
 from starlette.responses import Response
 
 from daybreak.access import enrolment, passkeys, passwords, sessions
@@ -14,6 +12,7 @@ from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RateLimit
 from daybreak.domain.identity import Device, Passkey, Session
 from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
 from daybreak.web.dashboard.formatting import format_user_agent
+from daybreak.web.dashboard.forms import login_of
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, redirect, rejected
@@ -96,8 +95,6 @@ async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
     except (Unauthenticated, RateLimited, Unavailable) as error:
         raise_if_ended(error)
         return rejected(error, "code")
-    # The forms of the page belong to the new session id.
-    page = dataclasses.replace(page, resolved=msgspec.structs.replace(page.resolved, session=enrolled.session))
     response = _recovery_codes_page(page, enrolled.recovery_codes, replaced=False)
     replace_session_cookie(page, response, enrolled.session)
     return response
@@ -141,7 +138,7 @@ def _recovery_codes_page(page: PageRequest, codes: tuple[str, ...], *, replaced:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """An open session. `reference` names it in this session only: the page does not reveal session ids."""
+    """An open session. `reference` names it in this login only: the page does not reveal session ids."""
 
     session: Session
     reference: str
@@ -167,8 +164,8 @@ async def session_views(page: PageRequest, sessions: list[tuple[Session, Device 
 
 
 def session_reference(page: PageRequest, session: Session) -> str:
-    """Return a name for a session that is valid in this session only."""
-    return mac_of(page.session.sid.encode(), session.sid)[:32]
+    """Return a name for a session that is valid in this login only."""
+    return mac_of(login_of(page.session).encode(), session.sid)[:32]
 
 
 async def show_new_passkey_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:

@@ -30,7 +30,7 @@ from daybreak.web.dashboard.browser_session import (
     signed_cookie,
 )
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.forms import read_verified_form, render_public_form, safe_redirect_path
+from daybreak.web.dashboard.forms import login_of, read_verified_form, render_public_form, safe_redirect_path
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, default_account_id
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, redirect, rejected
@@ -121,7 +121,7 @@ async def sign_out(page: DashboardRequest) -> Response:
     """End the session, even if it waits for its second factor."""
     resolved = await find_session(page)
     if resolved is not None:
-        await read_verified_form(page, resolved.session.sid)
+        await read_verified_form(page, login_of(resolved.session))
         await sessions.logout(page.services, ActiveSession(resolved, ""), page.caller)
     response = redirect(page, "/dashboard/sign-in?ended=out")
     clear_session(page, response)

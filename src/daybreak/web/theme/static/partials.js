@@ -4,6 +4,9 @@
 const TIMEOUT_MS = 20_000;
 const DRAWER = "drawer";
 
+// Return whether a reload would close what the user has opened.
+const isInUse = () => document.querySelector("dialog[open], .switcher[open]") !== null;
+
 // Return the response to a request for a part, or null if the page is left or the part is unchanged.
 async function request(url, signal) {
   const headers = { "Daybreak-Page": location.pathname + location.search };
@@ -12,8 +15,8 @@ async function request(url, signal) {
   const elsewhere = response.headers.get("Daybreak-Location");
   if (elsewhere) location.assign(elsewhere);
   else if (response.status === 205) {
-    // An open dialog would be lost. The next request reloads the page.
-    if (!document.querySelector("dialog[open]")) location.reload();
+    // The next request reloads a page that is in use now.
+    if (!isInUse()) location.reload();
   } else if (!response.ok) {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     throw Object.assign(new Error(), { text: page.querySelector(".lead")?.textContent });
@@ -32,15 +35,27 @@ async function load(element, url, signal) {
   document.dispatchEvent(new Event("partial"));
 }
 
-// --- Polling: an element with `data-poll` is loaded again every `data-seconds` while the page is visible ---------
+// --- Polling: an element with `data-poll` is loaded `data-seconds` after the last answer while the page is visible --
+async function keepLoading(element) {
+  await new Promise((resolve) => { setTimeout(resolve, Number(element.dataset.seconds) * 1000); });
+  if (!element.isConnected) return;
+  if (!document.hidden) await load(element, element.dataset.poll).catch(() => {});
+  keepLoading(element);
+}
 function poll() {
   for (const element of document.querySelectorAll("[data-poll]:not([data-polled])")) {
     element.dataset.polled = "";
-    const timer = setInterval(async () => {
-      if (!element.isConnected) clearInterval(timer);
-      else if (!document.hidden) await load(element, element.dataset.poll).catch(() => {});
-    }, Number(element.dataset.seconds) * 1000);
+    keepLoading(element);
   }
+}
+
+// --- A page with `data-reloads` waits for figures, and is loaded again after a second ----------------------------
+if ("reloads" in document.body.dataset) {
+  const timer = setInterval(() => {
+    if (isInUse()) return;
+    clearInterval(timer);
+    location.reload();
+  }, 1000);
 }
 
 // --- Search: an input with `data-results` shows the answer of its form in that element ----------------------------
