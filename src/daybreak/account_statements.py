@@ -17,12 +17,7 @@ _EDITION = re.compile(r"([1-9][0-9]{0,17})\.([1-9][0-9]{0,17})")
 
 
 async def account_statement(
-    services: Services,
-    principal: Principal,
-    client_id: str,
-    caller: Caller,
-    name: str,
-    edition: str | None = None,
+    services: Services, principal: Principal, client_id: str, caller: Caller, name: str, edition: str | None = None
 ) -> bytes:
     """Return the current statement of an account, or that of a kept `edition` such as `48.1` (version and revision), or
     its signature if the `name` of the file ends with `.sig`.

@@ -127,9 +127,7 @@ def test_unchanged_feed_is_not_sent_again(changing: tuple[Service, Builder, list
     assert service.get(path, token=token, headers={"If-None-Match": '"another"'}).status_code == 200
 
 
-def test_delta_links_work_like_links_of_full_files(
-    changing: tuple[Service, Builder, list[dict[str, bytes]]],
-) -> None:
+def test_delta_links_work_like_links_of_full_files(changing: tuple[Service, Builder, list[dict[str, bytes]]]) -> None:
     service, builder, _ = changing
     token = service.token(MAYA, NORTH)
     version, name, files = first_change(feed_of(service, token))

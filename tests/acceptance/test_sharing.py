@@ -21,17 +21,7 @@ import requests
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource, resource_named
-from tests.acceptance.installation import (
-    CLOSED,
-    FOREIGN,
-    FREYA,
-    MAYA,
-    NORTH,
-    SOUTH,
-    UNKNOWN,
-    VIC,
-    Installation,
-)
+from tests.acceptance.installation import CLOSED, FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until

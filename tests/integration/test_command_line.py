@@ -682,10 +682,7 @@ def test_directory_is_synchronized_with_the_platform(
         "SELECT leader_id AS client_id, leader_name AS first_name, '' AS last_name, '+15550100000' AS phone_number, "
         "'long_code' AS phone_number_type, 'active' AS status FROM leaders",
     )
-    monkeypatch.setenv(
-        "DAYBREAK_DIRECTORY__SEATS",
-        f"SELECT '{seat}' AS seat_id, '{new}' AS email",
-    )
+    monkeypatch.setenv("DAYBREAK_DIRECTORY__SEATS", f"SELECT '{seat}' AS seat_id, '{new}' AS email")
     monkeypatch.setenv(
         "DAYBREAK_DIRECTORY__ACCESS",
         f"SELECT '{seat}' AS seat_id, min(leader_id::VARCHAR) AS client_id, "

@@ -130,11 +130,7 @@ def csv_files(contents: Mapping[str, bytes] = CONTENTS) -> dict[str, bytes]:
 
 
 def statement(
-    files: Mapping[str, bytes],
-    version: int = 48,
-    revision: int = 1,
-    rows: Mapping[str, int] = ROWS,
-    **changes: Any,
+    files: Mapping[str, bytes], version: int = 48, revision: int = 1, rows: Mapping[str, int] = ROWS, **changes: Any
 ) -> bytes:
     """Return the statement of these files. `changes` replace values of the predicate."""
 

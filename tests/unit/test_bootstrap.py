@@ -27,10 +27,7 @@ def test_every_compression_exists(name: str) -> None:
 
 
 def test_all_services_share_the_settings(tmp_path: Path) -> None:
-    settings = settings_with(
-        tmp_path,
-        BASE_URL="https://export.example.org/",
-    )
+    settings = settings_with(tmp_path, BASE_URL="https://export.example.org/")
     keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
     migrate(settings.state.url.get_secret_value())
     wired = bootstrap.build(settings)

@@ -28,16 +28,7 @@ from daybreak.downloads import IssuedLink, OpenedFile, file_at, file_named
 from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
 from tests.configured import DEFAULTS, configured
-from tests.unit.access.instance import (
-    ALPHA,
-    BRAVO,
-    CALLER,
-    FOREIGN,
-    ROSA,
-    UNKNOWN,
-    Instance,
-    open_instance,
-)
+from tests.unit.access.instance import ALPHA, BRAVO, CALLER, FOREIGN, ROSA, UNKNOWN, Instance, open_instance
 
 FORMATS = ("csv", "json")
 RUN = "20000000-0000-4000-8000-000000000001"
@@ -238,10 +229,7 @@ async def test_missing_files_have_a_retry_time(instance: Instance, services: Ser
     ],
 )
 async def test_link_expires_and_is_revoked_with_its_credential(
-    instance: Instance,
-    services: Services,
-    revoke: Callable[[Instance], object],
-    code: str | None,
+    instance: Instance, services: Services, revoke: Callable[[Instance], object], code: str | None
 ) -> None:
     publish(instance)
     url = (await link(instance, services)).url

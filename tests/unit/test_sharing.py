@@ -18,14 +18,7 @@ from daybreak.access.services import Services
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.identity import Principal
 from daybreak.domain.run_report import RunReport
-from daybreak.domain.snapshot import (
-    FileStatistics,
-    ManifestEntry,
-    Snapshot,
-    SnapshotState,
-    StoredFormat,
-    TableVersion,
-)
+from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat, TableVersion
 from daybreak.settings import Rate
 from daybreak.sharing import Query, TableName
 from daybreak.state.stores import Stores

@@ -8,13 +8,7 @@ from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
 from daybreak.access.security_events import second_factor_changed
 from daybreak.access.services import Services
-from daybreak.access.sessions import (
-    ActiveSession,
-    pending_login,
-    renew,
-    require_recent_password,
-    session_ended,
-)
+from daybreak.access.sessions import ActiveSession, pending_login, renew, require_recent_password, session_ended
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, Forbidden, RequestError
 from daybreak.domain.identity import Caller, ResolvedSession, Seat, Session

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.options import AsJson, Config, Flag, Limit, parse_instant, settings_of, state_of
-from daybreak.cli.output import (
-    format_instant,
-    print_json,
-    print_note,
-    print_table,
-    print_text,
-)
+from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.cli.progress import print_report, run_progress
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count, format_duration, format_size

@@ -40,11 +40,7 @@ class OwnModel:
 
 
 def read_own_models(
-    reading: Reading,
-    engine: str,
-    as_of: datetime,
-    approved: Mapping[str, Collection[str]],
-    watch: Callable[[], None],
+    reading: Reading, engine: str, as_of: datetime, approved: Mapping[str, Collection[str]], watch: Callable[[], None]
 ) -> Iterator[OwnModel]:
     """Yield the own models of a reading. `approved` are the rules that the operator approved, by resource. `watch` is
     called before each query, and may raise. Raises SourceError if the operator's own query fails.

@@ -20,11 +20,7 @@ class Progress:
     """
 
     def __init__(
-        self,
-        resources: tuple[str, ...],
-        expected: RunReport,
-        clock: Callable[[], datetime],
-        ticks: Callable[[], float],
+        self, resources: tuple[str, ...], expected: RunReport, clock: Callable[[], datetime], ticks: Callable[[], float]
     ) -> None:
         self._lock = threading.Lock()
         self._names = resources

@@ -9,14 +9,7 @@ import structlog
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import STATE_RESTORED
-from daybreak.domain.errors import (
-    Conflict,
-    FileStoreError,
-    OperatorError,
-    RunFenced,
-    StatementsOutdated,
-    Unavailable,
-)
+from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, RunFenced, StatementsOutdated, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore, PublicationMark
 from daybreak.settings import Settings

@@ -149,13 +149,7 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool, is_last: bo
 
 
 def _finish(
-    context: RunContext,
-    stores: Stores,
-    snapshot: Snapshot,
-    state: SnapshotState,
-    report: RunReport,
-    *,
-    publish: bool,
+    context: RunContext, stores: Stores, snapshot: Snapshot, state: SnapshotState, report: RunReport, *, publish: bool
 ) -> Snapshot:
     """End a run, and publish it in the same transaction."""
     now = context.clock()

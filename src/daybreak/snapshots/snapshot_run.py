@@ -35,12 +35,7 @@ from daybreak.snapshots.published_entries import PublishedEntries
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signing import authority_of, sign_for_publication
-from daybreak.snapshots.verify import (
-    delta_files,
-    is_read_back,
-    manifest_files,
-    read_back,
-)
+from daybreak.snapshots.verify import delta_files, is_read_back, manifest_files, read_back
 from daybreak.sources.reading import Reading
 
 _log = structlog.get_logger("daybreak.snapshots")

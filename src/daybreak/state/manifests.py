@@ -242,10 +242,7 @@ class ManifestStore(Store):
         return found
 
     def entries(
-        self,
-        snapshot_id: str,
-        resource: str | None = None,
-        wanted: Callable[[str], bool] | None = None,
+        self, snapshot_id: str, resource: str | None = None, wanted: Callable[[str], bool] | None = None
     ) -> Iterator[ManifestEntry]:
         """Yield the entries of all or of `wanted` Leaders, by resource and client_id."""
         for name in self._resources(snapshot_id) if resource is None else [resource]:

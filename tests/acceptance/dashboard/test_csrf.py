@@ -43,10 +43,7 @@ def foreign_page() -> Iterator[Callable[[str], str]]:
 
 
 def test_cross_site_form_is_rejected(
-    sign_in_as: Callable[..., Page],
-    service: Service,
-    foreign_page: Callable[[str], str],
-    console_messages: list[str],
+    sign_in_as: Callable[..., Page], service: Service, foreign_page: Callable[[str], str], console_messages: list[str]
 ) -> None:
     page = sign_in_as(address=service.account(directory.NORTHLIGHT, "settings/tokens/new"))
     token = page.locator("form[action$='tokens/new'] [name=csrf]").input_value()

@@ -50,16 +50,7 @@ from tests.parts.s3 import S3Bucket
 from tests.parts.stored_files import lose_stored, overwrite_stored, read_stored
 from tests.parts.variants import one_of
 from tests.parts.waiting import PATIENT_SECONDS
-from tests.small_platform import (
-    QUICK,
-    SmallSource,
-    context_in,
-    fail_runs,
-    leader_ids,
-    now,
-    platform_of,
-    write_platform,
-)
+from tests.small_platform import QUICK, SmallSource, context_in, fail_runs, leader_ids, now, platform_of, write_platform
 
 LEADERS = leader_ids(3)
 

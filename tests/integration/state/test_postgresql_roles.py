@@ -14,16 +14,7 @@ from daybreak.state.migrate import migrate, require_current
 from daybreak.state.nodes import Node
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
-from tests.integration.state.values import (
-    ANN,
-    NOW,
-    SEAT,
-    complete_run,
-    session,
-    token,
-    two_accounts,
-    uuid,
-)
+from tests.integration.state.values import ANN, NOW, SEAT, complete_run, session, token, two_accounts, uuid
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.waiting import PATIENT_SECONDS
 

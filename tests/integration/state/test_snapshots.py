@@ -12,16 +12,7 @@ from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.state.database import Database
 from daybreak.state.stores import Stores
-from tests.integration.state.values import (
-    DAY,
-    LEASE_SECONDS,
-    MINUTE,
-    NOW,
-    complete_run,
-    entry,
-    run,
-    uuid,
-)
+from tests.integration.state.values import DAY, LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
 from tests.parts.waiting import PATIENT_SECONDS
 
 

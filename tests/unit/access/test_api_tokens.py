@@ -60,9 +60,7 @@ async def test_each_request_takes_one_query(instance: Instance) -> None:
         assert len(await instance.statements_of(api_tokens.authenticate(instance.services, secret, CALLER))) == 1
 
 
-async def test_token_authenticates_and_its_secret_is_not_stored(
-    instance: Instance,
-) -> None:
+async def test_token_authenticates_and_its_secret_is_not_stored(instance: Instance) -> None:
     created = await create_token(instance)
     user = await api_tokens.authenticate(instance.services, created.secret, CALLER)
     assert (user.kind, user.seat.seat_id, user.account.client_id) == ("api_token", ROSA, ALPHA)

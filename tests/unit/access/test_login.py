@@ -51,9 +51,7 @@ async def test_login_opens_the_first_account_by_name(instance: Instance) -> None
     assert [(e.action, e.result, e.actor) for e in instance.audit()] == [("login", "ok", "rosa@example.org")]
 
 
-async def test_login_ignores_case_and_opens_the_last_account(
-    instance: Instance,
-) -> None:
+async def test_login_ignores_case_and_opens_the_last_account(instance: Instance) -> None:
     started = await instance.log_in("  Rosa@Example.ORG ")
     active = await sessions.active_session(instance.services, started.token)
     await sessions.switch(instance.services, active, BRAVO, CALLER)
@@ -140,9 +138,7 @@ async def test_missing_account_is_reported_after_the_password(instance: Instance
     assert (await instance.log_in("leon@example.org")).client_id == CLOSED
 
 
-async def test_account_or_seat_can_require_a_second_factor(
-    instance: Instance,
-) -> None:
+async def test_account_or_seat_can_require_a_second_factor(instance: Instance) -> None:
     pending = await instance.start_login("ines@example.org")
     assert (pending.seat_id, pending.enrolled) == (INES, False)
     assert isinstance(await instance.login("omar@example.org"), SessionStarted)

@@ -13,14 +13,7 @@ import pytest
 from daybreak.access import enrolment, keys, operators, second_factor, sessions
 from daybreak.access.login import SessionStarted
 from daybreak.credentials import keyring, totp
-from daybreak.domain.errors import (
-    Conflict,
-    Forbidden,
-    RateLimited,
-    RequestError,
-    Unauthenticated,
-    Unavailable,
-)
+from daybreak.domain.errors import Conflict, Forbidden, RateLimited, RequestError, Unauthenticated, Unavailable
 from tests.unit.access.instance import ALPHA, CALLER, ELSEWHERE, INES, OMAR, ROSA, STRICT, Instance
 
 
@@ -171,9 +164,7 @@ async def test_enrolment_completes_a_pending_dashboard_login(instance: Instance)
     assert begun.otpauth_uri.startswith("otpauth://totp/Daybreak:ines@example.org?secret=")
 
 
-async def test_password_alone_cannot_replace_a_second_factor(
-    instance: Instance,
-) -> None:
+async def test_password_alone_cannot_replace_a_second_factor(instance: Instance) -> None:
     instance.enrol_second_factor()
     token = (await instance.start_login(kind="dashboard")).token
     with pytest.raises(Forbidden):
@@ -315,9 +306,7 @@ async def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) ->
     await complete_login(instance, instance.code(seed))
 
 
-async def test_replaced_keyring_is_reported_as_unavailable(
-    instance: Instance,
-) -> None:
+async def test_replaced_keyring_is_reported_as_unavailable(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
     path = instance.path / "keyring.json"
     path.unlink()

@@ -120,9 +120,7 @@ async def test_switch_to_another_account_is_refused(instance: Instance, client_i
     assert {event.client_id for event in instance.audit("context.switched")} == {ALPHA}
 
 
-async def test_switch_without_the_second_factor_is_refused(
-    instance: Instance,
-) -> None:
+async def test_switch_without_the_second_factor_is_refused(instance: Instance) -> None:
     started = await instance.log_in()
     instance.change_account(BRAVO, second_factor_required=True)
     active = await sessions.active_session(instance.services, started.token)
@@ -174,9 +172,7 @@ async def test_revoked_permission_takes_effect_immediately(
     assert await error_code(instance, token) == code
 
 
-async def test_disabled_seat_is_refused_with_an_open_session(
-    instance: Instance,
-) -> None:
+async def test_disabled_seat_is_refused_with_an_open_session(instance: Instance) -> None:
     token = (await instance.log_in()).token
     instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
     assert await error_code(instance, token) == "session_ended"
@@ -227,10 +223,7 @@ async def test_sessions_are_listed_and_ended(instance: Instance) -> None:
     active = await sessions.active_session(instance.services, mine.token)
     listed = await sessions.list_open(instance.services, active)
     assert {session.sid for session, _ in listed} == {started.session.sid for started in (mine, *others)}
-    assert {device.address for _, device in listed if device} == {
-        CALLER.address,
-        ELSEWHERE.address,
-    }
+    assert {device.address for _, device in listed if device} == {CALLER.address, ELSEWHERE.address}
     for sid, ended in (
         (others[0].session.sid, True),
         (others[0].session.sid, False),

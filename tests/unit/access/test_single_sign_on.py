@@ -22,14 +22,7 @@ from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, active_session, reauthenticate, require_recent_password
 from daybreak.access.single_sign_on import SignInRefused
 from daybreak.credentials.sealed_text import seal, unseal
-from daybreak.domain.errors import (
-    Forbidden,
-    NotFound,
-    OperatorError,
-    ProviderUnavailable,
-    RateLimited,
-    Unauthenticated,
-)
+from daybreak.domain.errors import Forbidden, NotFound, OperatorError, ProviderUnavailable, RateLimited, Unauthenticated
 from daybreak.domain.identity import Caller, Seat
 from daybreak.oidc.provider import KEY_REFRESH_INTERVAL, Provider
 from daybreak.settings import AccessSettings, OidcSettings, Rate

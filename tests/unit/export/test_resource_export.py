@@ -232,12 +232,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.mark.parametrize(("threads", "engine_threads"), [(1, 1), (4, 3)])
 @pytest.mark.parametrize("batch_rows", [100, 100_000])
 def test_same_rows_produce_the_same_bytes(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    baseline: Files,
-    threads: int,
-    engine_threads: int,
-    batch_rows: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, baseline: Files, threads: int, engine_threads: int, batch_rows: int
 ) -> None:
     monkeypatch.setattr(leader_files, "PART_BYTES", 20_000)
     monkeypatch.setattr(row_partition, "BATCH_ROWS", batch_rows)

@@ -11,13 +11,7 @@ from msgspec import structs
 from daybreak.domain.errors import RunError
 from daybreak.domain.run_report import RunReport
 from daybreak.filestore.file_store import FreeSpace
-from daybreak.snapshots.disk_space import (
-    RESERVE_BYTES,
-    SpaceRequirement,
-    SpillFolder,
-    check_disk_space,
-    required_space,
-)
+from daybreak.snapshots.disk_space import RESERVE_BYTES, SpaceRequirement, SpillFolder, check_disk_space, required_space
 
 MB = 1_000_000
 FULL = RunReport(bytes=800 * MB, bytes_written=800 * MB, scratch_bytes=40 * MB)

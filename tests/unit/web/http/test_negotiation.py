@@ -8,13 +8,7 @@ from daybreak.catalogue.formats import FORMATS, format_named
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.identity import ServeGzipAs
 from daybreak.filestore.object_sink import stored_headers
-from daybreak.web.http.negotiation import (
-    Representation,
-    accepts_gzip,
-    choose,
-    stored_representation,
-    weights,
-)
+from daybreak.web.http.negotiation import Representation, accepts_gzip, choose, stored_representation, weights
 
 
 def chosen(accept: str | None, encoding: str | None, *, format_name: str = "csv", as_: str = "file") -> Representation:
