@@ -157,6 +157,24 @@ def test_truncated_or_damaged_response_is_detected(
         store.check(written.key, written.bytes, written.sha256)
 
 
+def test_error_instead_of_a_list_reports_no_lost_files(
+    store: ObjectStore, direct_store: ObjectStore, proxy: FaultProxy
+) -> None:
+    sink = direct_store.stage(str(uuid.uuid4()))
+    packed = sink.write(LEADER, "members", "csv", [b"rows"])
+    written = sink.write(LEADER, "members", "json", [bytes(100_000)])
+    sink.commit()
+    for file in (packed, written):
+        proxy.faults = [Fault("accepted", only=b"list")]
+        with pytest.raises(Unavailable):
+            store.presence()(file.key, file.bytes)
+        assert proxy.faults == []
+        is_stored = store.presence()
+        assert is_stored(file.key, file.bytes)
+        assert not is_stored(written.key, written.bytes - 1)
+        assert not is_stored(f"{written.key}.lost", written.bytes)
+
+
 def test_upload_with_a_wrong_etag_is_repeated(
     store: ObjectStore, direct_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,7 +132,8 @@ class FileStore(Protocol):
     def presence(self) -> Callable[[str, int], bool]:
         """Return a function that returns whether a file with that key and that size in bytes exists.
 
-        An object store lists each folder once, at the first key in it.
+        An object store lists each folder once, at the first key in it. The first missing file of a folder is looked for
+        in a request of its own. The function raises FileStoreError, Unavailable.
         """
 
     def open_local(self, key: str) -> FileIO | None:

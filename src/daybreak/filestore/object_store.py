@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import obstore
 
-from daybreak.domain.errors import FileDamaged, FileStoreError
+from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.domain.identity import is_id
 from daybreak.filestore.bucket import RequestLimits, open_bucket
 from daybreak.filestore.file_keys import (
@@ -102,6 +102,7 @@ class ObjectStore:
         """
         listed: dict[str, set[int]] = {}
         packs: dict[str, int] = {}
+        checked: set[str] = set()
 
         def is_stored(key: str, size_bytes: int) -> bool:
             object_key, place = split_place(key)
@@ -114,10 +115,23 @@ class ObjectStore:
                     if found.endswith(".pack"):
                         packs[found] = found_bytes
             if place:
-                return is_within(place, size_bytes, packs.get(object_key, 0))
-            return hash((key, size_bytes)) in listed[folder]
+                is_found = is_within(place, size_bytes, packs.get(object_key, 0))
+            else:
+                is_found = hash((key, size_bytes)) in listed[folder]
+            if not is_found and folder not in checked:
+                checked.add(folder)
+                self._check_list(object_key, listed[folder])
+            return is_found
 
         return is_stored
+
+    def _check_list(self, key: str, listed: AbstractSet[int]) -> None:
+        """Raise Unavailable if a list lacks an object that exists. obstore reads an error in a response 200 as an empty
+        list, and some servers list new objects later.
+        """
+        with contextlib.suppress(FileStoreError), translate_errors(f"The object {key} cannot be read", READ):
+            if hash((key, obstore.head(self._bucket, key)["size"])) not in listed:
+                raise Unavailable(f"The bucket does not list the object {key}, which exists.", code="files_unavailable")
 
     def open_local(self, key: str) -> FileIO | None:
         """Return None: objects are not local files."""

@@ -230,6 +230,8 @@ def parse_files_url(text: str, folder: Path) -> str:
     require_trimmed(text)
     scheme, separator, rest = text.partition("://")
     if separator and scheme in {"s3", "gs", "az"} and urlsplit(text).netloc:
+        if re.search(r"[?#]|/\.{0,2}/", f"{rest.rstrip('/')}/"):
+            raise InvalidValue('Remove "?", "#", and empty and dot segments from the prefix.')
         return text.rstrip("/")
     if separator and scheme == "file" and rest.startswith("/"):
         return f"file://{Path(rest).resolve()}"

@@ -213,6 +213,15 @@ def test_mistyped_bucket_url_is_not_a_folder(url: str) -> None:
     )
 
 
+@pytest.mark.parametrize("prefix", ["a#b", "a?b", "a//b", "../b", "a/./b", "a/..", "/b"])
+def test_prefix_that_the_bucket_would_not_have_is_refused(prefix: str) -> None:
+    """Otherwise `s3://bucket/a#b` would have the files of `s3://bucket/a`, which may belong to another installation."""
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_FILES__URL": f"gs://bucket/{prefix}"}
+    assert "from the prefix" in faults(None, environ)["files.url"]
+    environ["DAYBREAK_FILES__URL"] = "gs://bucket/a b/.c/d..e/"
+    assert load_settings(None, environ).files.url == "gs://bucket/a b/.c/d..e"
+
+
 @pytest.mark.parametrize("rates", [[], ["0/5m"], ["5/0s"], ["5/9999999w"]])
 def test_second_factor_limits_cannot_be_removed(tmp_path: Path, rates: list[str]) -> None:
     path = written(tmp_path, f'[source]\nlocation = "x"\n[access]\nsecond_factor_per_seat = {rates}\n')
