@@ -25,6 +25,7 @@ from tests.configured import configured
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.parts.buckets import Bucket
 from tests.parts.s3 import S3Bucket
+from tests.parts.waiting import wait_until
 from tests.small_platform import context_in, platform_of, write_platform
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
@@ -139,6 +140,17 @@ def test_unavailable_store_fails_after_bounded_retries(store: ObjectStore, proxy
     assert 3 <= proxy.faulted <= 21
     proxy.forever = None
     sink.discard()
+
+
+def test_discarded_uploads_are_not_repeated(store: ObjectStore, proxy: FaultProxy) -> None:
+    """A process that ends while the store is unavailable waits for the requests that have begun."""
+    proxy.forever = Fault("status", 500, b"PUT ")
+    sink = store.stage(str(uuid.uuid4()))
+    sink.write(LEADER, "members", "csv", [bytes(100_000)])
+    wait_until(lambda: proxy.faulted > 0, 60, what="the upload")
+    sink.discard()
+    # One attempt, of up to seven requests.
+    assert proxy.faulted <= 7
 
 
 def test_truncated_or_damaged_response_is_detected(

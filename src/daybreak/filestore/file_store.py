@@ -133,7 +133,7 @@ class FileStore(Protocol):
         """Return a function that returns whether a file with that key and that size in bytes exists.
 
         An object store lists each folder once, at the first key in it. The first missing file of a folder is looked for
-        in a request of its own. The function raises FileStoreError, Unavailable.
+        in a separate request. The function raises FileStoreError, Unavailable.
         """
 
     def open_local(self, key: str) -> FileIO | None:

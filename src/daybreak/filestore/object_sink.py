@@ -92,6 +92,7 @@ class ObjectSink:
         self._budget = _ByteBudget(_MAXIMUM_QUEUED_BYTES)
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
+        self._discarded = False
         self._packing = packing
         self._packs: dict[str, _OpenPack] = {}
         self._pack_reader = PackReader(target.read)
@@ -170,6 +171,7 @@ class ObjectSink:
 
     def discard(self) -> None:
         """Cancel queued uploads and delete uploaded files. Raises FileStoreError, Unavailable."""
+        self._discarded = True
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
         for folder in (snapshot_folder(self._snapshot_id), delta_folder(self._snapshot_id)):
@@ -184,8 +186,8 @@ class ObjectSink:
                     self._target.check(key, len(content), sha256)
                 return
             except (FileDamaged, Unavailable):
-                # No retry after another upload has failed, because the run fails anyway.
-                if attempt >= _ATTEMPTS or self._failure is not None:
+                # No retry when the run fails anyway.
+                if attempt >= _ATTEMPTS or self._discarded or self._failure is not None:
                     raise
                 time.sleep(_RETRY_SECONDS * attempt)
 
