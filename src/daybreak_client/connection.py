@@ -4,11 +4,7 @@ The token is sent to the service only, never to a file store that a link redirec
 """
 
 import contextlib
-import functools
-import os
 import re
-import ssl
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -19,11 +15,11 @@ from threading import Thread
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import certifi
 import httpx
 
 from daybreak_client import wire
-from daybreak_client.errors import ClientError, Damaged, NotPublished, Refused, Unreachable, WrongUse, reason_of
+from daybreak_client.errors import ClientError, Damaged, NotPublished, Refused, Unreachable, WrongUse
+from daybreak_client.http_client import cause_of, check_certificate, make_client
 
 T = TypeVar("T")
 
@@ -31,7 +27,6 @@ _MAX_ATTEMPTS = 5
 _FIRST_WAIT_SECONDS = 0.5
 # Longer than the one minute of the service's limit on links.
 _MAX_WAIT_SECONDS = 90.0
-_TIMEOUT = httpx.Timeout(60.0, connect=15.0)
 # A link leads to the service, which may redirect to a file store, which may redirect to another of its hosts.
 _MAX_REDIRECTS = 5
 _MAX_RESPONSE_SECONDS = 300.0
@@ -57,7 +52,7 @@ class Connection:
 
         self.address = _validated(address, plain_http=plain_http)
         headers = {"User-Agent": f"daybreak/{version('daybreak')}", "Accept-Encoding": "identity"}
-        self._http = _client(headers)
+        self._http = make_client(headers)
         # A file store must not receive cookies of the service, nor the other way around. No service needs them.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
@@ -122,10 +117,10 @@ class Connection:
                 # The error may quote a header with the token.
                 raise WrongUse("The request contains an invalid character. Check the account and the URL.") from None
             except httpx.RequestError as fault:
-                _check_certificate(fault)
+                check_certificate(fault)
                 # A request that may have arrived is repeated only if it is idempotent.
                 if not attempts_left or not (method == "GET" or isinstance(fault, httpx.ConnectError)):
-                    raise Unreachable(f"{self.address} does not answer: {reason_of(fault)}.") from fault
+                    raise Unreachable(f"{self.address} does not answer: {cause_of(fault)}") from fault
                 time.sleep(_backoff(attempts_left))
                 continue
             if response.is_success or response.is_redirect or response.status_code == httpx.codes.NOT_MODIFIED:
@@ -169,8 +164,8 @@ def _redirected(http: httpx.Client, base: str, url: str, headers: Mapping[str, s
         with contextlib.closing(_in_time(lambda: _follow(http, base, url, headers))) as response:
             yield response
     except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as fault:
-        _check_certificate(fault)
-        raise Unreachable(f"The transfer was interrupted: {reason_of(fault)}.") from fault
+        check_certificate(fault)
+        raise Unreachable(f"The transfer was interrupted: {cause_of(fault)}") from fault
 
 
 def _follow(http: httpx.Client, base: str, url: str, headers: Mapping[str, str]) -> httpx.Response:
@@ -218,56 +213,6 @@ def _first_byte(response: httpx.Response) -> int:
     return -1 if found is None else int(found[1])
 
 
-def _client(headers: Mapping[str, str]) -> httpx.Client:
-    """Return a client with the proxies of the environment, and the certificates of SSL_CERT_FILE, SSL_CERT_DIR or the
-    system. Raises WrongUse for an invalid proxy or file.
-    """
-    try:
-        context = _read_certificates(os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None)
-    except (OSError, ValueError) as fault:
-        raise WrongUse(
-            f"SSL_CERT_FILE or SSL_CERT_DIR does not contain certificates: {reason_of(fault)}. Correct or remove it."
-        ) from None
-    try:
-        return httpx.Client(headers=headers, timeout=_TIMEOUT, verify=context)
-    except ImportError:
-        raise WrongUse(
-            "A SOCKS proxy is set, in ALL_PROXY or a similar variable. Run `pip install 'httpx[socks]'`, or use an "
-            "HTTP proxy."
-        ) from None
-    except (ValueError, httpx.InvalidURL):
-        raise WrongUse(
-            "ALL_PROXY, HTTPS_PROXY, HTTP_PROXY or NO_PROXY is not valid. Use the URL of a proxy such as "
-            "http://proxy.example.org:3128."
-        ) from None
-
-
-@functools.cache
-def _read_certificates(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Read the accepted certificates once per process: those of the system, which include private CAs, take 50 ms."""
-    if file or folder:
-        return ssl.create_default_context(cafile=file, capath=folder)
-    if sys.platform != "linux":
-        import truststore
-
-        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # A small container may have none.
-    context = ssl.create_default_context(cafile=certifi.where())
-    context.load_default_certs()
-    return context
-
-
-def _check_certificate(fault: BaseException | None) -> None:
-    """Raise WrongUse when a certificate is the cause of an error. Another attempt would not help."""
-    while fault is not None and not isinstance(fault, ssl.SSLCertVerificationError):
-        fault = fault.__cause__ or fault.__context__
-    if fault is not None:
-        raise WrongUse(
-            f"The certificate of the server or proxy is not accepted: {fault.verify_message.rstrip('.')}. Add the CA "
-            "that signed it to the certificates of the system, or set SSL_CERT_FILE to a file with its certificate."
-        ) from None
-
-
 def _next_url(base: str, url: str) -> str:
     """Return the absolute URL of a link. Raises Unreachable when it is invalid or would downgrade https to http."""
     try:
@@ -311,15 +256,19 @@ def _validated(address: str, *, plain_http: bool) -> str:
         _, _ = parts.port, httpx.URL(address.strip()).host.encode("idna")
     except (ValueError, httpx.InvalidURL):
         parts = urlsplit("")
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
-        shown = "The address" if {"@", "?"}.intersection(address) else repr(address)
+    # A user, a query or a fragment, also an empty one.
+    surplus = set("@?#").intersection(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or surplus:
+        shown = "The address" if surplus else repr(address)
         raise WrongUse(f"{shown} is not the URL of a service. Use one such as https://export.example.org.")
     if parts.scheme == "http" and not plain_http and not _is_local(parts.hostname):
         raise WrongUse(
             f"{address} would send passwords and tokens unencrypted over the network. Use https://, or allow it with "
             "--plain-http or DAYBREAK_PLAIN_HTTP=1 on a trusted network."
         )
-    return address.strip().rstrip("/")
+    # One service must not look like two (RFC 3986 section 6.2).
+    host = parts.netloc.lower().removesuffix({"http": ":80", "https": ":443"}[parts.scheme])
+    return parts._replace(netloc=host).geturl().rstrip("/")
 
 
 def _is_local(host: str) -> bool:

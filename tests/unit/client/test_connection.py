@@ -244,6 +244,9 @@ def test_https_is_not_downgraded(service: ScriptedService) -> None:
         "https://a:hunter2@example.org",
         "https://example.org/?token=hunter2",
         "https://e.org/?a=b",
+        "https://e.org?",
+        "https://e.org/#token=hunter2",
+        "https://@e.org",
         "https://example.org:x",
         "https://example.org:99999",
         "https://example..org",
@@ -255,6 +258,43 @@ def test_invalid_url_is_refused(address: str) -> None:
     with pytest.raises(WrongUse, match="is not the URL") as refused:
         Connection(address)
     assert "hunter2" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (" HTTPS://Export.Example.org:443/Exports// ", "https://export.example.org/Exports"),
+        ("http://LOCALHOST:80", "http://localhost"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("https://example.org:80", "https://example.org:80"),
+    ],
+)
+def test_spellings_of_one_url_are_one_service(address: str, expected: str) -> None:
+    connection = Connection(address)
+    connection.close()
+    assert connection.address == expected
+
+
+def test_failed_tls_is_explained(service: ScriptedService) -> None:
+    connection = Connection(service.url.replace("http:", "https:"))
+    with pytest.raises(Unreachable, match=r"does not answer: TLS failed, .*\. Check https:// and the port\.$"):
+        connection.request("POST", "/x", dict)
+    connection.close()
+
+
+@pytest.mark.parametrize(("excluded", "named"), [("", True), ("localhost", True), ("127.0.0.1", False)])
+def test_proxy_that_may_be_the_cause_is_named(monkeypatch: pytest.MonkeyPatch, excluded: str, *, named: bool) -> None:
+    monkeypatch.setenv("http_proxy", f"http://ana:secret@127.0.0.1:{free_port()}")
+    monkeypatch.setenv("no_proxy", excluded)
+    connection = Connection(f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(Unreachable) as unreachable:
+        connection.request("POST", "/x", dict)
+    with pytest.raises(Unreachable) as interrupted, connection.download("/link", 0):
+        pass
+    connection.close()
+    for caught in (unreachable, interrupted):
+        assert ("A proxy is set, in HTTP_PROXY" in caught.value.message) == named
+        assert "secret" not in caught.value.message
 
 
 def test_plain_http_over_a_network_needs_permission() -> None:

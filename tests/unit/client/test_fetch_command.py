@@ -129,6 +129,14 @@ def test_interrupt_ends_a_stalled_download(service: ScriptedService, tmp_path: P
     assert (process.returncode, printed) == (130, "daybreak: interrupted\n")
 
 
+def test_full_standard_error_does_not_stop_the_work(service: ScriptedService, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from daybreak_client.command import main; main()", "fetch", str(tmp_path)]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run([*command, "--all-accounts"], check=False, stdout=subprocess.DEVNULL, stderr=full)
+    assert done.returncode == 0
+    assert {path.parent.name for path in tmp_path.rglob("members.csv.gz")} == {NORTH, SOUTH}
+
+
 @pytest.mark.parametrize("selection", [["--account", NORTH], ["--all-accounts"]])
 def test_wait_includes_sign_in_to_the_service(
     service: ScriptedService, tmp_path: Path, selection: list[str], capsys: pytest.CaptureFixture[str]
