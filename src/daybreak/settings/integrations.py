@@ -44,7 +44,8 @@ class SourceSettings(Section):
         default=timedelta(hours=4),
         ge=timedelta(seconds=10),
         le=timedelta(days=1),
-        description="PostgreSQL: maximum run time of a statement.",
+        description="PostgreSQL: maximum run time of a statement. The run ends if the server has not ended it a "
+        "minute later.",
     )
     max_lag: Duration = Field(
         default=timedelta(minutes=10),

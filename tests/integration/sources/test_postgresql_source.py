@@ -281,9 +281,9 @@ def test_every_connection_uses_the_tls_settings(
         with pytest.raises(SourceUnavailable, match="certificate"), source_on(untrusted, tmp_path).open(AS_OF):
             pass
         # Streams use another driver.
-        with open_transaction(trusted) as connection:
+        with open_transaction(trusted, timeout_seconds=0) as (connection, server_watch):
             known += 1
-            snapshot = ServerSnapshot(untrusted, connection, "none", 0)
+            snapshot = ServerSnapshot(untrusted, connection, server_watch, "none", timeout_seconds=0)
             with pytest.raises(SourceUnavailable, match="certificate"), snapshot.stream("SELECT 1"):
                 pass
         assert len(opened) == known

@@ -2,7 +2,8 @@
 
 The keeper, a psycopg connection, holds the snapshot (`REPEATABLE READ READ ONLY`) and answers small queries. Rows are
 streamed over ADBC connections, each stream in a transaction of the same snapshot. A connection whose stream ended
-normally is reused, so a reading needs three connections in total. A connection whose stream failed is closed.
+normally is reused, so a reading needs three connections in total. A connection whose stream failed is closed. Every
+wait for the server is limited by a `ServerWatch`.
 
 Every setting is local to its transaction: behind PgBouncer in transaction mode, other clients use the same session.
 """
@@ -10,23 +11,25 @@ Every setting is local to its transaction: behind PgBouncer in transaction mode,
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import adbc_driver_manager
 import adbc_driver_postgresql
 import psycopg
-from adbc_driver_manager import AdbcConnection, AdbcStatement
+from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
 from psycopg import conninfo
+from psycopg.abc import PQGen
 
 from daybreak.domain.errors import CONNECTION_ADVICE, SourceError, SourceUnavailable, first_line, without_value
 from daybreak.export.sql import literal
+from daybreak.sources.postgresql.watch import ServerWatch
 from daybreak.sources.staging import ArrowStream, StreamFailed
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+_Result = TypeVar("_Result")
 
 # Bounded waits for an unreachable server. Both drivers accept libpq's parameters.
 _CONNECTION_PARAMETERS = {
@@ -63,27 +66,50 @@ _NO_SNAPSHOT = ("42704", "22023")
 _IN_FAILED_TRANSACTION = "25P02"
 
 
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A psycopg connection. Once it is open, `watch` limits its waits for the server."""
+
+    watch: ServerWatch | None = None
+
+    def wait(self, gen: PQGen[_Result], interval: float = 0.1, timeout: float | None = None) -> _Result:
+        """Wait for the server, as psycopg does."""
+        with nullcontext() if self.watch is None else self.watch.limit():
+            return super().wait(gen, interval, timeout)
+
+
 class ServerSnapshot:
     """Reads in one exported snapshot. `keeper` holds it open, and is for one thread and the heartbeat."""
 
-    def __init__(self, location: str, keeper: Connection, name: str, timeout_seconds: int) -> None:
+    def __init__(
+        self, location: str, keeper: Connection, watch: ServerWatch, name: str, *, timeout_seconds: int
+    ) -> None:
         self.keeper = keeper
+        self._watch = watch
         self._location = location
         self._name = name
         self._timeout_seconds = timeout_seconds
         self._lock = Lock()
         # In a separate thread, because the driver first queries the server's types. The keeper is used in the meantime.
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="driver")
-        self._database = self._opener.submit(adbc_driver_postgresql.connect, _adbc_uri(location))
+        self._database = self._opener.submit(self._open_database)
         self._idle: deque[AdbcConnection] = deque()
         self._streaming: set[AdbcConnection] = set()
         self._canceled: set[AdbcConnection] = set()
+
+    def _open_database(self) -> AdbcDatabase:
+        with self._watch.limit():
+            database: AdbcDatabase = adbc_driver_postgresql.connect(_adbc_uri(self._location))
+        return database
+
+    def faults(self, subject: str) -> AbstractContextManager[None]:
+        """Convert the errors of both drivers, as `server_faults` does."""
+        return server_faults(subject, timeout_seconds=self._timeout_seconds)
 
     def open_driver(self) -> None:
         """Open a connection of the driver that streams rows, which the first stream uses. `keeper` has another driver.
         Raises SourceError, SourceUnavailable.
         """
-        with server_faults("The source"):
+        with self.faults("The source"), self._watch.limit():
             self._idle.append(AdbcConnection(self._database.result()))
 
     @contextmanager
@@ -91,7 +117,7 @@ class ServerSnapshot:
         """Stream the rows of one SELECT, in any thread. Without `parallel_workers` the server runs it in one process,
         for SELECTs that are streamed in parallel. Raises SourceError, SourceUnavailable.
         """
-        with server_faults("The source", timeout_seconds=self._timeout_seconds):
+        with self.faults("The source"), self._watch.limit():
             try:
                 connection = self._idle.popleft()
             except IndexError:
@@ -123,7 +149,7 @@ class ServerSnapshot:
 
     def cancel(self) -> None:
         """Cancel the statements of all open streams, from any thread."""
-        with self._lock:
+        with self._lock, self._watch.limit():
             self._canceled |= self._streaming
             for connection in self._streaming:
                 # A server that is no longer available has canceled them.
@@ -153,10 +179,7 @@ class ServerSnapshot:
     def _begin_statements(self, *, parallel_workers: bool = True) -> Iterator[str]:
         yield _BEGIN
         yield f"SET TRANSACTION SNAPSHOT {literal(self._name)}"
-        yield _SETTINGS
-        yield _timeouts()
-        if self._timeout_seconds:
-            yield f"SET LOCAL statement_timeout = {self._timeout_seconds * 1000:d}"
+        yield from _settings(self._timeout_seconds)
         if not parallel_workers:
             yield "SET LOCAL max_parallel_workers_per_gather TO 0"
 
@@ -179,6 +202,7 @@ class ServerSnapshot:
                 return error.sqlstate
         try:
             with closing(_connect(self._location)) as repeating:
+                repeating.watch = self._watch
                 for statement in self._begin_statements():
                     repeating.execute(statement.encode())
                 return _sqlstate_of(repeating, sql)
@@ -206,29 +230,42 @@ def _execute(connection: AdbcConnection, sql: str) -> None:
 
 @contextmanager
 def open_snapshot(location: str, *, timeout_seconds: int) -> Iterator[ServerSnapshot]:
-    """Export a snapshot for the duration of the context. A streamed SELECT may take `timeout_seconds`, 0 for the
-    server's own limit. Raises SourceError, SourceUnavailable.
+    """Export a snapshot for the duration of the context. A statement may take `timeout_seconds`, 0 for the server's own
+    limit. Raises SourceError, SourceUnavailable.
     """
-    with open_transaction(location) as keeper, _heartbeat(keeper):
+    with open_transaction(location, timeout_seconds=timeout_seconds) as (keeper, watch), _heartbeat(keeper):
         with server_faults("The source"):
             row = keeper.execute("SELECT pg_export_snapshot()").fetchone()
         if row is None:
             raise SourceUnavailable("The source exported no snapshot.")
-        with closing(ServerSnapshot(location, keeper, str(row[0]), timeout_seconds)) as snapshot:
+        snapshot = ServerSnapshot(location, keeper, watch, str(row[0]), timeout_seconds=timeout_seconds)
+        with closing(snapshot):
             yield snapshot
 
 
 @contextmanager
-def open_transaction(location: str) -> Iterator[Connection]:
-    """Open a connection in a read-only transaction, in UTC. Raises SourceError, SourceUnavailable."""
+def open_transaction(location: str, *, timeout_seconds: int) -> Iterator[tuple[Connection, ServerWatch]]:
+    """Open a connection in a read-only transaction, in UTC, and the watch of its server. A statement may take
+    `timeout_seconds`, as in `open_snapshot`. Raises SourceError, SourceUnavailable.
+    """
     with server_faults("source.location", advice=f". {CONNECTION_ADVICE}"):
         connection = _connect(location)
     with closing(connection):
-        with server_faults("The source"):
-            connection.execute(_BEGIN)
-            connection.execute(_SETTINGS)
-            connection.execute(_timeouts().encode())
-        yield connection
+        parameters = _CONNECTION_PARAMETERS | _parameters(location)
+        watch = ServerWatch(parameters, connection.info, connection.fileno(), timeout_seconds)
+        connection.watch = watch
+        with watch.running():
+            with server_faults("The source"):
+                for statement in (_BEGIN, *_settings(timeout_seconds)):
+                    connection.execute(statement.encode())
+            yield connection, watch
+
+
+def _settings(timeout_seconds: int) -> Iterator[str]:
+    yield _SETTINGS
+    yield _timeouts()
+    if timeout_seconds:
+        yield f"SET LOCAL statement_timeout = {timeout_seconds * 1000:d}"
 
 
 def _timeouts() -> str:
@@ -277,7 +314,7 @@ def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "")
         reason = f"{without_value(error)} (SQLSTATE {sqlstate})" if is_value else first_line(error)
         message = f"{subject} (PostgreSQL): {reason}{advice}"
         if sqlstate == _QUERY_CANCELED and 0 < timeout_seconds <= monotonic() - began:
-            raise SourceError(f"{message} Raise source.statement_timeout, or add an index on the server.") from error
+            raise SourceError(f"{message}. Raise source.statement_timeout, or add an index on the server.") from error
         # Without SQLSTATE, the connection failed, or the driver cannot convert a value.
         lost = sqlstate is None and not isinstance(error, psycopg.DataError)
         if lost or (sqlstate or "").startswith(_TRANSIENT):
@@ -286,7 +323,7 @@ def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "")
 
 
 def _connect(location: str) -> Connection:
-    return psycopg.connect(
+    return Connection.connect(
         location, autocommit=True, prepare_threshold=None, **_missing_parameters(_parameters(location))
     )
 

@@ -74,7 +74,7 @@ class PostgresqlSource:
     """A `PlatformSource` over a PostgreSQL database (`postgresql://...`), or a read replica.
 
     `memory_bytes`, `threads` and `temp_dir` are for the engine with the staging tables. `statement_timeout_seconds`
-    limits each model; 0 keeps the server's limit. A standby may be `max_lag` behind.
+    limits each statement; 0 keeps the server's limit. A standby may be `max_lag` behind.
     """
 
     # Not in the repr, which tracebacks and logs show: the address may contain a password.
@@ -102,8 +102,8 @@ class PostgresqlSource:
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query, as `DirectorySource.query` does."""
         with (
-            open_transaction(self.location) as connection,
-            server_faults("A query under [directory]"),
+            open_transaction(self.location, timeout_seconds=self.statement_timeout_seconds) as (connection, _),
+            server_faults("A query under [directory]", timeout_seconds=self.statement_timeout_seconds),
             connection.cursor(row_factory=psycopg.rows.dict_row) as cursor,
         ):
             self._lag(connection, datetime.now(UTC))
@@ -153,7 +153,7 @@ class PostgresqlReading:
 
     def check(self) -> None:
         """Check privileges, tables, models, Leaders and terms."""
-        with server_faults("The source"):
+        with self._snapshot.faults("The source"):
             grants = self._tables.missing_grants(self._required)
             if grants:
                 raise SourceError("The role cannot read all of the source. Run:\n  " + "\n  ".join(grants))
@@ -175,7 +175,7 @@ class PostgresqlReading:
     def leaders(self) -> list[str]:
         """Return every Leader of table leaders, sorted. Raises SourceError, as `check` does."""
         if self._leaders is None:
-            with server_faults("Table leaders"):
+            with self._snapshot.faults("Table leaders"):
                 parents = self._keeper.execute(
                     f"{self._typed_tables()}SELECT leader_id::text, parent_leader_id::text FROM leaders".encode()
                 ).fetchall()
@@ -184,7 +184,7 @@ class PostgresqlReading:
 
     def input_bytes(self) -> int:
         """Return the size of the tables on the server. Views and foreign tables count as 0."""
-        with server_faults("The source"):
+        with self._snapshot.faults("The source"):
             return self._tables.size_bytes()
 
     def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
@@ -194,7 +194,7 @@ class PostgresqlReading:
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
         """Return the rows of a query over the source tables."""
         # In a savepoint, because a failed statement must not end the transaction that holds the snapshot.
-        with server_faults(subject), self._keeper.transaction():
+        with self._snapshot.faults(subject), self._keeper.transaction():
             return list(
                 self._keeper.execute(f"{self._typed_tables()}SELECT * FROM ({sql}) AS counted".encode()).fetchall()
             )
@@ -209,7 +209,7 @@ class PostgresqlReading:
 
     def confirm_unchanged(self) -> None:
         """Query the keeper once more, which fails if its transaction no longer holds the snapshot."""
-        with server_faults("The source"):
+        with self._snapshot.faults("The source"):
             self._keeper.execute("SELECT 1")
 
     def rows_query(self, resource: str) -> str:

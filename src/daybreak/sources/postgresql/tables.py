@@ -3,13 +3,16 @@ types.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+import psycopg
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.export.sql import identifier
 from daybreak.sources.contract import Columns
 from daybreak.sources.malformed import MalformedRows, count_conditions, find_malformed
-from daybreak.sources.postgresql.server_snapshot import Connection, server_faults
+from daybreak.sources.postgresql.server_snapshot import server_faults
 
 # Tables are found by the role's search_path, which skips schemas that the role may not use. Row-level security that
 # would hide rows is also reported, because files would silently lack these rows.
@@ -72,7 +75,7 @@ _TABLE_NAMES = [table.name for table in SOURCE_TABLES]
 class ServerTables:
     """The source tables of a connection. Queries raise psycopg's errors; the caller converts them (`server_faults`)."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._connection = connection
         self._columns: dict[str, Columns] | None = None
         self._refused: dict[str, Mapping[str, str]] = {}
