@@ -1,7 +1,5 @@
 """`python -m benchmarks JOB [options] [--write]`; the job `all` runs every job."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

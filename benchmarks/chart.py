@@ -1,7 +1,5 @@
 """Bar charts as SVG, with a background, so that they are readable on light and dark pages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """Tables and charts that compare methods of doing the same job."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 

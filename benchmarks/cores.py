@@ -1,7 +1,5 @@
 """The export on one and on all cores, the time with the interpreter's lock, and the speed that follows from both."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

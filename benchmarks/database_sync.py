@@ -1,7 +1,5 @@
 """`daybreak sync` of one large Leader into DuckDB and PostgreSQL: a delta, and the full files of the same day."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

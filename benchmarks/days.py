@@ -1,7 +1,5 @@
 """Whole runs on following days: the same rows again, a tenth changed, and 100,000 Leaders next to 1,500."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

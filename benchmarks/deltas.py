@@ -1,7 +1,5 @@
 """CPU time that deltas add to a run when one row in a hundred has changed."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 from collections.abc import Iterator

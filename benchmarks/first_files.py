@@ -1,7 +1,5 @@
 """The job `first-files`: seconds from `daybreakd doctor` on a new instance to downloaded files, as in the tutorial."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

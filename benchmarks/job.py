@@ -1,7 +1,5 @@
 """Benchmark jobs and the sections of the page that they produce."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ Run it as root, because other users may not request real-time priority. Without 
 thread of the measured program blocks, which the lock causes, and the share is too high.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import runpy

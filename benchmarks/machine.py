@@ -1,7 +1,5 @@
 """The machine on which a benchmark ran: hardware, versions and load."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Measures a program in a separate process: elapsed time, CPU time and peak memory of its process tree."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

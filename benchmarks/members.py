@@ -3,8 +3,6 @@
 Two jobs: many Members with the fast methods, and fewer Members with all methods, some of which are slow.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

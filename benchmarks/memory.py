@@ -1,7 +1,5 @@
 """Peak memory of whole runs under `snapshot.memory_limit`, for different shapes of data."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Writes `docs/explanation/benchmarks.md`: one section per job, with date, machine and versions of its run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Export of the Members of every Leader as gzip CSV and JSON by other tools, with settings that suit each."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -4,8 +4,6 @@ Both read the same table. `\copy` has an index on the Leader and two sessions wi
 session runs one script, so that psql starts only twice.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A whole run of all nine resources, each compared with the compression of its text."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Whole runs on platforms of different shapes, and on the following days, to derive the cost of a run, file and row."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Runs `daybreakd snapshot run` with default settings, as an operator would."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Source platforms, created by the demo's generator or by SQL for a given shape, and kept between runs."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Both use one Java process with one thread per core, and read identifiers as text
 session, as for a submitted job.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Files are read with Python's csv and with msgspec.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence

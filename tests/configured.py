@@ -1,7 +1,5 @@
 """Settings for tests, without a file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from daybreak.settings import Settings

@@ -1,7 +1,5 @@
 """The API description of a new, empty service, for the reference pages and for tests."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

@@ -3,8 +3,6 @@
 The test `tests/integration/snapshots/test_delta_days.py` does the same for a few days.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

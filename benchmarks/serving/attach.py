@@ -1,7 +1,5 @@
 """The job `attach`: requests to S3 and Iceberg with many accounts, packed files, and 200 MB by S3."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Measurements of the service, most of them in comparison with another server, in alternating rounds."""
 
-from __future__ import annotations
-
 import math
 import secrets
 import statistics

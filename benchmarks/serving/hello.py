@@ -1,7 +1,5 @@
 """The bare framework. `python -m benchmarks.serving.hello PORT` serves one route on the HTTP server of Daybreak."""
 
-from __future__ import annotations
-
 import sys
 
 from starlette.applications import Starlette

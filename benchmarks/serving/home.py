@@ -1,7 +1,5 @@
 """The data of the serving benchmark: a service folder with accounts, seats and files of known sizes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import uuid

@@ -1,7 +1,5 @@
 """The job `serving`: runs the measurements and formats their section of the page."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import statistics

@@ -6,8 +6,6 @@ Closed loop: each connection sends its next request after it has received the re
 a fixed rate. The time of a request starts at its scheduled time, so it includes delays of the server and of the client.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import select

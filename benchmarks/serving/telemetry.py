@@ -1,7 +1,5 @@
 """The job `telemetry`: CPU time of links with and without OpenTelemetry."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import statistics

@@ -1,7 +1,5 @@
 """The OpenAPI document as a contract: every response of the API is compared with its description."""
 
-from __future__ import annotations
-
 import copy
 import re
 from typing import Any

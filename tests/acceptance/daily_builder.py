@@ -1,7 +1,5 @@
 """Builder of an installation whose platform changes every day."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from contextlib import closing

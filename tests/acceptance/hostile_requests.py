@@ -3,8 +3,6 @@
 `{own}` is the account of the credential, `{other}` another one. Targets are sent as they are written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Accounts, seats and files of the acceptance tests."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import gzip

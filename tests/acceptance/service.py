@@ -1,7 +1,5 @@
 """A running service and requests to it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """A column is added to resources: every way to a stored version uses the columns that the version was made with."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Each alarm, caused by its condition on a running service: it fires on the scraped metrics, and stops with it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

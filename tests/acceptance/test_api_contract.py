@@ -1,7 +1,5 @@
 """Each response in the OpenAPI document occurs. `Service.request` checks that no other response occurs."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import gzip

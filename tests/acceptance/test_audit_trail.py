@@ -1,7 +1,5 @@
 """The audit trail of an account: who reads which events, and what is recorded."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The client package with a running service: sign in and fetch complete files."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

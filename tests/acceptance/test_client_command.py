@@ -1,7 +1,5 @@
 """The command `daybreak`, interactively and from cron."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`daybreak sync` with a running service whose platform changes every day, with hostile text."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

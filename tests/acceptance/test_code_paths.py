@@ -1,7 +1,5 @@
 """The documentation page about paths through the code names the modules that run."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

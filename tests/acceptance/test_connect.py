@@ -1,7 +1,5 @@
 """The page Connect: the steps of each tool that can run here, as a person does them."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

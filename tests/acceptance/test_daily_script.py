@@ -1,7 +1,5 @@
 """The documented script for every day reports why it cannot fetch the files."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Files that the dashboard generates: the spreadsheet-safe copy, tables of Insight, and the activity."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -3,8 +3,6 @@
 Tests of the pages are in `dashboard/`.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import html

@@ -1,7 +1,5 @@
 """The feed of deltas, and their files, of a service whose builder makes them."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The dlt source, into DuckDB."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

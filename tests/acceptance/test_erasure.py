@@ -1,7 +1,5 @@
 """Erasure of a Member while the service runs."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

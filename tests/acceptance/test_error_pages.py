@@ -1,7 +1,5 @@
 """Unknown URLs and refused links: a page for browsers, a problem document for programs."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.acceptance.installation import MAYA, NORTH

@@ -1,7 +1,5 @@
 """Requests that take long: 320 of one account do not keep another account waiting."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections import Counter

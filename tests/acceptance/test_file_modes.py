@@ -1,7 +1,5 @@
 """Modes of the folders and files that commands create: private, whatever the umask of their parent."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

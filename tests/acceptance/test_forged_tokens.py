@@ -1,7 +1,5 @@
 """Forged session tokens, most of them with a valid signature."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

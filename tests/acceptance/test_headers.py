@@ -1,7 +1,5 @@
 """Security headers on every kind of response: pages, JSON, files, redirects, errors."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

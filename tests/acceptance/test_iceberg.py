@@ -1,7 +1,5 @@
 """The Iceberg REST catalog over HTTP, read with pyiceberg."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A revoked key, on the node that revoked it and on one that still has it in its keyring."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

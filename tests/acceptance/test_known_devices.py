@@ -1,7 +1,5 @@
 """A guesser who knows the password does not lock out the owner on a known device, in the API and the dashboard."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

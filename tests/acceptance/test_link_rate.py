@@ -1,7 +1,5 @@
 """Rate limit on links and downloads, with two workers: its responses, and the audit trail."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime

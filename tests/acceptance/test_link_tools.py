@@ -1,7 +1,5 @@
 """Tools that read a signed link without options, and programs that cannot decompress files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import warnings

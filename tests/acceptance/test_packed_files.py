@@ -1,7 +1,5 @@
 """Files in packs over HTTP: the service answers as for other files, from a disk and from a bucket."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Responses of passkeys that no browser would send, over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A dashboard login without its second factor: every page, by cookie and by bearer token."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Log lines of refused requests, by which an operator finds attempts to bypass access controls."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The published schema: files of a demo are valid against it, and its SQL creates tables that hold them."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Settings that require a second factor: `access.require_second_factor` and `access.operator_second_factor`."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """Key rotation under load, and searches for secrets in logs, responses and storage."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.client

@@ -1,7 +1,5 @@
 """The Delta Sharing protocol over HTTP."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

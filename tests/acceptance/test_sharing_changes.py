@@ -1,7 +1,5 @@
 """Changes of shared tables, read by the unmodified Python client and compared with the deltas of the feed."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -3,8 +3,6 @@
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

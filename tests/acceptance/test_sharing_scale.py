@@ -4,8 +4,6 @@
 number. `pytest -s -m release` with this file prints the time of metadata requests.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

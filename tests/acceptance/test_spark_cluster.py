@@ -1,7 +1,5 @@
 """A Spark cluster of real processes builds the same snapshot as the embedded engine."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

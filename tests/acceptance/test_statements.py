@@ -1,7 +1,5 @@
 """Signed statements over HTTP, checked with the commands that every consumer has."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

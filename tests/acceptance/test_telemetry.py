@@ -1,7 +1,5 @@
 """Traces, metrics and logs: an OpenTelemetry collector accepts them, and a receiver decodes what it passes on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

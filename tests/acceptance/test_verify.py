@@ -1,7 +1,5 @@
 """`daybreak verify`, `fetch` and `sync` with a service that signs."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

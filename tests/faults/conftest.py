@@ -1,7 +1,5 @@
 """Folders for fault tests, a fork server for processes under test, and strace for failing system calls."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """Proxy that injects faults between a client and a real server."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

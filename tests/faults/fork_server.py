@@ -14,8 +14,6 @@ The output of the child is in FOLDER/child.log, the result of a claim in FOLDER/
 first makes that many calls without effect, so that under one tracer each child has its fault at a different call.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

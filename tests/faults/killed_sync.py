@@ -9,8 +9,6 @@ It reads one JSON command per line and answers each with one JSON line:
 middle of a call of the database's library.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -4,8 +4,6 @@ The workload appends each acknowledged operation to a log on another disk, one J
 acknowledgment. At each crash point the process stops itself, so that the test can copy the disks.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

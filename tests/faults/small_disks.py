@@ -1,7 +1,5 @@
 """File systems for one test: disk images, whose copies simulate power cuts, and small disks in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

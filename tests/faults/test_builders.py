@@ -1,7 +1,5 @@
 """Concurrent, paused and killed builders, and clock changes: one publication per day, no write by a stale builder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Client downloads over an unreliable connection: local copies always equal the published files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

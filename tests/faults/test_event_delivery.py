@@ -3,8 +3,6 @@
 `EVENTS=200` sets the number of events (12); each is delivered to 50 webhooks.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Full disks: a run fails cleanly, the service keeps serving yesterday's files, and logins are still recorded."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

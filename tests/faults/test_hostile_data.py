@@ -1,7 +1,5 @@
 """Hostile cells: common CSV and JSON readers return exactly the values of the source."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

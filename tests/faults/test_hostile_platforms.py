@@ -1,7 +1,5 @@
 """A platform with hostile texts and extreme times: engines write the same bytes, and every format keeps the texts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """SIGKILL at any point of an erasure: files stay undamaged, and the command completes it when it is run again."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """SIGKILL and failing system calls at any point of a run: served files stay undamaged, and the next run recovers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -3,8 +3,6 @@
 `SYNC_KILLS=1000` sets the number of kills per database in `make test-release` (20).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Object store errors: bounded retries, and a failed upload never counts as a success."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random

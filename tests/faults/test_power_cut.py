@@ -5,8 +5,6 @@ other durable. At each crash point the workload stops, and the test copies the b
 power cut at that moment would leave these bytes. The test then mounts each pair of copies, as after a restart.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

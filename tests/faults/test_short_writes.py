@@ -1,7 +1,5 @@
 """Short writes, caused by a limit on file sizes: the system writes a part of the data and refuses the rest."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from pathlib import Path

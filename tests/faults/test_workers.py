@@ -1,7 +1,5 @@
 """Worker processes that hang, cannot start, or are stopped while they start."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

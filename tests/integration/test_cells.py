@@ -1,7 +1,5 @@
 """Every CSV and JSON cell of random platforms equals the result of the reference implementation."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import date, datetime
 from pathlib import Path

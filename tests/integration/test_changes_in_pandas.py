@@ -1,7 +1,5 @@
 """Changes of shared tables in pandas, read by the client of Delta Sharing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import delta_sharing.reader

@@ -1,7 +1,5 @@
 """Files have the same bytes as in earlier versions, according to recorded digests."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import version
 from pathlib import Path

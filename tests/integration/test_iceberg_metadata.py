@@ -1,7 +1,5 @@
 """Metadata of Iceberg tables, read by pyiceberg and fastavro."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Recipes that load files: every cell of hostile files, by `daybreak types` and by `daybreak_client.read`."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

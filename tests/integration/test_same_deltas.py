@@ -1,7 +1,5 @@
 """Deltas have the same bytes from every source and in every file store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path

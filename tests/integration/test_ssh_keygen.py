@@ -1,7 +1,5 @@
 """Signatures of statements, verified by `ssh-keygen`: what consumers without our client run."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The alert rules of `deploy/alerts`, evaluated by promtool over metrics that a running service showed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Trace of the service functions called within a block, in the order of their first call."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import threading

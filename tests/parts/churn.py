@@ -1,7 +1,5 @@
 """Random rows of the nine resources, and their random changes, with hostile text."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from datetime import datetime, timedelta

@@ -4,8 +4,6 @@ It counts the test process and all its descendants, so servers of a whole run ar
 on the machine does not change these figures, unlike durations.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Server that issues temporary AWS credentials like an instance, a container or the security token service."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """Runs on consecutive days, with the full files and the deltas of each day in memory."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

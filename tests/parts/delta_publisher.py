@@ -3,8 +3,6 @@
 It follows the specification independently of the service, so that a client is tested against both.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import itertools

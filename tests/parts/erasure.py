@@ -1,7 +1,5 @@
 """A platform with a Member that has rows in every resource, and a search for its data."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import sqlite3

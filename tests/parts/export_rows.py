@@ -1,7 +1,5 @@
 """Test rows in the form that the export engine reads, and a sink that keeps files in memory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

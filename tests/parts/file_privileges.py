@@ -1,7 +1,5 @@
 """Commands whose user needs the permissions of files and folders, as the user of a service does."""
 
-from __future__ import annotations
-
 import os
 
 

@@ -1,7 +1,5 @@
 """Builder of signed snapshots that is killed. The arguments are those of `main`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Writer of small databases in the MaxMind DB format, https://maxmind.github.io/MaxMind-DB/."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network

@@ -1,7 +1,5 @@
 """A mail server that keeps what it receives: SMTP with STARTTLS or TLS, authentication, and scripted replies."""
 
-from __future__ import annotations
-
 import asyncio
 import email
 import email.policy

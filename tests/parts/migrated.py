@@ -1,7 +1,5 @@
 """Migrated state databases, faster than by a migration for each."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import cache
 from pathlib import Path

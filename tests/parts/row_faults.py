@@ -1,7 +1,5 @@
 """Faulty rows for a platform: SQL that inserts a number of rows of each kind, and the rules that count them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing

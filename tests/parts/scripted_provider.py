@@ -1,7 +1,5 @@
 """An OpenID Connect provider whose responses a test can change, for attacks that no real provider sends."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

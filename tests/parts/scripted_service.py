@@ -1,7 +1,5 @@
 """HTTP server with scripted replies, for responses that the real service rarely sends."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

@@ -4,8 +4,6 @@ SQLAlchemy keeps it per engine. Each test opens its own database, and would spen
 statements again.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

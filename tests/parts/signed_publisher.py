@@ -1,7 +1,5 @@
 """A publisher of deltas that also signs, and that tests turn into an attacker."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from collections.abc import Mapping

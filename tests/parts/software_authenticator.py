@@ -1,7 +1,5 @@
 """An authenticator in software, and the browser's part of WebAuthn, for responses that no browser would send."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

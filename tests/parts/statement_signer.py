@@ -1,7 +1,5 @@
 """A service that signs: trust files, certificates and statements, for tests of the client."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Bytes of files in a file store on disk, in packs or not, to read and to damage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from daybreak.filestore.file_keys import slice_of

@@ -1,7 +1,5 @@
 """Commands of the service in processes forked from one that has imported it, for tests of anything but the start."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

@@ -9,8 +9,6 @@ The arguments are those of `daybreakd`, or of another module with `main`. The la
     {"wait": pid} -> {"status": exit status, or minus the signal that ended it}
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """A receiver of webhooks: an HTTP server that records requests and answers as a test scripts it."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import threading

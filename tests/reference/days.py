@@ -1,7 +1,5 @@
 """A platform that changes every day: churn, deletions, returns, moves between Leaders, duplicates, hostile texts."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Deltas from dictionaries: an independent implementation of docs/explanation/deltas.md, without streams."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime

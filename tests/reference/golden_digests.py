@@ -4,8 +4,6 @@
 the bytes, and note it in the changelog: consumers compare digests between days.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """The page about OWASP ASVS: every requirement once, existing tests and files, correct totals."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

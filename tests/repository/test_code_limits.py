@@ -1,7 +1,5 @@
 """Upper bounds on the length of functions and signatures."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tests named on the security page exist. The threat model and its picture show the same flows."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

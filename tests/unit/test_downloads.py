@@ -1,7 +1,5 @@
 """Downloads: issuing links, opening them, and the freshness of the files."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace

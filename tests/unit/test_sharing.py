@@ -1,7 +1,5 @@
 """Delta Sharing: shares, tables, and the files of a query."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Coroutine, Iterator
 from dataclasses import replace as services_with

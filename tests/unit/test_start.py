@@ -1,7 +1,5 @@
 """Ctrl-C while a command loads, and while it ends."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

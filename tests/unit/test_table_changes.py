@@ -1,7 +1,5 @@
 """Changes of shared tables: which versions have them, and which error names the oldest one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reset of a forgotten password, and unsubscribe links."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Settings > Webhooks and Settings > Notifications."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

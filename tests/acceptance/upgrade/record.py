@@ -6,8 +6,6 @@ NAME becomes a folder in `instances/`. SOURCE is the `src` folder of the version
 The script uses only the command line and the HTTP interface of that version.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

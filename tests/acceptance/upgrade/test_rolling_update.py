@@ -1,7 +1,5 @@
 """Web nodes of a recorded version and of this one serve together while an update is in progress."""
 
-from __future__ import annotations
-
 import subprocess
 import tarfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An instance of an earlier version starts on this one; credentials and links already issued keep working."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

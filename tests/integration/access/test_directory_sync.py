@@ -1,7 +1,5 @@
 """Synchronization with a platform: addresses that move, invalid rows, few seats, and its status."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Revocation of a key that ends at any point, and values that are encrypted with it in the meantime."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 from typing import Any

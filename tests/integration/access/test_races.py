@@ -1,7 +1,5 @@
 """Parallel requests to several workers, each with its own connections, on both state databases."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Azure container accessed with an identity token. Azurite requires https for these tokens and does not verify them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

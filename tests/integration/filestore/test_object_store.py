@@ -1,7 +1,5 @@
 """File store in a bucket, on a real S3 and Azure server."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """A folder with a migrated state database and a small platform."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Copies of the stored files in another store, and snapshots that are forgotten before their time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `DELTA_DAYS=365` sets the number of days (6), and `DELTA_PAIRS=10000` that of pairs (100).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

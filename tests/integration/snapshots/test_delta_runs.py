@@ -1,7 +1,5 @@
 """Chains of deltas through runs: held runs, settings, restored databases, retention, killed publications."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Erasure of a Member from the files of all kept snapshots."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import uuid

@@ -1,7 +1,5 @@
 """Events that runs, publications and late files add to the outbox."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

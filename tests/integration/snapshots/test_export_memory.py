@@ -1,7 +1,5 @@
 """Memory of the export step on the day after a publication: little for each Leader, because there may be 100,000."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import shutil

@@ -1,7 +1,5 @@
 """Since when the bytes of a file are published, through all that can happen between two publications."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Statements of more accounts than one pack holds, and copies of more files than one batch, on two days."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Memory of work on all files of kept snapshots: it does not grow with their number."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tracemalloc

@@ -1,7 +1,5 @@
 """Runs whose small files share packs, on a local disk and in a bucket."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Runs with a real state database and a real disk: results of successful runs, and cleanup after failed ones."""
 
-from __future__ import annotations
-
 import gzip
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Complete runs with DuckDB: equal rows produce equal bytes, whether files are reused or written."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Signed statements of runs: content, chain, publications in between, and erasures."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

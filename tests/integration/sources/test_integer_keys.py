@@ -1,7 +1,5 @@
 """The functions of the guide to integer keys return UUIDs of version 5. Spark's is in `test_spark_source.py`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Failures of a PostgreSQL source during a read: partial streams are discarded, published files are unchanged."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

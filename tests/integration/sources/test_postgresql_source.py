@@ -1,7 +1,5 @@
 """PostgreSQL source: same bytes as DuckDB, consistent snapshot, privileges, TLS and timeouts."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl

@@ -1,7 +1,5 @@
 """PostgreSQL sources with other column types, text identifiers, other encodings and infinite times."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Spark source: tasks write and store the files, and the manifest equals that of DuckDB."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Erasures, and the replacement of files in manifests."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

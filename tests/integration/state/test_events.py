@@ -1,7 +1,5 @@
 """Outbox, deliveries, webhooks, choices and password resets on both databases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

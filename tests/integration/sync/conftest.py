@@ -1,7 +1,5 @@
 """Databases of the sync: a DuckDB file and a PostgreSQL database."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

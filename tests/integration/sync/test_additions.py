@@ -1,7 +1,5 @@
 """What a user adds to the tables stays: rows are updated in place, or the sync refuses and names the object."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

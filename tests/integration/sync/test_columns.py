@@ -1,7 +1,5 @@
 """A stored version keeps its columns: the day the service adds a column, and the days around it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

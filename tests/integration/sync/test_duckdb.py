@@ -1,7 +1,5 @@
 """Sync into a DuckDB file: names of its schemas and tables, a full disk, and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Errors of databases: no message contains a value of a row."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Sync through PgBouncer in transaction mode: nothing outlives a transaction, whatever other clients left behind."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

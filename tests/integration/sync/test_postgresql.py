@@ -1,7 +1,5 @@
 """Sync into PostgreSQL: other sessions, lost connections, restricted users."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg

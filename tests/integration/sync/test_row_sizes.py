@@ -1,7 +1,5 @@
 """Rows that DuckDB cannot read: the sync names them before it changes anything."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from pathlib import Path

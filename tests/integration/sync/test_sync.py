@@ -1,7 +1,5 @@
 """Sync into DuckDB and PostgreSQL: the tables always equal one published version."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Fixture: a new instance for each test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The access services over a real state database with four seats and five accounts."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

@@ -1,7 +1,5 @@
 """Networks of API tokens: their notation, and the addresses in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from daybreak.access.authorization import MAX_NETWORKS, allows, parse_networks

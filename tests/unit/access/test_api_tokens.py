@@ -1,7 +1,5 @@
 """API tokens: creation, authentication of requests, revocation, and an unavailable database."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import replace

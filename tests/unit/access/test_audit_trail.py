@@ -1,7 +1,5 @@
 """The buffer of audit events: batched writes, and no loss during an outage of the database."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The end of a seat's credentials: sessions, and links that set a password, for every reason."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Coroutine
 from dataclasses import replace

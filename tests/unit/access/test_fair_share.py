@@ -1,7 +1,5 @@
 """Fair shares of work that runs at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from contextlib import ExitStack

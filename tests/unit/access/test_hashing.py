@@ -1,7 +1,5 @@
 """Password hashing: results, priority, and the bounds of the queue."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """Known devices: a separate second-factor limit, for devices that no guesser can obtain."""
 
-from __future__ import annotations
-
 import pytest
 
 from daybreak.access import enrolment, second_factor, sessions

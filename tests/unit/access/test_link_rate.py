@@ -1,7 +1,5 @@
 """Rate limit on links: its bound for several workers, its events and its writes."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Login: the account it opens, errors, rate limits and pending second factors."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator

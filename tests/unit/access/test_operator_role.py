@@ -1,7 +1,5 @@
 """The operator role needs a second factor."""
 
-from __future__ import annotations
-
 import pytest
 
 from daybreak.access import operators

@@ -1,7 +1,5 @@
 """Passkeys as a second factor: conditions, limits and lifetimes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Reset of a forgotten password."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Second factor: each step is accepted once, guesses are limited, and no login bypasses it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import secrets

@@ -1,7 +1,5 @@
 """A seat with many accounts does not block the event loop."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Activity of dashboard sessions, and the end of a session without any."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Session ids: a new one when the second factor completes, the password is confirmed, or a secret changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from daybreak.access import enrolment, passwords, second_factor, sessions

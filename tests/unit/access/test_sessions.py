@@ -1,7 +1,5 @@
 """Sessions: contexts, switch, logout, and permissions that are checked on every request."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace

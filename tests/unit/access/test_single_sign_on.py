@@ -1,7 +1,5 @@
 """Single sign-on with a scripted provider over HTTP: what the service refuses, and how seats are found."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

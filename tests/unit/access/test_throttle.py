@@ -1,7 +1,5 @@
 """Keys of rate limits: groups of addresses, seats and windows."""
 
-from __future__ import annotations
-
 import pytest
 
 from daybreak.access import throttle

@@ -1,7 +1,5 @@
 """The command `daybreak` without a service: help, wrong use, waiting."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

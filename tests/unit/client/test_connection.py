@@ -1,7 +1,5 @@
 """Requests to the service: credentials, retries, errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Downloads that failed syncs leave behind."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `daybreak fetch` with a scripted service: several accounts, waiting, files of another account."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

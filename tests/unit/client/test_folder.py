@@ -1,7 +1,5 @@
 """Update of a folder: complete files of one snapshot, and no loss on errors."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A service that sends hostile values: nothing is written outside of the target, and every error is a sentence."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import hashlib

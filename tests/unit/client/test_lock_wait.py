@@ -1,7 +1,5 @@
 """The wait for a lock that another process holds."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of the command `daybreak` on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """The saved login: file mode, atomic writes, location."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

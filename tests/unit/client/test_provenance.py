@@ -1,7 +1,5 @@
 """The record of the origin of fetched files, and the refusal to mix accounts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

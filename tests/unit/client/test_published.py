@@ -1,7 +1,5 @@
 """Parsing of manifests and accounts."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

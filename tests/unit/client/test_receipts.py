@@ -1,7 +1,5 @@
 """`daybreak receipts`: only receipts that the service signed for the account."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

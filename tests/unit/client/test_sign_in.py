@@ -1,7 +1,5 @@
 """The service, token and account of a command: options, environment, saved profiles, the keyring."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

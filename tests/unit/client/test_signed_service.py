@@ -1,7 +1,5 @@
 """`fetch`, `sync` and `verify` with a service that signs, and with one that is replaced by an attacker."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A service that sends a byte now and then, or a response without an end. Each byte renews a timeout."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

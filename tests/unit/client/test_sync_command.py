@@ -1,7 +1,5 @@
 """The command `daybreak sync`: output, exit codes, wrong use."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`daybreak verify`: each attack is tried with it and with `ssh-keygen`."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import gzip

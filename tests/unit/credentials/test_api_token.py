@@ -1,7 +1,5 @@
 """API tokens: format, checksum and digest."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import zlib

@@ -1,7 +1,5 @@
 """Lookup in a sorted file of digests."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

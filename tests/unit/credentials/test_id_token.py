@@ -1,7 +1,5 @@
 """ID tokens: algorithms, keys and claims."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Keyring file, rotation and derived keys."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

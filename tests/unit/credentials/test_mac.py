@@ -1,7 +1,5 @@
 """MACs: the encoding of fields and the comparison."""
 
-from __future__ import annotations
-
 import hmac
 
 from hypothesis import given

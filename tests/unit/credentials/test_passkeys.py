@@ -1,7 +1,5 @@
 """Addresses that have passkeys, and responses of browsers that are not valid."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

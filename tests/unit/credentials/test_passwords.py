@@ -1,7 +1,5 @@
 """Password hashes and the rules for new passwords."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import subprocess

@@ -1,7 +1,5 @@
 """Session tokens: their contents, and rejection of all others with InvalidToken."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Files of the keys that sign."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

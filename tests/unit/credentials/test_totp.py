@@ -1,7 +1,5 @@
 """RFC 6238 codes, encrypted seeds and recovery codes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Secrets of webhooks: form, signatures, encryption; tokens in the links of mails."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

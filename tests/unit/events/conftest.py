@@ -1,7 +1,5 @@
 """An instance with a deliverer."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

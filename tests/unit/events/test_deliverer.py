@@ -1,7 +1,5 @@
 """The deliverer's lease, expansion, expiring tokens, and data of each account."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

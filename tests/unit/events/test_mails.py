@@ -1,7 +1,5 @@
 """Mails to a real mail server: content, limits, replies, TLS and authentication."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Choices of seats, and unsubscribe links."""
 
-from __future__ import annotations
-
 import pytest
 
 from daybreak.access.sessions import ActiveSession, active_session

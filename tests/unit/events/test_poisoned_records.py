@@ -1,7 +1,5 @@
 """One record that cannot be delivered: the others are, and the fault is visible."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Addresses that the client connects to, TLS, and hosts that resolve to something else a moment later."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A webhook ends with the permission of its owner, until another owner or admin takes it over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

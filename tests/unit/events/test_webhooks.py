@@ -1,7 +1,5 @@
 """Management of webhooks: permissions, limits, secrets, the audit trail."""
 
-from __future__ import annotations
-
 from dataclasses import replace as changed
 
 import pytest

@@ -1,7 +1,5 @@
 """Delivery of webhooks to real receivers: signatures, retries, disabling, rotation."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 `daybreak.export.duckdb_internals`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

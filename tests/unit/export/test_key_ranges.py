@@ -1,7 +1,5 @@
 """Ranges of a Leader's rows, encoded separately and joined: same bytes, digests and figures as without the split."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The file writer: parts, missing rows, and sinks that fail or are slow."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Rows by Leader: buckets of any size, spilled or not, and SQL produce the same files."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os

@@ -1,7 +1,5 @@
 """The compiled encoder and SQL produce the same lines, byte for byte."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Checks that the tools built the WebAssembly modules from their sources."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Copies of text files without a Member: the remaining records keep their bytes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

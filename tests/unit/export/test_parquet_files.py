@@ -1,7 +1,5 @@
 """Parquet files: typed columns, the same rows as the text formats, the same bytes in every export."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Referential checks: every declared relation is checked on the rows of known Leaders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path

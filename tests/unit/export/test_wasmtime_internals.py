@@ -2,8 +2,6 @@
 `daybreak.export.line_encoder.wasmtime_internals`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

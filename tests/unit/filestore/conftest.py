@@ -1,7 +1,5 @@
 """Removes the machine's own credentials from the environment of the tests."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Buckets of the three clouds: addresses, signed URLs and credentials, without a request to a store."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

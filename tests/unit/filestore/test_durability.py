@@ -1,7 +1,5 @@
 """Background flushes of written files, and their errors."""
 
-from __future__ import annotations
-
 import errno
 import os
 import uuid

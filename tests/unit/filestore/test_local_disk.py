@@ -1,7 +1,5 @@
 """File store on local disk: atomic writes, reuse, deletion, and names that stay within its folder."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Packs on a local disk: writing, reading, reuse, trimming and deletion."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 import uuid

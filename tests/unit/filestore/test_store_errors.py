@@ -1,7 +1,5 @@
 """Error messages of object stores: each names the setting or permission to correct."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Callable, Iterator

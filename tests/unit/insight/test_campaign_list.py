@@ -1,7 +1,5 @@
 """Pages of campaigns, and details of one campaign."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Insight figures, computed from files as they are published."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date, datetime
 

@@ -1,7 +1,5 @@
 """What missing rows have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Files with other columns than those of today."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

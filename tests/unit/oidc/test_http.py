@@ -1,7 +1,5 @@
 """Requests to the provider: what a hostile or broken server cannot do."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import socket

@@ -1,7 +1,5 @@
 """Metadata, keys, authorization URL and client authentication of a provider over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """Row accounting of single accounts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Row accounting in the embedded engine: every row of every table is exported or counted under its rule."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from datetime import UTC
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Broken models, shipped and the operator's own: each one holds the publication."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

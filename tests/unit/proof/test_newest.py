@@ -1,7 +1,5 @@
 """The newest rows of the source, and when they are unusually old."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Statements of accounts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime

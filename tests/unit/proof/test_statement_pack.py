@@ -1,7 +1,5 @@
 """Statement packs."""
 
-from __future__ import annotations
-
 import struct
 import uuid
 import zlib

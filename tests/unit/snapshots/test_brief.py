@@ -1,7 +1,5 @@
 """Sentences about what changed with a publication."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 

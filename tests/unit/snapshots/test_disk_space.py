@@ -1,7 +1,5 @@
 """Disk space of a run: the estimate from earlier runs, and the check."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Freshness of the files at different times of a day."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 

@@ -1,7 +1,5 @@
 """The guard: differences that are findings, and differences that are not."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from daybreak.domain.display import format_count

@@ -1,7 +1,5 @@
 """The lateness log: each change is logged once."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 

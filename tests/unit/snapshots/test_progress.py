@@ -1,7 +1,5 @@
 """Progress of a run, estimated from an earlier one."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from msgspec import UNSET

@@ -1,7 +1,5 @@
 """Retention: snapshots whose files may be deleted have no valid link."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Scheduling: decisions to build, publish or wait, for different clocks, time zones and histories."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone

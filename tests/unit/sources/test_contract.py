@@ -1,7 +1,5 @@
 """Checks of a source against the catalogue."""
 
-from __future__ import annotations
-
 import pytest
 import sqlglot
 

@@ -1,7 +1,5 @@
 """The DuckDB source: files and folders, error messages, the locked engine, and consistent readings."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

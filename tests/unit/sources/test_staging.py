@@ -1,7 +1,5 @@
 """Staging tables: a stream is stored completely or not at all, regardless of the width of its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial

@@ -1,7 +1,5 @@
 """Supervised tasks: repeated with pauses, and visible while they fail."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime

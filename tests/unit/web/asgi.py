@@ -1,7 +1,5 @@
 """Calls ASGI applications without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

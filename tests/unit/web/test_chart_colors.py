@@ -1,7 +1,5 @@
 """Chart colors: neighbors differ in luminance, also for readers with deuteranopia."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

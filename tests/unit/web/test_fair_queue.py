@@ -1,7 +1,5 @@
 """The bounded queue of work that takes long."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Responses that are generated while they are sent."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator

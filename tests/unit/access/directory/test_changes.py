@@ -1,7 +1,5 @@
 """Changes by imports and syncs, and the limit on removals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

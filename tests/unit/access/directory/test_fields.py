@@ -1,7 +1,5 @@
 """Validation of accounts, seats and grants, the same for documents and for rows of a database."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from typing import Any

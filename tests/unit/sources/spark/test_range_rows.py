@@ -1,7 +1,5 @@
 """Ranges of split Leaders as Spark rows: the joined files are the same as without the split."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

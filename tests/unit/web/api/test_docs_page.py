@@ -1,7 +1,5 @@
 """The documentation pages."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Headers and methods of every route, for clients without a credential."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Messages that redirects leave for the next page: each name in the code has one, and each message is used."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

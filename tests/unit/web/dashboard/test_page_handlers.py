@@ -1,7 +1,5 @@
 """Forms that are processed once, and can be sent again after any failure."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast

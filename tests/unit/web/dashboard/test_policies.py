@@ -1,7 +1,5 @@
 """Policies of the dashboard's routes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

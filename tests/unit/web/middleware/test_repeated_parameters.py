@@ -1,7 +1,5 @@
 """Query parameters that are repeated."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.routing import Route
 

@@ -1,7 +1,5 @@
 """Workbooks and spreadsheet-safe files, opened by LibreOffice and compared with the file cell by cell."""
 
-from __future__ import annotations
-
 import csv
 import io
 import shutil

@@ -1,7 +1,5 @@
 """Blocks of the Insight page: totals agree with each other and with the CSV files."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Locations of addresses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Examples of the token page for other settings. Browser tests run the examples."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest
