@@ -1,5 +1,6 @@
 """Repository of accounts, seats and grants in bulk."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +20,8 @@ from daybreak.state.records import (
 )
 from daybreak.state.schema import accounts, directory_syncs, grants, seats
 from daybreak.state.statements import Store
+
+_IDS_PER_STATEMENT = 1000
 
 
 def free_email(seat_id: str) -> str:
@@ -62,6 +65,15 @@ class DirectoryStore(Store):
     def account(self, client_id: str) -> Account | None:
         row = self._execute(sa.select(*ACCOUNT_COLUMNS).where(accounts.c.client_id == client_id)).first()
         return None if row is None else account_of(row)
+
+    def names(self, client_ids: Collection[str]) -> dict[str, str]:
+        """Return the names of the accounts among these ids."""
+        ids, names = list(client_ids), {}
+        for start in range(0, len(ids), _IDS_PER_STATEMENT):
+            some = accounts.c.client_id.in_(ids[start : start + _IDS_PER_STATEMENT])
+            found = map(account_of, self._execute(sa.select(*ACCOUNT_COLUMNS).where(some)))
+            names.update({account.client_id: account.name for account in found})
+        return names
 
     def sync_status(self) -> SyncStatus | None:
         """Return the status of the latest synchronization, None before the first one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import GrantedAccount, InitialAccount, Seat, SeatIdentity, folded_email
+from daybreak.domain.identity import Grant, GrantedAccount, InitialAccount, Seat, SeatIdentity, folded_email
 from daybreak.state.records import (
     ACCOUNT_COLUMNS,
     GRANT_COLUMNS,
@@ -48,6 +48,16 @@ _INITIAL_ACCOUNT = PreparedRead(
     grants.c.seat_id == sa.bindparam("seat_id"),
     accounts.c.active,
 )
+
+_GRANTED = sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS).join_from(
+    grants, accounts, accounts.c.client_id == grants.c.client_id
+)
+
+
+def _granted_of(*row: Any) -> GrantedAccount:
+    """Return the account and the grant of a row of `_GRANTED`."""
+    width = len(ACCOUNT_COLUMNS)
+    return GrantedAccount(account_of(row[:width]), grant_of(row[width:]))
 
 
 @lru_cache(maxsize=64)
@@ -104,21 +114,30 @@ class SeatStore(Store):
 
     def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
         """Return every account that the seat has a grant on, inactive ones included, by account name."""
-        rows = self._execute(
-            sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS)
-            .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
-            .where(grants.c.seat_id == seat_id)
-        )
-        width = len(ACCOUNT_COLUMNS)
-        found = [GrantedAccount(account_of(row[:width]), grant_of(row[width:])) for row in rows]
+        found = [_granted_of(*row) for row in self._execute(_GRANTED.where(grants.c.seat_id == seat_id))]
         # Sorted here, because the databases order names differently.
         return sorted(found, key=lambda granted: granted.account.sort_key)
+
+    def granted_account(self, seat_id: str, client_id: str) -> GrantedAccount | None:
+        """Return an account and the seat's grant on it, None without one."""
+        return self._first(_GRANTED.where(grants.c.seat_id == seat_id, grants.c.client_id == client_id), _granted_of)
 
     def count_granted_accounts(self, seat_id: str) -> int:
         """Return the number of `granted_accounts`."""
         return self._execute(
             sa.select(sa.func.count()).select_from(grants).where(grants.c.seat_id == seat_id)
         ).scalar_one()
+
+    def list_on_account(self, client_id: str) -> list[tuple[Seat, Grant]]:
+        """Return the seats with a grant on an account, and their grants, by email."""
+        rows = self._execute(
+            sa.select(*SEAT_COLUMNS, *GRANT_COLUMNS)
+            .join_from(seats, grants, grants.c.seat_id == seats.c.seat_id)
+            .where(grants.c.client_id == client_id)
+            .order_by(seats.c.email_folded)
+        )
+        width = len(SEAT_COLUMNS)
+        return [(seat_of(row[:width]), grant_of(row[width:])) for row in rows]
 
     def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
         """Return the emails of seats with a grant on an account, in alphabetical order."""

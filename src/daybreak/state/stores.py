@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from daybreak.state.api_tokens import ApiTokenStore
 from daybreak.state.audit import AuditStore
 from daybreak.state.consumers import ConsumerStore
+from daybreak.state.coverage import CoverageStore
 from daybreak.state.deliveries import DeliveryStore
 from daybreak.state.deltas import DeltaStore
 from daybreak.state.directory import DirectoryStore
@@ -69,6 +70,7 @@ class Stores:
     erasures = _StoreOf(ErasureStore)
     file_faults = _StoreOf(FileFaultStore)
     directory = _StoreOf(DirectoryStore)
+    coverage = _StoreOf(CoverageStore)
     task_faults = _StoreOf(TaskFaultStore)
     nodes = _StoreOf(NodeStore)
     outbox = _StoreOf(OutboxStore)

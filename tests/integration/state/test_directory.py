@@ -94,3 +94,10 @@ def test_nodes_with_recent_heartbeats_are_listed(state: Database) -> None:
     state.write(lambda stores: stores.nodes.record_heartbeat(replace(node, node_id="n0")))
     assert state.read(lambda stores: stores.nodes.list_seen(NOW + timedelta(seconds=1))) == [later]
     assert len(state.read(lambda stores: stores.nodes.list_seen(NOW))) == 2
+
+
+def test_any_number_of_accounts_is_named(state: Database) -> None:
+    added = [account(number) for number in range(2_500)]
+    state.write(lambda stores: stores.directory.put_accounts(*added))
+    names = state.read(lambda stores: stores.directory.names([uuid(9_999), *(each.client_id for each in added)]))
+    assert names == {each.client_id: each.name for each in added}

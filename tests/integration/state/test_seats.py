@@ -30,6 +30,12 @@ def test_accounts_of_a_seat_are_ordered_by_name(state: Database) -> None:
     assert (reached[0].grant.roles, reached[0].grant.data_export) == (("owner", "admin"), True)
     assert (reached[1].account.active, reached[1].grant.async_rest_api) == (False, True)
     assert state.read(lambda stores: stores.seats.granted_accounts(uuid(99))) == []
+    for granted in reached:
+        client_id = granted.account.client_id
+        assert state.read(lambda stores, of=client_id: stores.seats.granted_account(SEAT.seat_id, of)) == granted  # type: ignore[misc]
+        holders = state.read(lambda stores, of=client_id: stores.seats.list_on_account(of))  # type: ignore[misc]
+        assert holders == [(SEAT, granted.grant)]
+    assert state.read(lambda stores: stores.seats.granted_account(SEAT.seat_id, uuid(99))) is None
 
 
 def test_login_starts_on_last_used_or_first_active_account(state: Database) -> None:

@@ -29,7 +29,7 @@ def named_link(page: PageRequest, issued: IssuedLink) -> str:
 
 def _account_slug(page: PageRequest) -> str:
     """Return the name of the account in ASCII letters and digits, or the start of its id if the name has none."""
-    name = next(entry.account.name for entry in page.accounts if entry.account.client_id == page.client_id)
-    ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    assert page.granted is not None, "the account in the path is one of the seat"
+    ascii_name = unicodedata.normalize("NFKD", page.granted.account.name).encode("ascii", "ignore").decode()
     slug = re.sub("[^a-z0-9]+", "-", ascii_name.lower())[:_MAXIMUM_ACCOUNT_LENGTH].strip("-")
     return slug or page.client_id[:8]

@@ -1,13 +1,11 @@
 """Layout of signed-in pages: navigation, account switcher with its search, and flash message."""
 
-import unicodedata
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.responses import Response
 
-from daybreak.domain.identity import GrantedAccount
 from daybreak.web.dashboard.browser_session import clear_cookie, cookie_value
 from daybreak.web.dashboard.forms import csrf_field, login_of
 from daybreak.web.dashboard.freshness.view import FreshnessView
@@ -37,15 +35,14 @@ def render_page(
     """
     dashboard, client_id = page.dashboard, page.tab_account_id
     section = str(context.get("section", page.policy.section))
-    account = next((entry.account for entry in page.accounts if entry.account.client_id == client_id), None)
 
     def account_url(path: str, **query: str) -> str:
         return f"{dashboard.root}/dashboard/{client_id}/{path}" + (f"?{urlencode(query)}" if query else "")
 
     layout: dict[str, object] = {
         "seat": page.seat,
-        "account": account,
-        "account_count": len(page.accounts),
+        "account": page.granted.account if page.granted is not None else None,
+        "account_count": page.account_count,
         "section": section,
         "account_url": account_url,
         "operator_url": page.operator_url,
@@ -76,20 +73,3 @@ def render_page(
 def account_path(section: str) -> str:
     """Return the path of a section on an account, that of Files for a section that accounts do not have."""
     return _SECTION_PATHS.get(section, "files")
-
-
-def matching_accounts(page: PageRequest, query: str) -> list[GrantedAccount]:
-    """Return the accounts of the seat whose name, number or id contain every word."""
-    words = folded(query).split()
-    return [entry for entry in page.accounts if _matches(entry, words)]
-
-
-def _matches(entry: GrantedAccount, words: list[str]) -> bool:
-    text = f"{entry.account.name} {entry.account.phone_number} {entry.account.client_id}"
-    return all(word in folded(text) for word in words)
-
-
-def folded(text: str) -> str:
-    """Return text for searches: without case and accents."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(character for character in decomposed if not unicodedata.combining(character)).casefold()

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from daybreak.access import throttle
 from daybreak.access.authorization import Action, account_fault, has_second_factor, not_your_account
+from daybreak.access.services import Services
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.display import set_display
@@ -23,7 +24,6 @@ from daybreak.domain.identity import (
     Principal,
     ResolvedSession,
     Seat,
-    SecondFactorPolicy,
     Session,
     is_id,
 )
@@ -76,7 +76,9 @@ class PageRequest(DashboardRequest):
 
     Attributes:
         client_id: Account in the path; "" on operator pages.
-        accounts: Accounts that the seat has a grant on, inactive ones included, by name.
+        granted: Account that this browser tab is on, with the seat's grant on it; None if the seat can open none. On
+            operator pages, which have no account in the path, the query parameter `account` names it.
+        account_count: Number of accounts that the seat has a grant on, inactive ones included.
         form: The posted fields, with the form token; empty for other methods.
         refusal: Why the user lacks the permission of a page that explains it.
     """
@@ -84,7 +86,8 @@ class PageRequest(DashboardRequest):
     now: datetime
     client_id: str
     resolved: ResolvedSession
-    accounts: tuple[GrantedAccount, ...]
+    granted: GrantedAccount | None
+    account_count: int
     policy: Policy
     form: Mapping[str, str] = field(default_factory=dict)
     refusal: Forbidden | None = None
@@ -148,18 +151,8 @@ class PageRequest(DashboardRequest):
 
     @property
     def tab_account_id(self) -> str:
-        """The account that this browser tab is on.
-
-        On operator pages, which have no account in the path, the query parameter `account` names it.
-        """
-        if self.client_id:
-            return self.client_id
-        requested = self.request.query_params.get("account", "")
-        if any(entry.account.client_id == requested for entry in self.accounts):
-            return requested
-        return (
-            default_account_id(self.resolved, self.accounts, self.services.settings.access.require_second_factor) or ""
-        )
+        """Id of the account that this browser tab is on; "" if the seat can open none."""
+        return self.granted.account.client_id if self.granted is not None else ""
 
     def path(self, path: str, /, **query: str) -> str:
         """Return the path of a page on this account, or of an operator page, with its query parameters."""
@@ -209,39 +202,42 @@ async def load_page_request(sent: DashboardRequest, policy: Policy) -> PageReque
         raise SecondFactorRequired
     set_display(resolved.seat)
     record_subject(request, f"session:{resolved.session.sid}", client_id)
-    accounts = await services.granted_accounts(resolved.seat.seat_id)
-    page = PageRequest(dashboard, request, services.clock(), client_id, resolved, accounts, policy)
     if client_id:
         fault = account_fault(
             resolved.account, resolved.grant, resolved.session, services.settings.access.require_second_factor
         )
         if fault is not None:
             raise fault
-    return page
+    seat_id, tab_id = resolved.seat.seat_id, client_id or request.query_params.get("account", "")
+    granted, count = await services.state.aread(
+        lambda stores: (stores.seats.granted_account(seat_id, tab_id), stores.seats.count_granted_accounts(seat_id))
+    )
+    if granted is None:
+        granted = await default_account(services, resolved)
+    return PageRequest(dashboard, request, services.clock(), client_id, resolved, granted, count, policy)
 
 
-def default_account_id(
-    resolved: ResolvedSession, accounts: tuple[GrantedAccount, ...], policy: SecondFactorPolicy
-) -> str | None:
+async def default_account(services: Services, resolved: ResolvedSession) -> GrantedAccount | None:
     """Return the account to open after sign-in: the one used last, else the first by name.
 
     Return None if the session cannot open any of them.
     """
-    session, last_id = resolved.session, resolved.seat.last_client_id
-    open_ids = [
-        entry.account.client_id
-        for entry in accounts
-        if account_fault(entry.account.status, entry.grant, session, policy) is None
-    ]
-    if last_id in open_ids:
-        return last_id
-    return open_ids[0] if open_ids else None
+    policy, seat = services.settings.access.require_second_factor, resolved.seat
+
+    def is_open(entry: GrantedAccount) -> bool:
+        return account_fault(entry.account.status, entry.grant, resolved.session, policy) is None
+
+    last_id = seat.last_client_id or ""
+    last = await services.state.aread(lambda stores: stores.seats.granted_account(seat.seat_id, last_id))
+    if last is not None and is_open(last):
+        return last
+    return next(filter(is_open, await services.granted_accounts(seat.seat_id)), None)
 
 
 async def read_page_form(page: PageRequest) -> dict[str, str]:
     """Read the posted form of a page, and count it. Raises Forbidden(cross_site), InvalidRequest or RateLimited."""
     form = await read_verified_form(page, login_of(page.session))
-    rules = throttle.change_rules(seat_id=page.seat.seat_id, accounts=len(page.accounts))
+    rules = throttle.change_rules(seat_id=page.seat.seat_id, accounts=page.account_count)
     await throttle.count_attempt(page.services.state, rules, page.now)
     return form
 

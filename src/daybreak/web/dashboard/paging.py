@@ -26,12 +26,28 @@ class Slice(Generic[T]):
 def slice_of(page: PageRequest, items: Sequence[T], length: int, url: Callable[[str], str]) -> Slice[T]:
     """Return the page that the query parameter `page` names. `url` returns the URL of a page number.
 
-    A number beyond the end is the last page: entries may be gone since the link was made. Raises InvalidRequest.
+    Raises InvalidRequest.
     """
-    requested = parse_integer(page.request.query_params.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
-    start = (min(requested, max(1, -(-len(items) // length))) - 1) * length
-    shown = items[start : start + length]
-    return slice_at(shown, start, len(shown), total=len(items), length=length, url=url)
+    return read_slice(
+        requested_page(page), len(items), length, read=lambda start: items[start : start + length], url=url
+    )
+
+
+def requested_page(page: PageRequest) -> int:
+    """Return the number in the query parameter `page`. Raises InvalidRequest."""
+    return parse_integer(page.request.query_params.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
+
+
+def read_slice(
+    number: int, total: int, length: int, *, read: Callable[[int], Sequence[T]], url: Callable[[str], str]
+) -> Slice[T]:
+    """Return the page of that number. `read` returns its entries; its argument is the number of those before.
+
+    A number beyond the end is the last page: entries may be gone since the link was made.
+    """
+    start = (min(number, max(1, -(-total // length))) - 1) * length
+    items = read(start)
+    return slice_at(items, start, len(items), total=total, length=length, url=url)
 
 
 def slice_at(

@@ -24,7 +24,7 @@ def page_of(instance: Instance, salt: str = "a") -> PageRequest:
         dashboard=None,
         session=SimpleNamespace(seat_id=ROSA, started_at=instance.now[0]),
         seat=SimpleNamespace(seat_id=ROSA),
-        accounts=(),
+        account_count=0,
         policy=Policy(once="settings/tokens/{token_id}?done=token-exists"),
         form={"csrf": f"kid.{salt}.mac"},
         request=SimpleNamespace(path_params={"token_id": "one"}),

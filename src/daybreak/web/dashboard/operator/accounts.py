@@ -17,8 +17,8 @@ from daybreak.state.directory import Directory
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.operator.seats import invite_seat, load_ending, load_live_tokens, requested_seat
 from daybreak.web.dashboard.page_layout import render_page
-from daybreak.web.dashboard.page_request import PageRequest, parse_integer
-from daybreak.web.dashboard.paging import Slice, slice_at, slice_of
+from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.paging import Slice, read_slice, requested_page, slice_of
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
 
 _PERMISSIONS = ("role", "data_export", "async_rest_api")
@@ -26,21 +26,15 @@ _NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}
 T = TypeVar("T")
 _MAXIMUM_QUERY_LENGTH = 100
 _PAGE_LENGTH = 50
-_MAXIMUM_PAGE = 1_000_000
 
 
 async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    account, directory = await _requested_account(page), await load_directory(page)
-    seats = {seat.seat_id: seat for seat in directory.seats}
+    account = await _requested_account(page)
     context: dict[str, object] = {
         "item": account,
         "roles": ROLES,
         "values": page.fields if "email" in page.fields else _NEW_GRANT,
-        "grants": [
-            (seats[grant.seat_id], grant)
-            for grant in directory.grants
-            if grant.client_id == account.client_id and grant.seat_id in seats
-        ],
+        "grants": await page.read(lambda stores: stores.seats.list_on_account(account.client_id)),
         "can_invite": passwords.is_available(page.services.settings),
         "synced": bool(page.services.settings.directory.accounts),
     }
@@ -157,7 +151,7 @@ async def _list(
 ) -> Response:
     query = page.request.query_params.get("q", "").strip()[:_MAXIMUM_QUERY_LENGTH]
     # Run in threads: there may be 100,000 accounts.
-    directory = await load_directory(page)
+    directory = await page.read_long(lambda stores: stores.directory.load())
     found = await page.run_task(lambda: context_of(page, directory, query))
     context = {
         "query": query,
@@ -166,10 +160,6 @@ async def _list(
         "sync": await page.read(lambda stores: stores.directory.sync_status()),
     }
     return render_page(page, template, {**context, **found})
-
-
-async def load_directory(page: PageRequest) -> Directory:
-    return await page.read_long(lambda stores: stores.directory.load())
 
 
 def _accounts_context(page: PageRequest, directory: Directory, query: str) -> dict[str, object]:
@@ -214,25 +204,25 @@ def _slice(page: PageRequest, items: Sequence[T], path: str, query: str) -> Slic
 
 async def list_consumers(page: PageRequest) -> Response:
     """List the API tokens in use, those that were not used for longest first, and how far they are behind."""
-    number = parse_integer(page.request.query_params.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
-    start = (number - 1) * _PAGE_LENGTH
+    number = requested_page(page)
 
-    def read(stores: Stores) -> tuple[ConsumerCounts, Sequence[Consumer], dict[str, int]]:
+    def read(stores: Stores) -> tuple[ConsumerCounts, Slice[Consumer], dict[str, int]]:
         versions = {each.snapshot_id: each.version for each in stores.snapshots.served() if each.version is not None}
-        found = stores.consumers.list_by_last_use(page.now, start, _PAGE_LENGTH)
-        return stores.consumers.counts(page.now), found, versions
+        counts = stores.consumers.counts(page.now)
+        shown = read_slice(
+            number, counts.tokens, _PAGE_LENGTH,
+            read=lambda start: stores.consumers.list_by_last_use(page.now, start, _PAGE_LENGTH),
+            url=lambda other: page.url("consumers", page=other),
+        )  # fmt: skip
+        return counts, shown, versions
 
     # Run in a thread: there may be 100,000 tokens.
-    counts, consumers, versions = await page.read_long(read)
+    counts, shown, versions = await page.read_long(read)
     newest = max(versions.values(), default=0)
-    slice_ = slice_at(
-        consumers, start, len(consumers), total=counts.tokens, length=_PAGE_LENGTH,
-        url=lambda shown: page.url("consumers", page=shown),
-    )  # fmt: skip
     context: dict[str, object] = {
         "counts": counts,
-        "slice": slice_,
-        "consumers": [{"consumer": each, "version": _version(each, versions, newest)} for each in consumers],
+        "slice": shown,
+        "consumers": [{"consumer": each, "version": _version(each, versions, newest)} for each in shown.items],
     }
     return render_page(page, "operator/consumers.html", context)
 

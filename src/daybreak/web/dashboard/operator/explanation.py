@@ -65,7 +65,7 @@ async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
         compute = partial(_compare, page.services.files, loss.entries)
         key = (losses.run.snapshot_id, losses.resource.name, loss.client_id)
         found = await cache.get("missing_rows", key, page.queue_account, compute)
-        may_see = _may_see(page, loss.client_id)
+        may_see = await _may_see(page, loss.client_id)
         if may_see and found.sample and page.request.method == "GET":
             await _record(page, losses, loss.client_id, len(found.sample))
         traits = [each for each in found.traits if may_see or _is_impersonal(each)]
@@ -100,8 +100,7 @@ async def _load(page: PageRequest) -> _Losses:
             found = stores.snapshots.manifests(ids, each.client_id, [resource.name])
             before, now = (found.get(snapshot_id, {}).get(resource.name) for snapshot_id in ids)
             compared.append(_Loss(each.client_id, each.before, each.now, None if before is None else (before, now)))
-        accounts = (stores.directory.account(each.client_id) for each in largest)
-        names = {account.client_id: account.name for account in accounts if account is not None}
+        names = stores.directory.names([each.client_id for each in largest])
         shown = (*compared, *largest[_LEADERS_EXPLAINED:])
         return _Losses(run, previous, resource, shown, len(lost), sum(each.rows for each in lost), names)
 
@@ -128,8 +127,8 @@ def _compare(
         return missing_rows(tables, resource_named(before.resource), is_absent=now is None)
 
 
-def _may_see(page: PageRequest, client_id: str) -> bool:
-    granted = next((each for each in page.accounts if each.account.client_id == client_id), None)
+async def _may_see(page: PageRequest, client_id: str) -> bool:
+    granted = await page.read(lambda stores: stores.seats.granted_account(page.seat.seat_id, client_id))
     return granted is not None and granted.account.active and granted.grant.data_export
 
 

@@ -65,14 +65,12 @@ async def show_run(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respons
 
 async def _load_comparison(page: PageRequest, run: Snapshot) -> tuple[Snapshot | None, dict[str, str]]:
     """Read the snapshot published before a run, and the names of Leaders that lost too many rows."""
-    leaders = {finding.client_id for finding in findings_of(run, "leader_rows")}
+    leaders = {finding.client_id for finding in findings_of(run, "leader_rows") if finding.client_id is not None}
 
     def read(stores: Stores) -> tuple[Snapshot | None, dict[str, str]]:
-        accounts = stores.directory.load().accounts if leaders else ()
-        names = {account.client_id: account.name for account in accounts if account.client_id in leaders}
-        return published_before(stores, run), names
+        return published_before(stores, run), stores.directory.names(leaders)
 
-    # Run in a thread: there may be 100,000 accounts.
+    # Run in a thread: 100,000 Leaders may have lost rows.
     return await page.read_long(read)
 
 

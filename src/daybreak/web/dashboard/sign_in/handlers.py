@@ -32,7 +32,7 @@ from daybreak.web.dashboard.browser_session import (
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import login_of, read_verified_form, render_public_form, safe_redirect_path
 from daybreak.web.dashboard.page_layout import render_page
-from daybreak.web.dashboard.page_request import PageRequest, default_account_id
+from daybreak.web.dashboard.page_request import PageRequest, default_account
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, redirect, rejected
 
 _COOKIES_NEEDED = Flash("warn", "This page has expired.", "Sign in again. Your browser must accept cookies.")
@@ -54,11 +54,10 @@ async def open_start_page(page: DashboardRequest) -> Response:
         return redirect(page, "/dashboard/sign-in")
     if resolved.session.awaiting_second_factor:
         raise SecondFactorRequired
-    accounts = await page.services.granted_accounts(resolved.seat.seat_id)
-    client_id = default_account_id(resolved, accounts, page.services.settings.access.require_second_factor)
-    if client_id is not None:
-        return redirect(page, f"/dashboard/{client_id}/files")
-    if any(entry.account.active for entry in accounts):
+    granted = await default_account(page.services, resolved)
+    if granted is not None:
+        return redirect(page, f"/dashboard/{granted.account.client_id}/files")
+    if any(entry.account.active for entry in await page.services.granted_accounts(resolved.seat.seat_id)):
         raise Forbidden(
             "All your accounts require a second factor. Sign in again with yours.", code="second_factor_required"
         )

@@ -15,7 +15,7 @@ from daybreak.web.dashboard.freshness.view import day_view, freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.paging import slice_of
+from daybreak.web.dashboard.paging import read_slice, requested_page
 from daybreak.web.dashboard.rendering import PageOutcome, render_template
 
 _ACCOUNTS_SHOWN = 50
@@ -27,48 +27,38 @@ _HEADERS = {"Cache-Control": "public, max-age=30", "Vary": "Accept-Encoding"}
 
 async def show_freshness(page: PageRequest) -> Response:
     """Show which active accounts have files, and how late each publication was."""
-    publish_at = page.dashboard.publish_at
+    publish_at, number = page.dashboard.publish_at, requested_page(page)
 
-    def read(stores: Stores) -> tuple[Freshness, set[str], list[tuple[Snapshot, int]]]:
-        fresh = freshness(stores.snapshots, page.now, publish_at)
-        leaders = set(stores.snapshots.leaders(fresh.snapshot.snapshot_id)) if fresh.snapshot is not None else set()
-        counts = [
-            (each, sum(1 for _ in stores.snapshots.leaders(each.snapshot_id))) for each in stores.snapshots.served()
-        ]
-        return fresh, leaders, counts
+    def read(stores: Stores) -> dict[str, object]:
+        fresh, served = freshness(stores.snapshots, page.now, publish_at), stores.snapshots.served()
+        published = stores.snapshots.published_since(page.now - timedelta(days=_DAYS_SHOWN + 2))
+        days = punctuality(published, page.now, publish_at, _DAYS_SHOWN)
+        first = published[-1].published_at if published and days[0].lateness is None else None
+        leaders = stores.coverage.count_leaders([each.fence for each in served])
+        fence = fresh.snapshot.fence if fresh.snapshot is not None else 0
+        covered = stores.coverage.count(fence)
+        return {
+            "fresh": freshness_view(fresh, page.now),
+            "file_faults": [fault.describe() for fault in stores.file_faults.list_all()],
+            "figures": {
+                "Leaders with files": covered.leaders,
+                "Active accounts": covered.active,
+                "Accounts without files": covered.without_files,
+                "Leaders without an account": covered.without_account,
+            },
+            "days": [day_view(day) for day in days],
+            "missing": read_slice(
+                number,
+                covered.without_files,
+                _ACCOUNTS_SHOWN,
+                read=lambda start: stores.coverage.without_files(fence, start, _ACCOUNTS_SHOWN),
+                url=lambda other: f"{page.url('freshness', page=other)}#missing-title",
+            ),
+            "history": [(each, leaders.get(each.fence, 0), lateness(each, publish_at, first)) for each in served],
+        }
 
-    # Run in a thread: there may be 100,000 accounts.
-    (fresh, leaders, history), published, accounts, file_faults = await page.read_long(
-        lambda stores: (
-            read(stores),
-            stores.snapshots.published_since(page.now - timedelta(days=_DAYS_SHOWN + 2)),
-            stores.directory.load().accounts,
-            stores.file_faults.list_all(),
-        )
-    )
-    active = [account for account in accounts if account.active]
-    missing = [account for account in active if account.client_id not in leaders]
-    missing.sort(key=lambda account: account.sort_key)
-    unknown = leaders - {account.client_id for account in accounts}
-    figures = {
-        "Leaders with files": len(leaders),
-        "Active accounts": len(active),
-        "Accounts without files": len(missing),
-        "Leaders without an account": len(unknown),
-    }
-    days = punctuality(published, page.now, publish_at, _DAYS_SHOWN)
-    first = published[-1].published_at if published and days[0].lateness is None else None
-    context: dict[str, object] = {
-        "fresh": freshness_view(fresh, page.now),
-        "file_faults": [fault.describe() for fault in file_faults],
-        "figures": figures,
-        "days": [day_view(day) for day in days],
-        "missing": slice_of(
-            page, missing, _ACCOUNTS_SHOWN, lambda number: f"{page.url('freshness', page=number)}#missing-title"
-        ),
-        "history": [(each, count, lateness(each, publish_at, first)) for each, count in history],
-    }
-    return render_page(page, "status/freshness.html", context)
+    # Run in a thread: the database may compare 100,000 accounts.
+    return render_page(page, "status/freshness.html", await page.read_long(read))
 
 
 async def show_status(page: DashboardRequest) -> Response:
