@@ -3,9 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from msgspec import UNSET, to_builtins
 
@@ -15,13 +14,8 @@ from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import Snapshot
 from daybreak.snapshots.report import source_warnings
 
+ProgressCallback = Callable[[RunProgress], None]
 _INTERVAL_SECONDS = 10.0
-
-
-class ProgressCallback(Protocol):
-    """Receives a run's `Progress.as_json`."""
-
-    def __call__(self, progress: RunProgress, /) -> None: ...
 
 
 @contextmanager

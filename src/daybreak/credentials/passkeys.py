@@ -5,7 +5,8 @@ PIN or fingerprint) is requested and not required, because the password is the o
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -170,21 +171,16 @@ def verify_assertion(party: RelyingParty, response: str, *, challenge: bytes, se
         return verified.new_sign_count
 
 
-class _malformed_is_invalid:  # noqa: N801 - used as `with _malformed_is_invalid():`
-    """Context manager that raises InvalidPasskeyResponse for a response that the library refuses or cannot parse."""
+@contextmanager
+def _malformed_is_invalid() -> Iterator[None]:
+    """Raise InvalidPasskeyResponse for a response that the library refuses or cannot parse."""
+    from webauthn.helpers.exceptions import WebAuthnException
 
-    __slots__ = ()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        from webauthn.helpers.exceptions import WebAuthnException
-
-        # The library checks neither the types of all values in CBOR maps nor the depth of JSON.
-        if isinstance(
-            error, WebAuthnException | ValueError | TypeError | LookupError | AttributeError | RecursionError
-        ):
-            raise InvalidPasskeyResponse(str(error)) from error
+    try:
+        yield
+    # The library checks neither the types of all values in CBOR maps nor the depth of JSON.
+    except (WebAuthnException, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise InvalidPasskeyResponse(str(error)) from error
 
 
 def _json_object(response: str) -> dict[str, Any]:

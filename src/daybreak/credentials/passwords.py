@@ -154,9 +154,6 @@ def _digest_after(lines: BufferedReader, position: int) -> bytes:
     return lines.readline()[:_SHA1_LENGTH].upper() or b"~"
 
 
-def _ignore(_pending: int) -> None: ...
-
-
 class PasswordHashing:
     """Hashes and verifies passwords for one worker."""
 
@@ -165,7 +162,7 @@ class PasswordHashing:
         *,
         queue_length: int = QUEUE_LENGTH,
         timeout_seconds: float = TIMEOUT_SECONDS,
-        observe: Callable[[int], None] = _ignore,
+        observe: Callable[[int], None] = lambda _pending: None,
     ) -> None:
         """Create the thread.
 

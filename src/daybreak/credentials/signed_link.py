@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 import msgspec
 
@@ -78,7 +79,8 @@ def sign(target: LinkTarget, *, keyring: Keyring, random: Callable[[int], bytes]
     """Return the query string of a new link."""
     kid, key = keyring.signing_key("signed-link")
     nonce = random(_NONCE_BYTES).hex()
-    subject = _encode_subject(target.subject)
+    kind, _, uuid = target.subject.partition(":")
+    subject = _CODES[kind] + UUID(uuid).hex
     signature = mac_of(key, *_signed_fields(target, nonce, subject, kid))
     return f"expires={target.expires}&nonce={nonce}&subject={subject}&kid={kid}&signature={signature}"
 
@@ -118,7 +120,7 @@ def verify(
         client_id=client_id,
         snapshot_id=snapshot_id,
         resource=resource,
-        subject=_decode_subject(values["subject"]),
+        subject=f"{_KINDS[values['subject'][0]]}:{UUID(values['subject'][1:])}",
         expires=int(values["expires"]),
     )
     fields = _signed_fields(target, values["nonce"], values["subject"], values["kid"])
@@ -132,14 +134,3 @@ def verify(
 def _signed_fields(target: LinkTarget, nonce: str, subject: str, kid: str) -> tuple[str, ...]:
     expires = str(target.expires)
     return (_VERSION, target.client_id, target.snapshot_id, target.resource, expires, nonce, subject, kid)
-
-
-def _encode_subject(subject: str) -> str:
-    kind, _, uuid = subject.partition(":")
-    return _CODES[kind] + uuid.replace("-", "")
-
-
-def _decode_subject(code: str) -> str:
-    digits = code[1:]
-    uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    return f"{_KINDS[code[0]]}:{uuid}"

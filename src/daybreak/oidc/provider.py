@@ -152,7 +152,7 @@ class Provider:
 
     async def metadata(self) -> ProviderMetadata:
         """Return the metadata, at most an hour old. Raises ProviderUnavailable."""
-        if self._metadata is None or self._is_outdated(self._metadata_fetched_at):
+        if self._metadata is None or self._is_due(self._metadata_fetched_at, CACHE_LIFETIME):
             document = await _get(metadata_url(self.issuer))
             self._metadata = parse_metadata(document, self.issuer)
             self._metadata_fetched_at = self._clock()
@@ -234,13 +234,13 @@ class Provider:
             return validate(id_token, keys, expected, access_token=access_token)
         except UnverifiedIdToken:
             # The provider has rotated its keys since they were fetched.
-            if not self._may_refresh_keys():
+            if not self._is_due(self._keys_refreshed_at, KEY_REFRESH_INTERVAL):
                 raise
         self._keys_refreshed_at = self._clock()
         return validate(id_token, await self._fetch_keys(), expected, access_token=access_token)
 
     async def _current_keys(self) -> Sequence[Mapping[str, Any]]:
-        return await self._fetch_keys() if self._is_outdated(self._keys_fetched_at) else self._keys
+        return await self._fetch_keys() if self._is_due(self._keys_fetched_at, CACHE_LIFETIME) else self._keys
 
     async def _fetch_keys(self) -> Sequence[Mapping[str, Any]]:
         document = await _get((await self.metadata()).jwks_uri)
@@ -261,12 +261,8 @@ class Provider:
             email if isinstance(email, str) and email else None, verified=document.get("email_verified") is True
         )
 
-    def _is_outdated(self, fetched_at: datetime | None) -> bool:
-        return fetched_at is None or fetched_at + CACHE_LIFETIME <= self._clock()
-
-    def _may_refresh_keys(self) -> bool:
-        refreshed_at = self._keys_refreshed_at
-        return refreshed_at is None or refreshed_at + KEY_REFRESH_INTERVAL <= self._clock()
+    def _is_due(self, fetched_at: datetime | None, interval: timedelta) -> bool:
+        return fetched_at is None or fetched_at + interval <= self._clock()
 
 
 async def _get(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:

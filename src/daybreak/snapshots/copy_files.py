@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
-from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore
 from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
@@ -122,10 +122,8 @@ class _EarlierCopy:
 
 
 def _kept_files(state: State) -> Iterator[ManifestFile]:
-    def read(stores: Stores) -> list[Snapshot]:
-        return [*complete_snapshots(stores), *stores.deltas.published_with_deltas()]
-
-    snapshot_ids = list(dict.fromkeys(each.snapshot_id for each in state.read(read)))
+    kept = state.read(lambda stores: [*complete_snapshots(stores), *stores.deltas.published_with_deltas()])
+    snapshot_ids = list(dict.fromkeys(each.snapshot_id for each in kept))
     for resource in RESOURCE_NAMES:
         # Several snapshots refer to the same file of a Leader. In this order, no keys are kept to find that.
         client_id = attrgetter("client_id")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -32,10 +33,7 @@ def publish(state: State, store: FileStore, settings: Settings, snapshot: Snapsh
     """Publish a complete snapshot. Return False if another builder has published it, or if a newer one is published
     (the snapshot is then discarded). Raises Conflict, Unavailable, and OperatorError if it cannot be signed.
     """
-
-    def transaction() -> bool:
-        return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
-
+    transaction = partial(state.write, lambda stores: publish_within(stores, snapshot.snapshot_id, now))
     return publish_signed(state, store, settings, snapshot, now, transaction)
 
 

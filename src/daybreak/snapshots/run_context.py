@@ -28,10 +28,6 @@ def ignore_progress(_progress: RunProgress) -> None:
     """Do nothing with the progress of a run."""
 
 
-def _no_housekeeping(_now: datetime) -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """Adapters and settings of a builder.
@@ -54,7 +50,7 @@ class RunContext:
     spill: SpillFolder | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     watch: Callable[[RunProgress], None] = ignore_progress
-    housekeeping: Callable[[datetime], object] = _no_housekeeping
+    housekeeping: Callable[[datetime], object] = lambda _now: None
     tracing: Tracing | None = None
 
 

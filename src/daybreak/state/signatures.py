@@ -110,7 +110,7 @@ class SignatureStore(Store):
             raise Conflict(f"The statement of {client_id} in snapshot {snapshot_id} has changed.")
         self._execute(
             sa.insert(statement_revisions).values(
-                fence=self._fence(snapshot_id),
+                fence=sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery(),
                 client_id=client_id,
                 revision=edition.revision,
                 erasure_id=revision.erasure_id,
@@ -159,11 +159,6 @@ class SignatureStore(Store):
             )
         )
         return {client_id: (chain_id, closed_at) for client_id, chain_id, closed_at in rows}
-
-    def _fence(self, snapshot_id: str) -> int:
-        return int(
-            self._execute(sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)).scalar_one()
-        )
 
     # --- Trust ---------------------------------------------------------------------------------------
 
