@@ -55,6 +55,12 @@ class Recipient:
         assert found.status_code == 200, found.text
         return [json.loads(line) for line in found.text.splitlines()]
 
+    def metadata_version(self, **selected: str | int) -> int:
+        """Return the version that a request for metadata selects."""
+        response = self.call(self.table() + "/metadata", params=selected)
+        assert response.status_code == 200, response.text
+        return int(response.headers["Delta-Table-Version"])
+
     def profile(self, folder: Path) -> str:
         """Write a profile file and return its path."""
         path = folder / f"{uuid.uuid4()}.share"
@@ -216,6 +222,21 @@ def test_metadata_describes_the_columns(north: Recipient) -> None:
     assert {field["name"]: field["type"] for field in schema["fields"]}["FIRST_ACTIVATED_AT"] == "timestamp"
 
 
+@pytest.mark.parametrize(
+    ("selected", "code"),
+    [
+        ({"version": "2"}, "version_not_kept"),
+        ({"timestamp": "2020-01-01T00:00:00Z"}, "version_not_kept"),
+        ({"version": "x"}, "invalid_request"),
+        ({"version": "1", "timestamp": "2020-01-01T00:00:00Z"}, "invalid_request"),
+    ],
+)
+def test_metadata_of_a_version_that_is_not_kept(north: Recipient, selected: dict[str, str], code: str) -> None:
+    assert north.metadata_version(version=1) == 1
+    refused = north.call(north.table() + "/metadata", params=selected)
+    assert (refused.status_code, refused.json()["errorCode"]) == (400, code)
+
+
 def test_query_returns_files_with_statistics(service: Service, north: Recipient) -> None:
     protocol, metadata, line = north.query(predicateHints=["CITY = 'x'"], jsonPredicateHints="{", limitHint=10)
     assert (protocol, metadata["metaData"]["numFiles"]) == ({"protocol": {"minReaderVersion": 1}}, 1)
@@ -356,10 +377,12 @@ def test_earlier_versions_are_read_by_number_and_time(
             _, metadata, line = recipient.query(version=version)
             assert (metadata["metaData"]["version"], line["file"]["version"]) == (version, version)
             published[version] = line["file"]["timestamp"]
+            assert recipient.metadata_version(version=version) == version
         for version in (1, 2, 3):
             instant = datetime.fromtimestamp(published[version] / 1000, UTC) + timedelta(milliseconds=1)
             for text in (f"{instant:%Y-%m-%dT%H:%M:%S.%fZ}", f"{instant:%Y-%m-%d %H:%M:%S.%f}"):
                 assert recipient.query(timestamp=text)[2]["file"]["version"] == version
+                assert recipient.metadata_version(timestamp=text) == version
         refused = recipient.call(recipient.table() + "/query", "POST", json={"timestamp": "2020-01-01T00:00:00Z"})
         assert (refused.status_code, refused.json()["errorCode"]) == (400, "version_not_kept")
         assert "The oldest version is 1, the current one is 3." in refused.json()["message"]

@@ -84,6 +84,16 @@ def starting_version(request: Request) -> TableVersion:
     return TableVersion() if text is None else TableVersion(not_before=_timestamp(text, "startingTimestamp"))
 
 
+def metadata_version(request: Request) -> TableVersion:
+    """Return the version whose columns a client requests. The Spark connector sends it when a query selects a version.
+
+    Raises:
+        InvalidRequest: a parameter is invalid, or there are two.
+    """
+    selected = _bound(request, "version", "timestamp")
+    return TableVersion(not_after=_end(selected)) if isinstance(selected, datetime) else TableVersion(number=selected)
+
+
 async def query_of(request: Request) -> tuple[Query | VersionRange[int], bool]:
     """Read the body of a query: the files of one version or the changes of a range, and whether to return a token.
 

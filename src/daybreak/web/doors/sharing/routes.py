@@ -24,6 +24,7 @@ from daybreak.web.doors.sharing.lines import LineWriter, end_line, table_id
 from daybreak.web.doors.sharing.requests import (
     Capabilities,
     capabilities_of,
+    metadata_version,
     page_of,
     query_of,
     starting_version,
@@ -100,7 +101,9 @@ class _SharingEndpoints:
         principal = await token_principal(request, self._services)
         # This response has two lines in any case.
         accepted = replace(capabilities_of(request), end_line=False)
-        resource, table = await sharing.table_files(self._services, principal, table_name(request))
+        resource, table = await sharing.table_files(
+            self._services, principal, table_name(request), metadata_version(request)
+        )
         return _lines(table.version, accepted, self._writer(principal, accepted).table(resource, table))
 
     async def query(self, request: Request) -> Response:
