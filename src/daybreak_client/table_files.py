@@ -170,5 +170,7 @@ def _damage_of(file: Path) -> Iterator[None]:
     """Name the file, but none of its values, in errors of its content."""
     try:
         yield
-    except (gzip.BadGzipFile, zlib.error, EOFError, ValueError, LookupError, TypeError, RecursionError):
+    except (
+        gzip.BadGzipFile, zlib.error, EOFError, ValueError, LookupError, TypeError, OverflowError, RecursionError
+    ):  # fmt: skip
         raise Damaged(f"{file.name} cannot be read as a file of Daybreak. Fetch it again.") from None

@@ -72,7 +72,7 @@ def read_figures(path: Path, file: SignedFile) -> Figures:
             lines = _Lines(cast("BinaryIO", content))
             with _large_fields():
                 rows, sums = _csv_figures(lines, columns) if file.format == "csv" else _json_figures(lines, columns)
-    except (ValueError, LookupError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error):
+    except _INVALID:
         text = f"{file.name} is not a valid file of its format, or has a value of more than {_MAX_MEGABYTES} MiB."
         raise NotProved(text) from None
     return Figures(rows, dict(zip(columns, sums, strict=True)), lines.digest.hexdigest())
@@ -115,6 +115,13 @@ def _compared(resource: str, table: str, account: TableAccount, figures: Figures
     for name, signed in account.sums.items():
         if name in figures.sums:
             yield f"the sum of {name}", figures.sums[name], signed
+
+
+# What content of any kind makes the modules csv, json and gzip raise, and the conversion of infinity to an integer.
+_INVALID = (
+    ValueError, LookupError, TypeError, OverflowError, RecursionError,
+    csv.Error, EOFError, gzip.BadGzipFile, zlib.error,
+)  # fmt: skip
 
 
 class _Lines:

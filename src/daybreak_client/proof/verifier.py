@@ -165,7 +165,7 @@ class Verifier:
             if at >= statement.expires_at:
                 raise Expired(f"The statement expired at {minute(statement.expires_at)}.")
         except Expired as fault:
-            expired = f"{fault.message} The files are late, or an old copy."
+            expired = f"{fault.message} The files are late or an old copy, or the clock is fast."
         self.memory.check(statement, archived=self.at is not None or bool(expired))
         return SignedStatement(statement, content, signature, expired)
 

@@ -166,7 +166,7 @@ ATTACKS: tuple[tuple[Callable[[Consumer], None], int, str], ...] = (
     (serve_other_account, WRONG, f"The signature is for daybreak/{OTHER_ACCOUNT}, not for daybreak/{ACCOUNT}."),
     (replace_by_other_version, WRONG, "members.csv.gz: differs"),
     (remove_file, WRONG, "communities.csv.gz: missing"),
-    (serve_expired, EXPIRED, "The files are late, or an old copy."),
+    (serve_expired, EXPIRED, "The files are late or an old copy, or the clock is fast."),
     (sign_with_other_ca, WRONG, f"A CA that {SERVICE} does not list in its trust file issued the certificate."),
     (certify_other_service, WRONG, f"The certificate is for other.example.org, not for {SERVICE}."),
     (sign_for_other_purpose, WRONG, f"The signature is for daybreak/{OTHER_ACCOUNT}"),
@@ -297,6 +297,24 @@ def test_values_of_any_size_that_fits_in_memory_are_read(
     assert read_figures(path, SignedFile(name, "", 0, 0, "")).rows == 1
     monkeypatch.setattr("daybreak_client.proof.completeness._MAX_BYTES", 1 << 20)
     with pytest.raises(NotProved, match="or has a value of more than 64 MiB"):
+        read_figures(path, SignedFile(name, "", 0, 0, ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("campaigns.csv.gz", b'"A"\n"'),
+        ("campaigns.csv.gz", b""),
+        ("campaigns.ndjson.gz", b"[" * 100_000),
+        ("campaigns.json.gz", b'[{"SEGMENT_COUNT":Infinity,"UNIT_COUNT":1,"RESPONSE_COUNT":1}]'),
+        ("campaigns.json.gz", b'[{"SEGMENT_COUNT":' + b"9" * 9_000 + b"}]"),
+        ("campaigns.json.gz", b"[7]"),
+    ],
+)
+def test_hostile_content_is_not_proved(name: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content, mtime=0))
+    with pytest.raises(NotProved, match="is not a valid file of its format"):
         read_figures(path, SignedFile(name, "", 0, 0, ""))
 
 
