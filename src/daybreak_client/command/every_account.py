@@ -10,11 +10,21 @@ from typing import TypeVar
 from daybreak_client.command.options import Accounts, Mode
 from daybreak_client.command.output import print_json, print_note
 from daybreak_client.command.profile import connect, current_profile, selected_account
-from daybreak_client.errors import LEFT_OVER, ClientError, Expired, Late, NotPublished, Unreachable, WrongUse
+from daybreak_client.errors import (
+    LEFT_OVER,
+    ClientError,
+    Expired,
+    Late,
+    NotPublished,
+    Refused,
+    Unreachable,
+    WrongUse,
+)
 from daybreak_client.service import AccountFiles, Daybreak
 
 T = TypeVar("T")
 _POLL_SECONDS = 60.0
+_UNAUTHORIZED = 401
 
 
 class Wait:
@@ -94,6 +104,9 @@ def run_for_accounts(
             for client_id, name in names.items():
                 with outcome.recorded_errors(client_id, name):
                     outcome.results.append(work(_account(service, client_id, wait)))
+                if outcome.signed_out:
+                    print_note("daybreak: The remaining accounts are left out.")
+                    break
             for client_id in sorted(left_over.find(service) - names.keys()):
                 outcome.add_left_over(left_over, client_id, accounts, mode)
         else:
@@ -117,10 +130,14 @@ def _account(service: Daybreak, client_id: str, wait: Wait) -> AccountFiles:
 
 @dataclass(slots=True)
 class _Outcome:
-    """Results as JSON values, in the order of the accounts, and the exit code of the first error."""
+    """Results as JSON values, in the order of the accounts, and the exit code of the first error.
+
+    `signed_out`: the service no longer accepts the token, whatever the account.
+    """
 
     results: list[dict[str, object]] = field(default_factory=list)
     exit_code: int = 0
+    signed_out: bool = False
 
     @contextmanager
     def recorded_errors(self, client_id: str, name: str) -> Iterator[None]:
@@ -134,6 +151,7 @@ class _Outcome:
             code = getattr(error, "code", type(error).__name__)
             exit_code = getattr(error, "exit_code", ClientError.exit_code)
             self._fail(client_id, f"{name} ({client_id})", code, message, exit_code)
+            self.signed_out = isinstance(error, Refused) and error.status == _UNAUTHORIZED
 
     def add_left_over(self, left_over: LeftOver, client_id: str, accounts: Accounts, mode: Mode) -> None:
         """Name an account that is left over, or remove it with `--prune`."""

@@ -17,9 +17,11 @@ from daybreak.settings import load_settings
 from daybreak_client import connection
 from daybreak_client.command import every_account, run
 from daybreak_client.command.application import make_app
+from daybreak_client.errors import LEFT_OVER
 from tests.parts.help_pages import lost_help
 from tests.parts.scripted_service import DISCONNECT, Reply, scripted_service
 
+ROOT = Path(__file__).parents[3]
 DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
 
 
@@ -179,6 +181,12 @@ def test_closed_standard_streams_are_permitted(closed: str) -> None:
         ["bash", "-c", f'exec "$@" {closed}', "closed", *DAYBREAK, "profiles"], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("page", ["fetch-every-day.md", "keep-a-database-in-step.md"])
+def test_pages_name_the_exit_code_of_accounts_left_over(page: str) -> None:
+    text = " ".join((ROOT / "docs" / "how-to" / page).read_text(encoding="utf-8").split())
+    assert f" names such accounts and exits with {LEFT_OVER}." in text
 
 
 def test_variables_are_not_settings_of_the_service(tmp_path: Path) -> None:

@@ -127,6 +127,21 @@ def test_interrupt_ends_a_stalled_download(service: ScriptedService, tmp_path: P
     assert (process.returncode, printed) == (130, "daybreak: interrupted\n")
 
 
+def test_refused_token_ends_the_accounts(
+    service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accounts = (NORTH, SOUTH, *(f"d0000000-0000-4000-8000-00000000000{number}" for number in range(5)))
+    refusal = Reply(401, {"code": "invalid_token", "detail": "The token is not valid."})
+    service.script = lambda request: (
+        refusal if (tmp_path / NORTH / "daybreak.json").exists() else reply(request, accounts)
+    )
+    assert run(["fetch", str(tmp_path), "--all-accounts", "--json"]) == 3
+    printed = capsys.readouterr()
+    fetched, failed = json.loads(printed.out)
+    assert (fetched["client_id"], failed["client_id"], failed["error"]["code"]) == (NORTH, SOUTH, "invalid_token")
+    assert printed.err.splitlines()[-1] == "daybreak: The remaining accounts are left out."
+
+
 def test_full_standard_error_does_not_stop_the_work(service: ScriptedService, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from daybreak_client.command import main; main()", "fetch", str(tmp_path)]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
