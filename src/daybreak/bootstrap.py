@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from daybreak.state.stores import State, Stores
     from daybreak.telemetry import Tracing
 
+INTERACTIVE_RETRY_SECONDS = 5.0
+"""Clients wait for the response of a web node, and operators for checks."""
+
 
 def new_id() -> str:
     """Return a random UUID as lower-case text."""
@@ -68,8 +71,8 @@ def read_keyring(settings: Settings, stores: "Stores") -> "Keyring":
     return keyring
 
 
-def open_files(settings: Settings) -> "FileStore":
-    """Open the file store: a folder or a bucket."""
+def open_files(settings: Settings, *, retry_seconds: float = 60.0) -> "FileStore":
+    """Open the file store: a folder or a bucket, to which failed requests are retried for `retry_seconds`."""
     from daybreak.filestore.packs import Packing
 
     folder, packing = settings.files.folder, Packing(settings.snapshot.pack_below)
@@ -77,9 +80,10 @@ def open_files(settings: Settings) -> "FileStore":
         from daybreak.filestore.local_disk import LocalDisk
 
         return LocalDisk(folder, packing)
+    from daybreak.filestore.bucket import RequestLimits
     from daybreak.filestore.object_store import ObjectStore
 
-    return ObjectStore(settings.files, packing=packing)
+    return ObjectStore(settings.files, RequestLimits(retry_seconds), packing)
 
 
 def open_source(settings: Settings) -> "PlatformSource":
@@ -233,7 +237,7 @@ def build(settings: Settings) -> WebProcess:
     services = Services(
         settings=settings,
         state=state,
-        files=open_files(settings),
+        files=open_files(settings, retry_seconds=INTERACTIVE_RETRY_SECONDS),
         keyring=open_keyring(settings),
         hashing=PasswordHashing(observe=QUEUE_LENGTH.labels("password_hashes").set),
         audit_buffer=AuditBuffer(state),

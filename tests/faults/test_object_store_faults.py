@@ -127,28 +127,38 @@ def test_large_upload_keeps_few_parts_in_memory(proxy: FaultProxy, bucket: Bucke
 
 
 @pytest.mark.release
-def test_unavailable_store_fails_after_bounded_retries(store: ObjectStore, proxy: FaultProxy) -> None:
+def test_unavailable_store_fails_after_bounded_retries(proxy: FaultProxy, bucket: Bucket) -> None:
+    store = store_behind(proxy, bucket, 1)
     proxy.forever = Fault("status", 500)
     sink = store.stage(str(uuid.uuid4()))
     sink.write(LEADER, "members", "csv", [b"rows"])
     with pytest.raises(Unavailable) as caught:
         sink.commit()
     assert caught.value.code == "files_unavailable"
-    # Three attempts of up to seven requests.
+    # Three attempts, each with a pause of at least 0.2 seconds between requests.
     assert 3 <= proxy.faulted <= 21
     proxy.forever = None
     sink.discard()
 
 
-def test_discarded_uploads_are_not_repeated(store: ObjectStore, proxy: FaultProxy) -> None:
+def test_period_of_errors_is_outlasted(store: ObjectStore, direct_store: ObjectStore, proxy: FaultProxy) -> None:
+    sink = direct_store.stage(str(uuid.uuid4()))
+    written = sink.write(LEADER, "members", "csv", [bytes(100_000)])
+    sink.commit()
+    proxy.faults = [Fault("status", 503)] * 8
+    store.check(written.key, written.bytes, written.sha256)
+    assert proxy.faults == []
+
+
+def test_discarded_uploads_are_not_repeated(proxy: FaultProxy, bucket: Bucket) -> None:
     """A process that ends while the store is unavailable waits for the requests that have begun."""
+    store = store_behind(proxy, bucket, 0)
     proxy.forever = Fault("status", 500, b"PUT ")
     sink = store.stage(str(uuid.uuid4()))
     sink.write(LEADER, "members", "csv", [bytes(100_000)])
     wait_until(lambda: proxy.faulted > 0, 60, what="the upload")
     sink.discard()
-    # One attempt, of up to seven requests.
-    assert proxy.faulted <= 7
+    assert proxy.faulted < 3
 
 
 def test_truncated_or_damaged_response_is_detected(

@@ -117,7 +117,8 @@ def _store_options(settings: FilesSettings, limits: RequestLimits, endpoint: str
             "allow_http": endpoint.startswith("http://"),
         },
         "retry_config": {
-            "max_retries": 6,
+            # `retry_timeout` ends the retries: a store that reduces the request rate may do so for many seconds.
+            "max_retries": 1000,
             "retry_timeout": timedelta(seconds=limits.retry_seconds),
             "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=10)},
         },

@@ -235,10 +235,19 @@ class ObjectStore:
         with translate_errors(f"The objects below {prefix} cannot be deleted", DELETE):
             for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
                 keys = [found["path"] for found in batch if found["path"] not in kept]
-                if keys:
-                    obstore.delete(self._bucket, keys)
+                self._delete(keys)
                 removed += len(keys)
         return removed
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        """Delete objects in few requests. Those that another process has deleted are ignored."""
+        try:
+            obstore.delete(self._bucket, keys)
+        except FileNotFoundError:
+            # Azure and Google report a missing object, and the rest may not be deleted.
+            for key in keys:
+                with contextlib.suppress(FileNotFoundError):
+                    obstore.delete(self._bucket, key)
 
     def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
         """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError, Unavailable."""
@@ -246,11 +255,10 @@ class ObjectStore:
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete single objects. Missing ones are ignored. Raises FileStoreError, Unavailable."""
+        for key in keys:
+            split_key(key)
         with translate_errors("Objects cannot be deleted", DELETE):
-            for key in keys:
-                split_key(key)
-                with contextlib.suppress(FileNotFoundError):
-                    obstore.delete(self._bucket, key)
+            self._delete(keys)
 
     def trim(self, pack: str, slices: Sequence[FileSlice]) -> bool:
         """Replace a pack by one with zeros between the slices. Return whether there were other bytes. A missing pack is
@@ -320,10 +328,7 @@ class ObjectStore:
         newest = max((each["last_modified"] for each in probes), default=None)
         old = [each["path"] for each in probes if newest and newest - each["last_modified"] > _PROBE_LIFETIME]
         with translate_errors("Objects of the bucket cannot be deleted", DELETE):
-            obstore.delete(self._bucket, [key])
-            for interrupted in old:
-                with contextlib.suppress(FileNotFoundError):
-                    obstore.delete(self._bucket, interrupted)
+            self._delete([key, *old])
         if content != b"daybreak":
             raise FileStoreError("The bucket does not return what was written to it.")
 

@@ -283,6 +283,25 @@ def test_more_files_than_one_delete_request_are_deleted(
     assert store.snapshot_ids() == []
 
 
+def test_objects_deleted_by_another_process_are_ignored(store: ObjectStore) -> None:
+    snapshot_id = new_id()
+    sink = store.stage(snapshot_id)
+    written = [sink.write(str(uuid.uuid4()), "members", "csv", [b"rows"]) for _ in range(300)]
+    sink.commit()
+
+    class OthersDelete(frozenset[str]):
+        """Kept objects. While they are looked up, another process deletes an object of the list."""
+
+        def __contains__(self, key: object) -> bool:
+            if key == written[7].key:
+                obstore.delete(store._bucket, written[7].key)
+            return super().__contains__(key)
+
+    assert store.remove(snapshot_id, OthersDelete()) == 300
+    assert store.remove(snapshot_id, frozenset()) == 0
+    store.delete([each.key for each in written])
+
+
 def test_probe_reports_whether_the_store_works(
     store: ObjectStore, settings: FilesSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
