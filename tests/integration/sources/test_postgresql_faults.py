@@ -163,9 +163,52 @@ def test_reading_yields_to_a_table_change(
             reading.check()
             changing = pool.submit(change)
             wait_until(waits, what="the change to wait for the reading")
-            with pytest.raises(SourceUnavailable, match="lock timeout"):
+            with pytest.raises(SourceUnavailable, match=r"lock timeout\. Another session has locked"):
                 reading.rows_query("member_term_accepts")
         changing.result()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("terms", ["TRUNCATE terms"]),
+        ("link_hits", ["ALTER TABLE link_hits ALTER hit_at TYPE timestamptz(3)"]),
+        ("terms", ["CREATE TABLE new AS TABLE terms", "DROP TABLE terms", "ALTER TABLE new RENAME TO terms"]),
+        ("old", ["TRUNCATE old"]),
+        ("new", ["CREATE TABLE new AS TABLE old", "CREATE OR REPLACE VIEW leaders AS TABLE new"]),
+    ],
+    ids=["truncated", "rewritten", "exchanged", "truncated below a view", "exchanged below a view"],
+)
+def test_table_that_the_snapshot_no_longer_shows_is_refused(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, name: str, changes: list[str]
+) -> None:
+    """The changes are made between the snapshot and the first lock. A snapshot shows such a table without rows."""
+    copy = postgresql_server.fresh_database()
+    postgresql_server.drop(copy)
+    postgresql_server.execute(f"CREATE DATABASE {copy} TEMPLATE {filled_database}")
+    postgresql_server.execute("ALTER TABLE leaders RENAME TO old", "CREATE VIEW leaders AS TABLE old", database=copy)
+    try:
+        with source_on(postgresql_server.url(copy), tmp_path).open(AS_OF) as reading:
+            postgresql_server.execute(*changes, "CREATE TABLE other ()", "TRUNCATE other", database=copy)
+            with pytest.raises(SourceUnavailable, match=rf"truncated, rewritten or replaced .* rows: {name}\."):
+                reading.check()
+        with source_on(postgresql_server.url(copy), tmp_path).open(AS_OF) as reading:
+            reading.check()
+    finally:
+        postgresql_server.drop(copy)
+
+
+def test_idle_connection_that_the_server_closed_is_replaced(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    """As after `idle_session_timeout`. Streams are idle while files are written."""
+    idle = "application_name = 'daybreak' AND state = 'idle'"
+    with source_on(postgresql_server.url(filled_database), tmp_path).open(AS_OF) as reading:
+        reading.check()
+        ended = f"SELECT bool_and(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity WHERE {idle}"
+        assert asked(postgresql_server, ended)
+        assert reading.rows_query("members")
+        reading.confirm_unchanged()
 
 
 @pytest.mark.parametrize("function", ["pg_cancel_backend", "pg_terminate_backend"])

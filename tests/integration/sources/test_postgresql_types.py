@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -243,6 +244,42 @@ def test_database_may_have_any_encoding(database: str, tmp_path: Path) -> None:
     with postgresql(database, tmp_path).open(AS_OF) as reading:
         assert '"Zoë"' in files_of(reading)[f"{LEADER}/members.csv"]
     assert postgresql(database, tmp_path).query("SELECT first_name FROM members") == [{"first_name": "Zoë"}]
+
+
+@pytest.mark.parametrize("database", ["SQL_ASCII"], indirect=True)
+def test_text_in_another_encoding_names_the_reason(database: str, tmp_path: Path) -> None:
+    """SQL_ASCII stores any bytes, and the rows of all accounts would be read without a check."""
+    make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("E'Zo\\353'", "NULL", "NULL"))
+    with (
+        postgresql(database, tmp_path).open(AS_OF) as reading,
+        pytest.raises(SourceError, match=r"Resource members: .* bytes that its encoding does not allow.*SQL_ASCII"),
+    ):
+        files_of(reading)
+
+
+def test_files_do_not_depend_on_settings_of_the_server(database: str, tmp_path: Path) -> None:
+    """The identifiers are text, which a pattern with a backslash checks."""
+    settings = {
+        "DateStyle": "German",
+        "IntervalStyle": "iso_8601",
+        "TimeZone": "Asia/Kathmandu",
+        "standard_conforming_strings": "off",
+        "extra_float_digits": "0",
+        "bytea_output": "escape",
+    }
+    rows = [LEADERS_ROW, MEMBERS_ROW.format("'Zoë'", "'2000-02-03'", "'2026-01-02 03:04:05Z'")]
+    make_tables(database, *rows, as_text=frozenset({"members"}))
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        expected = files_of(reading)
+    with psycopg.connect(database, autocommit=True) as connection:
+        for name, value in settings.items():
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {name} TO '{value}'".encode())
+    source = postgresql(database, tmp_path)
+    with source.open(AS_OF) as reading:
+        assert files_of(reading) == expected
+    day = datetime(2026, 11, 3, tzinfo=UTC)
+    query = "SELECT timestamptz '2026-11-03Z' AS time, date '2026-11-03' AS day, interval '1 day' AS span"
+    assert source.query(query) == [{"time": day, "day": day.date(), "span": timedelta(days=1)}]
 
 
 @pytest.mark.parametrize(

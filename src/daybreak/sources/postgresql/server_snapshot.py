@@ -44,12 +44,13 @@ _CONNECTION_PARAMETERS = {
 # settings depend on the version of the server.
 _MAX_IDLE_SECONDS = 900
 _HEARTBEAT_SECONDS = 60
-# The server converts texts of other encodings. If a row-level security policy would hide rows from the role, the server
-# reports an error. A session that alters a table waits for the keeper, and streams queue behind that session. The
-# server detects no deadlock, because the keeper does not wait for a lock. The lock timeout ends the wait.
+# psycopg parses times and intervals only in these styles. The server converts texts of other encodings. If a row-level
+# security policy would hide rows from the role, the server reports an error. A session that alters a table waits for
+# the keeper, and streams queue behind that session. The server detects no deadlock, because the keeper does not wait
+# for a lock. The lock timeout ends the wait.
 _SETTINGS = (
     "SET LOCAL TimeZone TO 'UTC'; SET LOCAL client_encoding TO 'UTF8'; SET LOCAL row_security TO off; "
-    "SET LOCAL lock_timeout TO '10s'"
+    "SET LOCAL lock_timeout TO '10s'; SET LOCAL DateStyle TO 'ISO'; SET LOCAL IntervalStyle TO 'postgres'"
 )
 _COMMIT = "COMMIT"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -64,6 +65,11 @@ _QUERY_CANCELED = "57014"
 # SQLSTATEs of SET TRANSACTION SNAPSHOT after the end of the transaction that exported it, by the server's version.
 _NO_SNAPSHOT = ("42704", "22023")
 _IN_FAILED_TRANSACTION = "25P02"
+# What to do about errors whose message does not say it.
+_ADVICE = {
+    "55P03": ". Another session has locked the table, perhaps to alter it. Do this at another time than the run.",
+    "22021": ". A text has bytes that its encoding does not allow, which a database in SQL_ASCII accepts. Correct it.",
+}
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -118,14 +124,10 @@ class ServerSnapshot:
         for SELECTs that are streamed in parallel. Raises SourceError, SourceUnavailable.
         """
         with self.faults("The source"), self._watch.limit():
-            try:
-                connection = self._idle.popleft()
-            except IndexError:
-                connection = AdbcConnection(self._database.result())
+            connection = self._begun_connection(parallel_workers=parallel_workers)
             with self._lock:
                 self._streaming.add(connection)
             try:
-                self._begin(connection, parallel_workers=parallel_workers)
                 with AdbcStatement(connection) as statement:
                     statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
                     statement.set_sql_query(sql)
@@ -163,6 +165,22 @@ class ServerSnapshot:
         self._opener.shutdown()
         if self._database.exception() is None:
             self._database.result().close()
+
+    def _begun_connection(self, *, parallel_workers: bool) -> AdbcConnection:
+        """Return a connection in a transaction of the snapshot: an idle one that the server has not closed, which it
+        does after `idle_session_timeout`, or a new one.
+        """
+        with suppress(IndexError, adbc_driver_manager.Error):
+            return self._begun(self._idle.popleft(), parallel_workers=parallel_workers)
+        return self._begun(AdbcConnection(self._database.result()), parallel_workers=parallel_workers)
+
+    def _begun(self, connection: AdbcConnection, *, parallel_workers: bool) -> AdbcConnection:
+        try:
+            self._begin(connection, parallel_workers=parallel_workers)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _begin(self, connection: AdbcConnection, *, parallel_workers: bool) -> None:
         try:
@@ -312,7 +330,7 @@ def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "")
         sqlstate = error.sqlstate
         is_value = (sqlstate or "").startswith(_DATA_EXCEPTION)
         reason = f"{without_value(error)} (SQLSTATE {sqlstate})" if is_value else first_line(error)
-        message = f"{subject} (PostgreSQL): {reason}{advice}"
+        message = f"{subject} (PostgreSQL): {reason}{advice or _ADVICE.get(sqlstate or '', '')}"
         if sqlstate == _QUERY_CANCELED and 0 < timeout_seconds <= monotonic() - began:
             raise SourceError(f"{message}. Raise source.statement_timeout, or add an index on the server.") from error
         # Without SQLSTATE, the connection failed, or the driver cannot convert a value.

@@ -154,6 +154,7 @@ class PostgresqlReading:
     def check(self) -> None:
         """Check privileges, tables, models, Leaders and terms."""
         with self._snapshot.faults("The source"):
+            self._tables.refuse_replaced()
             grants = self._tables.missing_grants(self._required)
             if grants:
                 raise SourceError("The role cannot read all of the source. Run:\n  " + "\n  ".join(grants))
@@ -166,6 +167,8 @@ class PostgresqlReading:
             self.malformed = self._tables.refuse_malformed(usable_tables(self._tables.columns(), ACCEPTED_TYPES))
             apply_policy(self._policy, self.malformed)
             check_models(self.models, self._columns_of_model, ACCEPTED_TYPES)
+            # The models have locked all tables that they read.
+            self._tables.refuse_replaced()
             check_terms(
                 self._required, lambda sql: self._keeper.execute(f"{self._typed_tables()}{sql}".encode()).fetchone()
             )

@@ -9,6 +9,7 @@ import psycopg
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
+from daybreak.domain.errors import SourceUnavailable
 from daybreak.export.sql import identifier
 from daybreak.sources.contract import Columns
 from daybreak.sources.malformed import MalformedRows, count_conditions, find_malformed
@@ -61,6 +62,19 @@ WITH RECURSIVE stored AS (
 )
 SELECT coalesce(sum(pg_table_size(oid)), 0)::bigint FROM stored JOIN pg_class USING (oid) WHERE relkind IN ('r', 'm')
 """
+# Tables that this transaction has locked, or that a name now refers to, and whose storage is not that of the snapshot.
+# `pg_class` is read as of the snapshot, and the functions read the latest catalogue.
+_REPLACED = """
+SELECT DISTINCT found::regclass::text
+FROM (
+    SELECT relation FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation'
+    UNION SELECT to_regclass(name) FROM unnest(%s::text[]) AS name
+) AS present (found)
+LEFT JOIN pg_class AS c ON c.oid = found
+WHERE found IS NOT NULL AND (c.oid IS NULL
+    OR c.relkind IN ('r', 'm') AND c.relfilenode <> 0 AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(found))
+ORDER BY 1
+"""
 TYPE_NAMES = (
     f"SELECT {_TYPE_NAME} FROM unnest(%s::oid[]) WITH ORDINALITY AS described (described_oid, place) "
     "JOIN pg_type AS t ON t.oid = described_oid ORDER BY place"
@@ -96,6 +110,17 @@ class ServerTables:
                 found.setdefault(table, []).append((column, kind))
             self._columns = dict(found)
         return self._columns
+
+    def refuse_replaced(self) -> None:
+        """Raise SourceUnavailable that names the tables whose rows the snapshot no longer shows. `TRUNCATE`, changes
+        that rewrite a table and exchanged tables are not isolated from snapshots. Locked tables cannot change.
+        """
+        replaced = [name for (name,) in self._connection.execute(_REPLACED, [_TABLE_NAMES]).fetchall()]
+        if replaced:
+            raise SourceUnavailable(
+                "Tables of the source were truncated, rewritten or replaced when the run began, so that it would miss "
+                f"their rows: {', '.join(replaced)}. Do this at another time than the run."
+            )
 
     def size_bytes(self) -> int:
         """Return the size of the tables and their partitions. Views and foreign tables count as 0."""
