@@ -1,15 +1,14 @@
 """Server that issues temporary AWS credentials like an instance, a container or the security token service."""
 
 import json
-import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+from tests.parts.scripted_service import Reply, Request, scripted_service
 
 
 @dataclass
@@ -24,12 +23,14 @@ class CredentialServer:
     requests: list[str] = field(default_factory=list)
     url: str = ""
 
-    def answer(self, method: str, target: str, headers: dict[str, str]) -> tuple[int, str]:
-        """Return status and body."""
-        parts = urlsplit(target)
-        self.requests.append(f"{method} {parts.path}")
-        if self.error_status:
-            return self.error_status, "not now"
+    def answer(self, request: Request) -> Reply:
+        """Return the reply to a request, which is the script of a service."""
+        self.requests.append(f"{request.method} {urlsplit(request.path).path}")
+        status, body = (self.error_status, "not now") if self.error_status else self._answer(request)
+        return Reply(status, body.encode())
+
+    def _answer(self, request: Request) -> tuple[int, str]:
+        method, headers, parts = request.method, request.headers, urlsplit(request.path)
         expiration = f"{datetime.now(UTC) + self.lifetime:%Y-%m-%dT%H:%M:%SZ}"
         as_json = json.dumps(
             {"AccessKeyId": self.access_key, "SecretAccessKey": self.secret_key, "Token": self.token,
@@ -60,32 +61,6 @@ class CredentialServer:
 def credential_server(certificate: Path | None = None) -> Iterator[CredentialServer]:
     """Start a server on a free port of 127.0.0.1, over https with a certificate."""
     found = CredentialServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            status, text = found.answer(self.command, self.path, headers)
-            self.send_response(status)
-            self.send_header("content-length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        do_GET = do_PUT = do_POST = _answer  # noqa: N815 - names of the base class
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
-        if certificate is not None:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            context.load_cert_chain(certificate)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield found
-        finally:
-            server.shutdown()
-            thread.join()
+    with scripted_service(certificate) as service:
+        service.script, found.url = found.answer, service.url
+        yield found

@@ -1,7 +1,5 @@
 """Cross-site forms."""
 
-import http.server
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,36 +8,19 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory
+from tests.parts.scripted_service import Reply, scripted_service
 
 
 @pytest.fixture
 def foreign_page() -> Iterator[Callable[[str], str]]:
     """A function that serves a page on another origin and returns its URL."""
-    pages: dict[str, str] = {}
+    with scripted_service() as foreign:
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = pages.get(self.path, "").encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(body)
+        def serve(body: str) -> str:
+            foreign.script = lambda _: Reply(200, body.encode(), {"Content-Type": "text/html"})
+            return f"{foreign.url.replace('127.0.0.1', 'localhost')}/page"
 
-        def log_message(self, *arguments: object) -> None:
-            """Log nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-
-    def serve(body: str) -> str:
-        pages["/page"] = body
-        return f"http://localhost:{server.server_port}/page"
-
-    yield serve
-    server.shutdown()
-    server.server_close()
-    thread.join(30)
+        yield serve
 
 
 def test_cross_site_form_is_rejected(

@@ -1,11 +1,8 @@
 """Error messages of object stores: each names the setting or permission to correct."""
 
-import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
 from tests.parts.certificates import own_certificate
+from tests.parts.scripted_service import Reply, Request, scripted_service
 
 KEY = "snapshots/00000000-0000-4000-8000-000000000001/empty/members.csv.gz"
 LIMITS = RequestLimits(retry_seconds=0.2)
@@ -38,6 +36,11 @@ class ErrorServer:
     bodies: list[str] = field(default_factory=list)
     requests: int = 0
 
+    def answer(self, _: Request) -> Reply:
+        body = self.bodies[min(self.requests, len(self.bodies) - 1)].encode()
+        self.requests += 1
+        return Reply(self.status, body)
+
 
 @pytest.fixture
 def server() -> Iterator[ErrorServer]:
@@ -48,35 +51,9 @@ def server() -> Iterator[ErrorServer]:
 @contextmanager
 def error_server(certificate: Path | None = None) -> Iterator[ErrorServer]:
     found = ErrorServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            body = found.bodies[min(found.requests, len(found.bodies) - 1)].encode()
-            found.requests += 1
-            self.send_response(found.status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - names of the base class
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http_server:
-        found.url = f"http{'s' if certificate else ''}://127.0.0.1:{http_server.server_port}"
-        if certificate is not None:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            context.load_cert_chain(certificate)
-            http_server.socket = context.wrap_socket(http_server.socket, server_side=True)
-        thread = threading.Thread(target=http_server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield found
-        finally:
-            http_server.shutdown()
-            thread.join()
+    with scripted_service(certificate) as service:
+        service.script, found.url = found.answer, service.url
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -120,69 +97,41 @@ def test_denied_operation_names_its_permission(server: ErrorServer, permission: 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize(
-    ("status", "code", "message"),
+    ("store_at", "status", "code", "message"),
     [
-        (404, "NoSuchBucket", "the bucket does not exist. Check files.url"),
-        (400, "AuthorizationHeaderMalformed", "Check files.region"),
-        (301, "PermanentRedirect", "Check files.region"),
-        (403, "InvalidAccessKeyId", "Check AWS_ACCESS_KEY_ID"),
-        (403, "SignatureDoesNotMatch", "Check AWS_SECRET_ACCESS_KEY"),
-        (403, "RequestTimeTooSkewed", "Set the clock"),
-        (400, "ExpiredToken", "have expired"),
+        (s3_store_at, 404, "NoSuchBucket", "the bucket does not exist. Check files.url"),
+        (s3_store_at, 400, "AuthorizationHeaderMalformed", "Check files.region"),
+        (s3_store_at, 301, "PermanentRedirect", "Check files.region"),
+        (s3_store_at, 403, "InvalidAccessKeyId", "Check AWS_ACCESS_KEY_ID"),
+        (s3_store_at, 403, "SignatureDoesNotMatch", "Check AWS_SECRET_ACCESS_KEY"),
+        (s3_store_at, 403, "RequestTimeTooSkewed", "Set the clock"),
+        (s3_store_at, 400, "ExpiredToken", "have expired"),
+        (azure_store_at, 404, "ContainerNotFound", "the bucket does not exist. Check files.url"),
+        (azure_store_at, 404, "ResourceNotFound", "the bucket does not exist. Check files.url"),
+        (azure_store_at, 400, "InvalidResourceName", "the bucket does not exist. Check files.url"),
+        (azure_store_at, 400, "OutOfRangeInput", "the bucket does not exist. Check files.url"),
+        (azure_store_at, 403, "AuthenticationFailed", "does not accept the credentials"),
+        (azure_store_at, 403, "AuthorizationFailure", "network rules"),
+        (azure_store_at, 403, "KeyBasedAuthenticationNotPermitted", "does not permit account keys"),
+        (azure_store_at, 403, "AuthorizationPermissionMismatch", "the credentials lack s3:"),
+        (google_store_at, 404, "NoSuchBucket", "the bucket does not exist. Check files.url"),
+        (google_store_at, 403, "AccessDenied", "the credentials lack s3:"),
     ],
 )
-def test_permanent_s3_error_names_its_cause(
-    server: ErrorServer, operation: str, status: int, code: str, message: str
+def test_permanent_error_names_its_cause(
+    server: ErrorServer,
+    operation: str,
+    store_at: Callable[[ErrorServer], ObjectStore],
+    status: int,
+    code: str,
+    message: str,
 ) -> None:
     server.status, server.bodies = status, [error_body(code, "message of the store")]
     with pytest.raises(FileStoreError) as caught:
-        OPERATIONS[operation](s3_store_at(server))
+        OPERATIONS[operation](store_at(server))
     assert message in caught.value.message
     # obstore drops the body of a redirect.
     assert "message of the store" in caught.value.message or status == 301
-    assert server.requests == 1
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize(
-    ("status", "code", "message"),
-    [
-        (404, "ContainerNotFound", "the bucket does not exist. Check files.url"),
-        (404, "ResourceNotFound", "the bucket does not exist. Check files.url"),
-        (400, "InvalidResourceName", "the bucket does not exist. Check files.url"),
-        (400, "OutOfRangeInput", "the bucket does not exist. Check files.url"),
-        (403, "AuthenticationFailed", "does not accept the credentials"),
-        (403, "AuthorizationFailure", "network rules"),
-        (403, "KeyBasedAuthenticationNotPermitted", "does not permit account keys"),
-        (403, "AuthorizationPermissionMismatch", "the credentials lack s3:"),
-    ],
-)
-def test_permanent_azure_error_names_its_cause(
-    server: ErrorServer, operation: str, status: int, code: str, message: str
-) -> None:
-    server.status, server.bodies = status, [error_body(code, "message of the store")]
-    with pytest.raises(FileStoreError) as caught:
-        OPERATIONS[operation](azure_store_at(server))
-    assert message in caught.value.message
-    assert "message of the store" in caught.value.message
-    assert server.requests == 1
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize(
-    ("status", "code", "message"),
-    [
-        (404, "NoSuchBucket", "the bucket does not exist. Check files.url"),
-        (403, "AccessDenied", "the credentials lack s3:"),
-    ],
-)
-def test_permanent_google_error_names_its_cause(
-    server: ErrorServer, operation: str, status: int, code: str, message: str
-) -> None:
-    server.status, server.bodies = status, [error_body(code, "message of the store")]
-    with pytest.raises(FileStoreError) as caught:
-        OPERATIONS[operation](google_store_at(server))
-    assert message in caught.value.message
     assert server.requests == 1
 
 
