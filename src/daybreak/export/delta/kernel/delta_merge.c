@@ -1,8 +1,8 @@
 /* Merges the rows of two CSV files, both in key order, to the lines of a delta.
  *
  * tools/delta-merge compiles this to WebAssembly. The lines are those that merge.py makes in Python; tests compare the
- * two. The host (kernel.py) copies rows into memory and calls `step`. Memory is read sixteen bytes at a time, so at least
- * sixteen bytes of padding follow everything.
+ * two. The host (kernel.py) copies rows into memory and calls `step`. Memory is read and written sixteen bytes at a
+ * time, so at least sixteen bytes of padding follow everything.
  *
  * Rows with the same key form one group. Equal rows are compared sixteen bytes at a time and never parsed, except for
  * their keys.
@@ -94,13 +94,14 @@ static inline int equal(const uint8_t *a, const uint8_t *b, uint32_t bytes) {
   uint32_t at = 0;
   for (; at + 16 <= bytes; at += 16)
     if (wasm_v128_any_true(wasm_v128_xor(wasm_v128_load(a + at), wasm_v128_load(b + at)))) return 0;
-  for (; at < bytes; at++)
-    if (a[at] != b[at]) return 0;
-  return 1;
+  uint32_t rest = (1U << (bytes - at)) - 1;
+  return (wasm_i8x16_bitmask(wasm_i8x16_eq(wasm_v128_load(a + at), wasm_v128_load(b + at))) & rest) == rest;
 }
 
+/* Copies bytes, and up to fifteen after them. Returns the end of the copy. A call of the engine's own copy would take
+ * longer than most cells. */
 static inline uint8_t *copy(uint8_t *to, const uint8_t *from, uint32_t bytes) {
-  __builtin_memcpy(to, from, bytes);
+  for (uint32_t at = 0; at < bytes; at += 16) wasm_v128_store(to + at, wasm_v128_load(from + at));
   return to + bytes;
 }
 
@@ -134,6 +135,7 @@ static inline void split(const uint8_t *from, const uint8_t *end, Cell *cells, u
 
 /* Compares two quoted texts by their bytes. */
 static int compare_texts(Cell a, Cell b) {
+  if (a.bytes == b.bytes && equal(a.at, b.at, a.bytes)) return 0;
   uint32_t i = 1, j = 1;
   for (;;) {
     int a_ends = i + 1 >= a.bytes, b_ends = j + 1 >= b.bytes;
@@ -319,31 +321,6 @@ static void add_row(uint64_t *sums, uint64_t seed, const uint8_t *row, uint32_t 
   end_hash(hash, bytes, sums, sign);
 }
 
-/* Adds the row at `from` to two sums. Returns the position after it, 0 if it is not complete. */
-static inline const uint8_t *add_next_row(uint64_t *sums, uint64_t seed, const uint8_t *from, const uint8_t *end) {
-  Hash hash = begin_hash(seed);
-  v128_t counts = wasm_i8x16_splat(0);
-  for (const uint8_t *at = from; at < end; at += 16) {
-    v128_t block = wasm_v128_load(at);
-    v128_t quotes = wasm_i8x16_eq(block, wasm_i8x16_splat('"'));
-    v128_t feeds = wasm_i8x16_eq(block, wasm_i8x16_splat('\n'));
-    if (wasm_v128_any_true(feeds)) {
-      uint32_t quote_bits = wasm_i8x16_bitmask(quotes), odd = is_odd(counts);
-      for (uint32_t bits = wasm_i8x16_bitmask(feeds); bits; bits &= bits - 1) {
-        uint32_t place = __builtin_ctz(bits);
-        if ((odd + __builtin_popcount(quote_bits & ((1U << place) - 1))) & 1) continue;
-        if (at + place >= end) return 0;
-        if (place) hash = add_bytes(hash, block, place);
-        end_hash(hash, (uint32_t)(at - from) + place, sums, 1);
-        return at + place + 1;
-      }
-    }
-    hash = add_block(hash, block);
-    counts = wasm_i8x16_sub(counts, quotes);
-  }
-  return 0;
-}
-
 /* Sums over the rows that one side has consumed. `result` is why rows were not added. */
 typedef struct {
   SavedKey *last;
@@ -355,36 +332,119 @@ typedef struct {
 
 enum { ADDED, OTHER_CONSTANT, OUT_OF_ORDER };
 
-/* Adds the consumed rows of a side to its sums and checks their order, independently of the merge. */
-static uint32_t add_rows(const Task *task, const Side *side, Sums *sums) {
-  const uint8_t *at = side->rows, *end = at + side->used, *before = 0;
-  KnownKey known = {0, {{{0, 0}}}};
-  while (at < end) {
-    const uint8_t *next;
-    if (!side->suffix_bytes) {
-      next = add_next_row(sums->sums, task->seed, at, end);
-      if (!next) return OTHER_CONSTANT;
-    } else {
-      next = row_end(at, end);
-      if (!next || (uint32_t)(next - at) - 1 < side->suffix_bytes) return OTHER_CONSTANT;
-      uint32_t bytes = (uint32_t)(next - at) - 1 - side->suffix_bytes;
-      if (!equal(at + bytes, side->suffix, side->suffix_bytes)) return OTHER_CONSTANT;
-      add_row(sums->sums, task->seed, at, bytes, 1);
+/* The consumed rows of one side that remain to be added to its sums. */
+typedef struct {
+  const Side *side;
+  Sums *sums;
+  const uint8_t *at, *end;
+  const uint8_t *before; /* the row before `at`, 0 before the first one of this call */
+  KnownKey known;
+} Remaining;
+
+static Remaining remaining(const Side *side, Sums *sums) {
+  return (Remaining){side, sums, side->rows, side->rows + side->used, 0, {0, {{{0, 0}}}}};
+}
+
+/* Returns the end of the next row, 0 if it does not end with the constants of its side. */
+static inline const uint8_t *next_end(Remaining *rows) {
+  const uint8_t *end = row_end(rows->at, rows->end);
+  const uint32_t suffix_bytes = rows->side->suffix_bytes;
+  if (end && (uint32_t)(end - rows->at) > suffix_bytes &&
+      equal(end - 1 - suffix_bytes, rows->side->suffix, suffix_bytes))
+    return end;
+  rows->sums->result = OTHER_CONSTANT;
+  return 0;
+}
+
+/* Returns the length of the next row, which ends there, without its constants. */
+static inline uint32_t body_bytes(const Remaining *rows, const uint8_t *end) {
+  return (uint32_t)(end - rows->at) - 1 - rows->side->suffix_bytes;
+}
+
+/* Returns whether the next row, which ends there, is in order. */
+static inline int is_in_order(const Task *task, Remaining *rows, const uint8_t *end) {
+  int follows_last = rows->before ? follows(task, &rows->known, rows->before, rows->at, end - 1)
+                                  : follows_saved(task, rows->sums->last, rows->at, end - 1);
+  if (!follows_last) rows->sums->result = OUT_OF_ORDER;
+  return follows_last;
+}
+
+static inline void count_row(Remaining *rows, const uint8_t *end) {
+  rows->sums->rows++;
+  rows->before = rows->at;
+  rows->at = end;
+}
+
+/* Adds the next row, which ends there, to the sums. Returns 0 if it is out of order. */
+static int add_next(const Task *task, Remaining *rows, const uint8_t *end) {
+  if (!is_in_order(task, rows, end)) return 0;
+  add_row(rows->sums->sums, task->seed, rows->at, body_bytes(rows, end), 1);
+  count_row(rows, end);
+  return 1;
+}
+
+/* Returns the end of the next row of one side if it is equal, but for the constants, to the next row of the other side,
+ * which ends at `end`. Returns 0 otherwise. */
+static inline const uint8_t *end_of_equal(const Remaining *rows, const Remaining *other, const uint8_t *end) {
+  const uint32_t bytes = body_bytes(other, end), suffix_bytes = rows->side->suffix_bytes;
+  if ((uint64_t)(rows->end - rows->at) <= (uint64_t)bytes + suffix_bytes) return 0;
+  const uint8_t *suffix = rows->at + bytes;
+  int is_equal = equal(rows->at, other->at, bytes) && equal(suffix, rows->side->suffix, suffix_bytes);
+  return is_equal && suffix[suffix_bytes] == '\n' ? suffix + suffix_bytes + 1 : 0;
+}
+
+/* Adds the next row of each side, or only the one whose key comes first. A row that both sides have would add the same
+ * to both sums, and one is subtracted from the other: it is only counted. After another such row, its order is known
+ * from the other side. Returns 0 for a fault. */
+static inline int add_pair(const Task *task, Remaining *old, Remaining *new, int *is_after_equal) {
+  const uint8_t *new_end = next_end(new), *old_end = new_end ? end_of_equal(old, new, new_end) : 0;
+  if (!new_end) return 0;
+  if (old_end) {
+    if (!is_in_order(task, new, new_end) || !(*is_after_equal || is_in_order(task, old, old_end))) return 0;
+    count_row(old, old_end);
+    count_row(new, new_end);
+    *is_after_equal = 1;
+    return 1;
+  }
+  *is_after_equal = 0;
+  if (!(old_end = next_end(old))) return 0;
+  Key old_key = key_of(task, old->at, old_end - 1), new_key = key_of(task, new->at, new_end - 1);
+  int order = compare_keys(task, &old_key, &new_key);
+  return (order > 0 || add_next(task, old, old_end)) && (order < 0 || add_next(task, new, new_end));
+}
+
+/* Adds the consumed rows of both sides to their sums and checks their order, independently of the merge. */
+static void add_rows(const Task *task, Sums *old_sums, Sums *new_sums) {
+  Remaining sides[2] = {remaining(&task->old, old_sums), remaining(&task->new, new_sums)};
+  int is_after_equal = 0;
+  while (sides[0].at < sides[0].end && sides[1].at < sides[1].end)
+    if (!add_pair(task, &sides[0], &sides[1], &is_after_equal)) return;
+  for (Remaining *rows = sides; rows < sides + 2; rows++) {
+    while (rows->at < rows->end) {
+      const uint8_t *end = next_end(rows);
+      if (!end || !add_next(task, rows, end)) return;
     }
-    if (before ? !follows(task, &known, before, at, next - 1) : !follows_saved(task, sums->last, at, next - 1))
-      return OUT_OF_ORDER;
-    sums->rows++;
-    before = at;
-    at = next;
+    if (!rows->before) continue;
+    Key key = key_of(task, rows->before, rows->at - 1);
+    save_key(task, rows->sums->last, &key);
   }
-  if (before) {
-    Key key = key_of(task, before, end - 1);
-    save_key(task, sums->last, &key);
-  }
-  return ADDED;
 }
 
 /* --- Output ---------------------------------------------------------------------------------------------------- */
+
+/* Returns the position of the next byte that JSON escapes, `end` if there is none. */
+static inline const uint8_t *next_escaped(const uint8_t *from, const uint8_t *end) {
+  for (; from < end; from += 16) {
+    v128_t block = wasm_v128_load(from);
+    v128_t marks = wasm_v128_or(
+        wasm_i8x16_eq(block, wasm_i8x16_splat('"')), wasm_i8x16_eq(block, wasm_i8x16_splat('\\')));
+    uint32_t found = wasm_i8x16_bitmask(wasm_v128_or(marks, wasm_u8x16_lt(block, wasm_u8x16_splat(0x20))));
+    if (!found) continue;
+    from += __builtin_ctz(found);
+    return from < end ? from : end;
+  }
+  return end;
+}
 
 static uint8_t *json_value(uint8_t *to, uint32_t kind, Cell cell) {
   if (!cell.bytes) return copy(to, (const uint8_t *)"null", 4);
@@ -393,10 +453,13 @@ static uint8_t *json_value(uint8_t *to, uint32_t kind, Cell cell) {
   if (kind == TIME) {
     to = copy(to, cell.at, cell.bytes);
   } else {
-    for (uint32_t at = 1; at + 1 < cell.bytes; at++) {
-      uint8_t byte = cell.at[at];
-      if (byte == '"') at++;
-      to = json_byte(to, byte);
+    const uint8_t *at = cell.at + 1, *end = cell.at + cell.bytes - 1;
+    while (at < end) {
+      const uint8_t *escaped = next_escaped(at, end);
+      to = copy(to, at, (uint32_t)(escaped - at));
+      if (escaped == end) break;
+      to = json_byte(to, *escaped);
+      at = escaped + (*escaped == '"' ? 2 : 1);
     }
   }
   *to++ = '"';
@@ -639,6 +702,5 @@ __attribute__((export_name("call_at"))) void *call_at(void) { return &call; }
 /* Merges complete groups, and adds the consumed rows to the sums of their side. `result` is why the merge stopped. */
 __attribute__((export_name("step"))) void step(void) {
   call.result = merge(&call.task);
-  call.old.result = add_rows(&call.task, &call.task.old, &call.old);
-  call.new.result = add_rows(&call.task, &call.task.new, &call.new);
+  add_rows(&call.task, &call.old, &call.new);
 }
