@@ -175,24 +175,19 @@ class ServerSnapshot:
         return self._begun(AdbcConnection(self._database.result()), parallel_workers=parallel_workers)
 
     def _begun(self, connection: AdbcConnection, *, parallel_workers: bool) -> AdbcConnection:
-        try:
-            self._begin(connection, parallel_workers=parallel_workers)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _begin(self, connection: AdbcConnection, *, parallel_workers: bool) -> None:
+        """Begin a transaction of the snapshot. Closes the connection if that fails."""
         try:
             for statement in self._begin_statements(parallel_workers=parallel_workers):
                 _execute(connection, statement)
         except adbc_driver_manager.Error as error:
+            connection.close()
             if error.sqlstate not in _NO_SNAPSHOT:
                 raise
             raise SourceUnavailable(
                 "The source (PostgreSQL) ended the transaction of the run. If it does so again, look for what ends "
                 "long transactions, such as idle_transaction_timeout and query_timeout of PgBouncer."
             ) from error
+        return connection
 
     def _begin_statements(self, *, parallel_workers: bool = True) -> Iterator[str]:
         yield _BEGIN
@@ -280,19 +275,15 @@ def open_transaction(location: str, *, timeout_seconds: int) -> Iterator[tuple[C
 
 
 def _settings(timeout_seconds: int) -> Iterator[str]:
-    yield _SETTINGS
-    yield _timeouts()
-    if timeout_seconds:
-        yield f"SET LOCAL statement_timeout = {timeout_seconds * 1000:d}"
-
-
-def _timeouts() -> str:
     milliseconds = f"{_MAX_IDLE_SECONDS * 1000:.0f}"
-    return (
+    yield _SETTINGS
+    yield (
         f"SELECT set_config(name, CASE name WHEN 'transaction_timeout' THEN '0' ELSE '{milliseconds}' END, true) "
         "FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'tcp_user_timeout', "
         "'transaction_timeout')"
     )
+    if timeout_seconds:
+        yield f"SET LOCAL statement_timeout = {timeout_seconds * 1000:d}"
 
 
 @contextmanager
