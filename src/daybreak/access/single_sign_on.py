@@ -35,6 +35,7 @@ _MAXIMUM_CODE_LENGTH = 4096
 _RANDOM_BYTES = 32
 # Encrypted and in base64, it fits into the 4096 bytes that browsers accept with the name of a cookie.
 _MAXIMUM_COOKIE_CONTENT = 2900
+_EXPIRED = "This sign-in has expired or was started in another browser. Sign in again."
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -46,6 +47,10 @@ class SignInRefused(Forbidden):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class UnknownResponse(SignInRefused):
+    """No pending request of this browser has the state of the response, such as after the back button."""
 
 
 class PendingRequest(msgspec.Struct, frozen=True):
@@ -147,12 +152,12 @@ def _pending_request(services: Services, cookie: str | None, state: str | None, 
     """Return the request that this browser started with that state."""
     content = sealed_text.unseal(cookie or "", purpose="oidc-request", keyring=services.keyring.current())
     if content is None or state is None:
-        raise _expired("no_request")
+        raise UnknownResponse("no_request", _EXPIRED)
     pending = msgspec.json.decode(content, type=PendingRequest)
     if not hmac.compare_digest(pending.state.encode(), state.encode("utf-8", "surrogatepass")):
-        raise _expired("state_mismatch")
+        raise UnknownResponse("state_mismatch", _EXPIRED)
     if pending.started_at + REQUEST_LIFETIME.total_seconds() <= now.timestamp():
-        raise _expired("request_expired")
+        raise SignInRefused("request_expired", _EXPIRED)
     return pending
 
 
@@ -191,10 +196,6 @@ def _authorization_request(pending: PendingRequest) -> AuthorizationRequest:
 def _random_text(services: Services) -> str:
     """Return 256 random bits as 43 characters, the minimum length of a code verifier (RFC 7636 §4.1)."""
     return base64.urlsafe_b64encode(services.random(_RANDOM_BYTES)).decode().rstrip("=")
-
-
-def _expired(reason: str) -> SignInRefused:
-    return SignInRefused(reason, "This sign-in has expired or was started in another browser. Sign in again.")
 
 
 def _invalid_response(reason: str, settings: OidcSettings) -> SignInRefused:

@@ -10,10 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import astuple, is_dataclass
 from io import BufferedWriter, FileIO, TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -73,10 +74,22 @@ def make_app(arguments: Sequence[str] = ()) -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
         help_epilogue=examples_of(words),
+        default_parameter=Parameter(validator=_require_utf8),
     )
     for name, where, help_text in VERBS:
         app.command(where, name=name, **({} if name in words[:1] else {"help": help_text}))
     return app
+
+
+def _require_utf8(_type: object, value: Any) -> None:
+    """Raise ValueError for a text with other bytes, which no database accepts. Names of files may have them."""
+    has_fields = is_dataclass(value) and not isinstance(value, type)
+    for text in astuple(value) if has_fields else (value,):
+        if isinstance(text, str) and not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ValueError("Use UTF-8.") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

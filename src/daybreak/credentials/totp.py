@@ -22,6 +22,8 @@ RECOVERY_CODES = 10
 # Without 0, 1, l and o, which are easily confused.
 _RECOVERY_ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 _RECOVERY_CHARACTERS = 24
+# The label only names the key in the app. Encoded, a long email in another script does not fit into a QR code.
+_MAXIMUM_LABEL_CHARACTERS = 64
 
 
 class SeedDecryptionError(Exception):
@@ -57,7 +59,8 @@ def otpauth_uri(seed: bytes, *, issuer: str, email: str) -> str:
         {"secret": manual_key(seed), "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": STEP_SECONDS},
         quote_via=quote,
     )
-    return f"otpauth://totp/{quote(issuer, safe='')}:{quote(email, safe='@')}?{query}"
+    label = quote(email[:_MAXIMUM_LABEL_CHARACTERS], safe="@")
+    return f"otpauth://totp/{quote(issuer, safe='')}:{label}?{query}"
 
 
 def manual_key(seed: bytes) -> str:

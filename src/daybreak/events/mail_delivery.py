@@ -47,6 +47,8 @@ _DAY_SECONDS = 86_400
 UNSUBSCRIBE_PATH = "/dashboard/unsubscribe"
 # Without those of security: a forwarded mail, or a link scanner, must not end them. Seats choose them in the dashboard.
 _WITH_UNSUBSCRIBE_LINK = frozenset({*ACCOUNT_EVENTS, *OPERATOR_EVENTS})
+# Mail servers quote the recipient. The log names the seat instead.
+_ADDRESS = re.compile(r"[^\s@]+@[^\s@]+")
 # Characters that reorder or end the text around them: bidirectional controls and line separators (UAX 9, UAX 14).
 _HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -91,7 +93,7 @@ class MailDelivery:
             type=delivery.type,
             attempt=attempt.number,
             status=outcome.status,
-            detail=outcome.detail,
+            detail=_ADDRESS.sub("…", outcome.detail),
             milliseconds=milliseconds,
         )
 

@@ -114,6 +114,15 @@ def test_user_signs_in_and_returns_to_the_page(page: Page, sso: SingleSignOn) ->
     assert "state=" not in log
 
 
+def test_used_response_leads_back_to_the_session(page: Page, sso: SingleSignOn) -> None:
+    """As with the back button, or after another tab has signed in."""
+    sso.open(page, "maya")
+    page.wait_for_url("**/files")
+    page.goto(f"{sso.service.base_url}/dashboard/sign-in/oidc/callback?code=used&state=used")
+    page.wait_for_url("**/files")
+    assert sso.events("login")[0].result == "no_request"
+
+
 @pytest.mark.release
 def test_moved_email_does_not_move_access(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
     sso.open(page, "maya")

@@ -11,6 +11,7 @@ import pytest
 from daybreak.access import enrolment, keys, operators, second_factor, sessions
 from daybreak.access.login import SessionStarted
 from daybreak.credentials import keyring, totp
+from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import Conflict, Forbidden, RateLimited, RequestError, Unauthenticated, Unavailable
 from tests.unit.access.instance import ALPHA, CALLER, ELSEWHERE, INES, OMAR, ROSA, STRICT, Instance
 
@@ -187,6 +188,13 @@ async def test_two_parallel_enrolments_leave_one_factor(instance: Instance) -> N
     await enrolment.confirm_required(instance.services, second, instance.code(theirs), CALLER)
     with pytest.raises(RequestError):
         await enrolment.confirm_required(instance.services, first, instance.code(theirs, 1), CALLER)
+
+
+@pytest.mark.parametrize("letter", ["漢", "𠀀"])
+def test_key_of_a_long_email_fits_into_a_qr_code(letter: str) -> None:
+    email = f"{letter * 200}@{letter * 49}.org"
+    assert is_email_address(email)
+    assert "<path" in enrolment.enrolment_of(b"s" * totp.SEED_BYTES, email=email).qr_svg
 
 
 async def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> None:

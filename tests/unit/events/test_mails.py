@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from daybreak.access import operators, passwords
 from daybreak.access.directory import changes
@@ -252,6 +253,17 @@ async def test_permanent_refusal_fails(events: Events, server: MailServer) -> No
     await events.deliver()
     (delivery,) = events.deliveries()
     assert (delivery.state, delivery.status, delivery.detail) == (DeliveryState.FAILED, 554, "refused")
+
+
+async def test_refused_address_is_not_logged(events: Events, server: MailServer) -> None:
+    server.reply = lambda _number: "550 <rosa@example.org>: mailbox rosa@example.org is full"
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    with capture_logs() as lines:
+        await events.deliver()
+    (attempted,) = [line for line in lines if line["event"] == "mail.attempted"]
+    assert attempted["detail"] == "… mailbox … is full"
+    (delivery,) = events.deliveries()
+    assert delivery.detail == "<rosa@example.org>: mailbox rosa@example.org is full"
 
 
 async def test_mail_server_that_is_down_is_retried(events: Events) -> None:

@@ -153,8 +153,7 @@ def _check_emails(current: Directory, wanted: Directory) -> None:
         owner = owners.get(folded_email(seat.email))
         if owner is not None:
             raise OperatorError(
-                f"Seat {seat.seat_id} cannot have the email {seat.email}, which belongs to seat {owner}. Nothing was "
-                "changed. List both seats in the document.",
+                f"Seat {seat.seat_id} cannot have the email of seat {owner}. Nothing was changed. List both seats.",
                 code="directory_faults",
             )
 

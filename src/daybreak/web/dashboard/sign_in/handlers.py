@@ -9,7 +9,7 @@ from daybreak.access import enrolment, sessions, single_sign_on
 from daybreak.access.login import PENDING_LOGIN_LIFETIME, SecondFactorPending, SessionStarted, login, no_active_account
 from daybreak.access.passwords import is_available
 from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, ActiveSession, reauthenticate
-from daybreak.access.single_sign_on import Redirection, VerifiedResponse
+from daybreak.access.single_sign_on import Redirection, UnknownResponse, VerifiedResponse
 from daybreak.credentials.passwords import FORM_LENGTH
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
@@ -219,7 +219,13 @@ async def receive_provider_response(page: DashboardRequest) -> Response:
     """Check the response of the provider, and sign in or reauthenticate."""
     services, caller = page.services, page.caller
     cookie = cookie_value(page.request, _PROVIDER_COOKIE, secure=page.dashboard.secure)
-    verified = await single_sign_on.verify_response(services, cookie, _response_parameters(page.request), caller)
+    try:
+        verified = await single_sign_on.verify_response(services, cookie, _response_parameters(page.request), caller)
+    except UnknownResponse:
+        # The sign-in of another tab was faster, or this one is done and the user went back to it.
+        if await find_session(page) is None:
+            raise
+        return redirect(page, "/dashboard/")
     if verified.request.sid is not None:
         response = await _reauthenticate(page, verified)
     else:
