@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -34,6 +35,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.stdout.count("ok    members of") == 6
     assert "WRONG" not in done.stdout
     return path
+
+
+@pytest.mark.release
+def test_ctrl_c_interrupts_the_start(folder: Path) -> None:
+    with running([*DEMO, str(folder), *SIZES, "--port", str(free_port())]) as demo:
+        children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children")
+        wait_until(lambda: children.read_text("ascii"), PATIENCE_SECONDS)
+        assert demo.stop(signal.SIGINT) == 130
+        assert demo.log().endswith("daybreakd: interrupted\n")
 
 
 @pytest.mark.release

@@ -77,9 +77,10 @@ def demo(
     if check:
         return _check(prepared)
     with _running_service(prepared, "serve") as service:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: service.terminate())
+        signal.signal(signal.SIGTERM, lambda _number, _frame: service.terminate())
+        # Until the service is ready, Ctrl-C interrupts the command.
         _wait_until_ready(prepared, service)
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
         _print_welcome(prepared)
         return service.wait()
 

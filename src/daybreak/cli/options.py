@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_FILE = "daybreak.toml"
+# Databases refuse numbers of more than 63 bits.
+MAXIMUM_LIMIT = 1_000_000_000
 
 Flag = Annotated[bool, Parameter(negative="")]
 """An option without a value, and without a `--no-` form."""
@@ -32,7 +34,9 @@ Config = Annotated[
         help=f"Configuration file. Default: the variable DAYBREAK_CONFIG, else ./{DEFAULT_FILE}.",
     ),
 ]
-Limit = Annotated[int, Parameter(help="Maximum number of entries, newest first.", validator=Number(gte=1))]
+Limit = Annotated[
+    int, Parameter(help="Maximum number of entries, newest first.", validator=Number(gte=1, lte=MAXIMUM_LIMIT))
+]
 AsJson = Annotated[Flag, Parameter(name="--json", help="Print JSON, for programs.")]
 
 

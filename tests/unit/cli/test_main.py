@@ -114,6 +114,7 @@ def test_wrong_use_names_the_help_and_exits_with_2(
         (["init", "new", "--source", "postgresql://a@c/d?password=b"], "--source contains a password"),
         (["token", "revoke"], "--leaked"),
         (["snapshot", "verify", "3e4f", "--deltas", "--config", "CONFIG"], "Leave out the snapshot id."),
+        (["events", "list", "--limit", "9" * 20, "--config", "CONFIG"], "Must be <= 1000000000."),
         # The byte 0xFF, as Python decodes arguments.
         (["seat", "disable", "zo\udcff@example.org", "--config", "CONFIG"], "Use UTF-8."),
         (["audit", "--seat", "zo\udcff@example.org", "--config", "CONFIG"], "Use UTF-8."),
