@@ -16,6 +16,7 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
+import boto3
 import httpx
 import obstore
 import pytest
@@ -65,7 +66,7 @@ user = {user}
 swift_dir = {folder}
 log_level = WARNING
 [pipeline:main]
-pipeline = catch_errors cache listing_formats s3api tempauth copy slo dlo symlink proxy-server
+pipeline = catch_errors cache listing_formats s3api tempauth copy slo dlo versioned_writes symlink proxy-server
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
@@ -89,6 +90,9 @@ use = egg:swift#copy
 use = egg:swift#slo
 [filter:dlo]
 use = egg:swift#dlo
+[filter:versioned_writes]
+use = egg:swift#versioned_writes
+allow_object_versioning = true
 [filter:symlink]
 use = egg:swift#symlink
 """
@@ -143,6 +147,17 @@ class S3Bucket:
     def secret(self) -> str:
         """Return the secret that no output may contain."""
         return self.server.secret_key
+
+    def keep_versions(self) -> None:
+        """Turn versioning on."""
+        client = boto3.client(
+            "s3",
+            endpoint_url=self.server.endpoint,
+            region_name=self.server.region,
+            aws_access_key_id=self.server.access_key,
+            aws_secret_access_key=self.server.secret_key,
+        )
+        client.put_bucket_versioning(Bucket=self.name, VersioningConfiguration={"Status": "Enabled"})
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables that S3 clients read."""

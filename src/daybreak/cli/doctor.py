@@ -201,8 +201,9 @@ def _files(settings: "Settings") -> str:
     from daybreak.bootstrap import INTERACTIVE_RETRY_SECONDS, open_files
 
     store = open_files(settings, retry_seconds=INTERACTIVE_RETRY_SECONDS)
-    store.probe()
-    return settings.files.url + _space(settings, store.free_space()) + _unknown_hint(settings, store)
+    warning = store.probe()
+    text = settings.files.url + _space(settings, store.free_space()) + _unknown_hint(settings, store)
+    return text if warning is None else f"{text}\nwarning: {warning}"
 
 
 def _space(settings: "Settings", free: "FreeSpace | None") -> str:

@@ -190,8 +190,8 @@ class FileStore(Protocol):
     def free_space(self) -> FreeSpace | None:
         """Return the free space. Return None in an object store."""
 
-    def probe(self) -> None:
-        """Write, read and delete a small file."""
+    def probe(self) -> str | None:
+        """Write, read and delete a small file. Return a warning for the operator, None without any."""
 
 
 def check_content(key: str, pieces: Iterable[bytes], bytes: int, sha256: str) -> None:

@@ -47,6 +47,10 @@ _OBJECTS_PER_REQUEST = 1000
 # Larger pieces cost more memory for each client that reads slowly.
 _READ_BYTES = 256 << 10
 _PROBE_LIFETIME = timedelta(hours=1)
+_VERSIONED = (
+    "the bucket keeps versions of deleted files, also those of erased Members. Turn versioning off, or add a lifecycle "
+    "rule that deletes old versions."
+)
 _DEFAULT_LIMITS = RequestLimits()
 
 
@@ -311,15 +315,16 @@ class ObjectStore:
         """Return None: a bucket has no size limit."""
         return None
 
-    def probe(self) -> None:
+    def probe(self) -> str | None:
         """Sign a URL, then write, read, list and delete a small object. Also delete objects of interrupted probes.
 
-        Raises FileStoreError, Unavailable.
+        Return a warning if the bucket keeps what is deleted. Raises FileStoreError, Unavailable.
         """
         key = f"probe/{uuid.uuid4()}"
         with translate_errors("The URL cannot be signed", SIGN):
             obstore.sign(self._signing_bucket, "GET", key, timedelta(seconds=_MAXIMUM_URL_SECONDS))
-        self.put(key, b"daybreak", {"Content-Type": "text/plain"})
+        with translate_errors(f"The object {key} cannot be written", WRITE):
+            version = obstore.put(self._bucket, key, b"daybreak", use_multipart=False)["version"]
         with translate_errors("The bucket cannot be read", READ):
             content = bytes(obstore.get(self._bucket, key).bytes())
         with translate_errors("The bucket cannot be listed", LIST):
@@ -331,6 +336,8 @@ class ObjectStore:
             self._delete([key, *old])
         if content != b"daybreak":
             raise FileStoreError("The bucket does not return what was written to it.")
+        # "null": versioning is suspended. On Google every object has a version.
+        return None if version in {None, "null"} or self._scheme == "gs" else _VERSIONED
 
 
 class _BucketSink(ObjectSink):

@@ -321,6 +321,14 @@ def test_probe_reports_whether_the_store_works(
     assert caught.value.code == "files_unavailable"
 
 
+def test_bucket_that_keeps_deleted_files_is_reported(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_environment(monkeypatch, s3_bucket.environment())
+    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    assert store.probe() is None
+    s3_bucket.keep_versions()
+    assert "keeps versions of deleted files" in str(store.probe())
+
+
 def test_s3_reports_wrong_secret_and_region(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     set_environment(monkeypatch, s3_bucket.environment())
     settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
