@@ -4,8 +4,6 @@ pyproject.toml bounds DuckDB's minor version because of this module. `tests/unit
 each part separately, so that a failure names the part that a new version changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import duckdb

@@ -1,7 +1,5 @@
 """The embedded engine: opening, restrictions, and conversion of its errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 The compiled code sorts and encodes lines, where it can be used; SQL does the same elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import groupby

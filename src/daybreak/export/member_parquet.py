@@ -1,7 +1,5 @@
 """Copies of stored Parquet files without the rows of one Member."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

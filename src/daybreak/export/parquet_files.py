@@ -5,8 +5,6 @@ then takes a third of a millisecond. The same rows produce the same bytes: pages
 the number of threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain

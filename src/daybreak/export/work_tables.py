@@ -1,7 +1,5 @@
 """Temporary tables of an export: one object creates and drops all tables that are derived from a resource's rows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Protocol
