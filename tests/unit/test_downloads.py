@@ -53,17 +53,7 @@ def publish(instance: Instance, snapshot_id: str = RUN, leaders: tuple[str, ...]
         }
         return ManifestEntry(client_id, "campaigns", 3 if client_id else 0, "ff" * 16, formats)
 
-    def work(stores: Stores) -> None:
-        now = instance.now[0]
-        run = stores.snapshots.begin_manual(
-            Snapshot(snapshot_id, SnapshotState.BUILDING, as_of=now, started_at=now), now, 60
-        )
-        stores.snapshots.add_leaders(snapshot_id, run.fence, leaders)
-        stores.snapshots.add_entries(snapshot_id, run.fence, [entry(""), entry(ALPHA)])
-        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report=RunReport())
-        stores.snapshots.publish(snapshot_id, run.fence, now)
-
-    instance.write(work)
+    instance.publish(snapshot_id, leaders, [entry(""), entry(ALPHA)])
 
 
 async def principal(instance: Instance) -> Principal:

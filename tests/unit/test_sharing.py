@@ -15,11 +15,9 @@ from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.identity import Principal
-from daybreak.domain.run_report import RunReport
-from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat, TableVersion
+from daybreak.domain.snapshot import FileStatistics, ManifestEntry, StoredFormat, TableVersion
 from daybreak.settings import Rate
 from daybreak.sharing import Query, TableName
-from daybreak.state.stores import Stores
 from tests.configured import DEFAULTS
 from tests.unit.access.instance import ALPHA, BRAVO, CALLER, FOREIGN, ROSA, UNKNOWN, Instance, open_instance
 
@@ -52,17 +50,7 @@ def publish(instance: Instance, snapshot_id: str = RUN, *, statistics: bool = Tr
         stored = StoredFormat(7, "ab" * 32, 9, "cd" * 32, f"{snapshot_id}/{client_id}/parquet", found)
         return ManifestEntry(client_id, "members", rows, "ff" * 16, {"parquet": stored})
 
-    def work(stores: Stores) -> None:
-        now = instance.now[0]
-        run = stores.snapshots.begin_manual(
-            Snapshot(snapshot_id, SnapshotState.BUILDING, as_of=now, started_at=now), now, 60
-        )
-        stores.snapshots.add_leaders(snapshot_id, run.fence, [ALPHA, BRAVO])
-        stores.snapshots.add_entries(snapshot_id, run.fence, [entry("", 0), entry(ALPHA, 3)])
-        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report=RunReport())
-        stores.snapshots.publish(snapshot_id, run.fence, now)
-
-    instance.write(work)
+    instance.publish(snapshot_id, [ALPHA, BRAVO], [entry("", 0), entry(ALPHA, 3)])
 
 
 async def principal_of(instance: Instance) -> Principal:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,8 @@ from daybreak.credentials import keyring, passwords, totp
 from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Account, Caller, Grant, Seat
+from daybreak.domain.run_report import RunReport
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
@@ -107,6 +109,19 @@ class Instance:
         self.write(
             lambda stores: stores.directory.put_grants(Grant(seat_id, client_id, **({"data_export": True} | changes)))
         )
+
+    def publish(self, snapshot_id: str, leaders: Sequence[str], entries: Sequence[ManifestEntry]) -> None:
+        """Publish a snapshot with these Leaders and entries of the manifest."""
+
+        def work(stores: Stores) -> None:
+            now = self.now[0]
+            run = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 60)
+            stores.snapshots.add_leaders(snapshot_id, run.fence, leaders)
+            stores.snapshots.add_entries(snapshot_id, run.fence, entries)
+            stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report=RunReport())
+            stores.snapshots.publish(snapshot_id, run.fence, now)
+
+        self.write(work)
 
     async def login(
         self, email: str = "rosa@example.org", password: str = PASSWORD, **more: Any

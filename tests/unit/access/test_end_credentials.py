@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 
 import pytest
 from msgspec.structs import replace as replace_struct
@@ -17,19 +16,10 @@ from daybreak.domain.events import EventType
 from daybreak.domain.identity import Seat
 from daybreak.state.directory import Directory
 from daybreak.state.stores import Stores
-from tests.configured import configured
 from tests.unit.access.instance import CALLER, PASSWORD, ROSA, Instance
 
 NEW = "copper kettle over seven hills"
 INVITED, REQUESTED = EventType.SEAT_INVITED, EventType.PASSWORD_RESET_REQUESTED
-
-
-@pytest.fixture
-def services(instance: Instance) -> Services:
-    """The services of the instance, with mail."""
-    mail = {"url": "smtp://127.0.0.1:25", "sender": "exports@example.org"}
-    instance.services = replace(instance.services, settings=configured(instance.services.settings, mail=mail))
-    return instance.services
 
 
 def link(instance: Instance, type_: EventType = REQUESTED) -> str:

@@ -19,14 +19,6 @@ from tests.unit.access.instance import CALLER, ELSEWHERE, INES, LEON, OMAR, PASS
 NEW = "copper kettle over seven hills"
 
 
-@pytest.fixture
-def services(instance: Instance) -> Services:
-    """The services of the instance, with mail."""
-    mail = {"url": "smtp://127.0.0.1:25", "sender": "exports@example.org"}
-    instance.services = replace(instance.services, settings=configured(instance.services.settings, mail=mail))
-    return instance.services
-
-
 def _outbox(instance: Instance) -> list[Event]:
     return [entry.event for entry in instance.state.read(lambda stores: stores.outbox.incomplete(100))]
 

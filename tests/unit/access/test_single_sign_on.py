@@ -84,6 +84,12 @@ class Setup:
         assert self.instance.audit("login")[-1].result == refused.value.reason
         return refused.value.reason
 
+    async def refusal_of(self, cookie: str | None, parameters: dict[str, str]) -> str:
+        """Return the reason for which a response is refused."""
+        with pytest.raises(SignInRefused) as refused:
+            await self.respond(cookie, parameters)
+        return refused.value.reason
+
     async def confirm(self, active: ActiveSession, **claims: Any) -> None:
         """Reauthenticate a session at the provider."""
         self.provider.claims = claims
@@ -241,34 +247,26 @@ async def test_code_is_accepted_once(setup: Setup) -> None:
     await setup.respond(begun.cookie, first)
     other = await setup.begin()
     stolen = setup.provider.authorize(other.url) | {"code": first["code"]}
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(other.cookie, stolen)
-    assert refused.value.reason == "invalid_grant"
+    assert await setup.refusal_of(other.cookie, stolen) == "invalid_grant"
 
 
 async def test_code_of_another_request_is_refused(setup: Setup) -> None:
     # The attacker injects the victim's code into a different sign-in; the code challenge differs.
     victim, attacker = await setup.begin(), await setup.begin()
     injected = setup.provider.authorize(attacker.url) | {"code": setup.provider.authorize(victim.url)["code"]}
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(attacker.cookie, injected)
-    assert refused.value.reason == "invalid_grant"
+    assert await setup.refusal_of(attacker.cookie, injected) == "invalid_grant"
 
 
 @pytest.mark.parametrize("cookie", [None, "", "x", "00000000.AAAA", "kid.", "."])
 async def test_response_without_the_cookie_is_refused(cookie: str | None, setup: Setup) -> None:
     parameters = setup.provider.authorize((await setup.begin()).url)
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(cookie, parameters)
-    assert refused.value.reason == "no_request"
+    assert await setup.refusal_of(cookie, parameters) == "no_request"
     assert "/token" not in setup.provider.requests
 
 
 async def test_response_for_another_browser_is_refused(setup: Setup) -> None:
     attacker, victim = await setup.begin(), await setup.begin()
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(victim.cookie, setup.provider.authorize(attacker.url))
-    assert refused.value.reason == "state_mismatch"
+    assert await setup.refusal_of(victim.cookie, setup.provider.authorize(attacker.url)) == "state_mismatch"
     assert "/token" not in setup.provider.requests
 
 
@@ -276,17 +274,13 @@ async def test_cookie_for_another_purpose_is_refused(setup: Setup) -> None:
     keyring = setup.services.keyring.current()
     content = json.dumps({"state": "s", "nonce": "n", "code_verifier": "v", "next_path": "", "started_at": 0})
     cookie = seal(content.encode(), purpose="csrf", keyring=keyring, random=setup.services.random)
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(cookie, {"state": "s", "code": "c"})
-    assert refused.value.reason == "no_request"
+    assert await setup.refusal_of(cookie, {"state": "s", "code": "c"}) == "no_request"
 
 
 async def test_late_response_is_refused(setup: Setup) -> None:
     begun = await setup.begin()
     setup.instance.advance(minutes=10)
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(begun.cookie, setup.provider.authorize(begun.url))
-    assert refused.value.reason == "request_expired"
+    assert await setup.refusal_of(begun.cookie, setup.provider.authorize(begun.url)) == "request_expired"
 
 
 @pytest.mark.parametrize("issuer", ["https://other.example", "", None])
@@ -296,9 +290,7 @@ async def test_response_of_another_issuer_is_refused(issuer: str | None, setup: 
     parameters = parameters | {"iss": issuer} if issuer is not None else {**parameters}
     if issuer is None:
         del parameters["iss"]
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(begun.cookie, parameters)
-    assert refused.value.reason == "response_issuer"
+    assert await setup.refusal_of(begun.cookie, parameters) == "response_issuer"
     assert "/token" not in setup.provider.requests
 
 
@@ -315,17 +307,16 @@ async def test_response_without_issuer_is_accepted_from_providers_that_send_none
 
 async def test_error_of_the_provider_is_refused(setup: Setup) -> None:
     begun = await setup.begin()
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(begun.cookie, setup.provider.authorize(begun.url, error="access_denied"))
-    assert refused.value.reason == "denied_by_provider"
+    assert (
+        await setup.refusal_of(begun.cookie, setup.provider.authorize(begun.url, error="access_denied"))
+        == "denied_by_provider"
+    )
 
 
 @pytest.mark.parametrize("code", ["", "x" * 5000, "a\nb", "\u00e9"])
 async def test_malformed_code_is_refused(code: str, setup: Setup) -> None:
     begun = await setup.begin()
-    with pytest.raises(SignInRefused) as refused:
-        await setup.respond(begun.cookie, setup.provider.authorize(begun.url, code=code))
-    assert refused.value.reason == "no_code"
+    assert await setup.refusal_of(begun.cookie, setup.provider.authorize(begun.url, code=code)) == "no_code"
 
 
 def _hs256(provider: ScriptedProvider) -> Callable[[dict[str, Any]], str]:
