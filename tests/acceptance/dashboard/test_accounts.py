@@ -44,6 +44,11 @@ def test_switcher_searches_accounts(sign_in_as: Callable[..., Page]) -> None:
     page.locator(".switcher summary").click()
     page.keyboard.press("Escape")
     expect(page.locator(".switcher-panel")).to_be_hidden()
+    page.keyboard.press("Enter")
+    expect(page.locator("#switch-list a")).to_have_count(8)
+    page.get_by_role("link", name="All accounts").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(".switcher-panel")).to_be_hidden()
 
 
 @pytest.mark.release

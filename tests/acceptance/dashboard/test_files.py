@@ -264,3 +264,28 @@ def test_account_without_files_shows_the_reason(sign_in_as: Callable[..., Page],
     page.goto(service.account(directory.VIEWER))
     expect(page.get_by_role("heading", name="No Data Export access")).to_be_visible()
     assert page.locator(".resource").count() == 0
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("width", [320, 1200])
+def test_focused_column_is_not_hidden_by_the_first(
+    sign_in_as: Callable[..., Page], service: Service, width: int
+) -> None:
+    page = sign_in_as(
+        address=service.account(directory.NORTHLIGHT, "files/members/preview"), viewport={"width": width, "height": 640}
+    )
+    columns = page.locator(".data thead button")
+    columns.first.focus()
+    hidden = []
+    for key in ("Tab", "Shift+Tab"):
+        for _ in range(columns.count() - 1):
+            page.keyboard.press(key)
+            hidden += page.evaluate(
+                """() => {
+                  const button = document.activeElement, box = button.getBoundingClientRect();
+                  const ends = [box.left + 4, box.right - 4];
+                  const seen = ends.some(x => document.elementFromPoint(x, box.top + 4) === button);
+                  return seen ? [] : [button.textContent];
+                }"""
+            )
+    assert hidden == []

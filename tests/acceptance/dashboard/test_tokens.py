@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from daybreak.domain.identity import ApiToken
 from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, unique
 from tests.acceptance.dashboard.sample import directory
@@ -137,3 +138,21 @@ def test_missing_permission_names_the_operator(sign_in_as: Callable[..., Page], 
     expect(page.get_by_text("No Async REST API access")).to_be_visible()
     expect(page.get_by_text("Contact: data@northlight.example")).to_be_visible()
     assert page.get_by_role("link", name="Create token").count() == 0
+
+
+def test_long_list_of_tokens_is_shown_in_pages(sign_in_as: Callable[..., Page], service: Service) -> None:
+    now = datetime.now(UTC)
+    seat_id, client_id = directory.id_of(directory.AGENCY), directory.AGENCY_IDS[3]
+
+    def add(stores: Stores) -> None:
+        for number in range(60):
+            name, created_at = f"Token {number}", now - timedelta(hours=number)
+            token_id, digest = directory.id_of(name), f"{number:064x}"
+            stores.api_tokens.add(ApiToken(token_id, digest, seat_id, client_id, name, "wxyz", created_at))
+
+    service.state.write(add)
+    page = sign_in_as(directory.AGENCY, address=service.account(client_id, "settings/tokens"))
+    expect(page.locator("tbody tr")).to_have_count(50)
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Next").click()
+    expect(page.locator("tbody tr")).to_have_count(10)
+    expect(page.get_by_role("link", name="Token 59", exact=True)).to_be_visible()

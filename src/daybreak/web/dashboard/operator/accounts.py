@@ -30,11 +30,13 @@ _PAGE_LENGTH = 50
 
 async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     account = await _requested_account(page)
+    path = f"accounts/{account.client_id}"
+    grants = await page.read_long(lambda stores: stores.seats.list_on_account(account.client_id))
     context: dict[str, object] = {
         "item": account,
         "roles": ROLES,
         "values": page.fields if "email" in page.fields else _NEW_GRANT,
-        "grants": await page.read(lambda stores: stores.seats.list_on_account(account.client_id)),
+        "grants": slice_of(page, grants, _PAGE_LENGTH, lambda number: page.url(path, page=number)),
         "can_invite": passwords.is_available(page.services.settings),
         "synced": bool(page.services.settings.directory.accounts),
     }

@@ -195,8 +195,9 @@ async def load_live_tokens(
 
     def read(stores: Stores) -> tuple[list[ApiToken], dict[str, str]]:
         tokens = stores.api_tokens.list_for(client_id=client_id, seat_id=seat_id)
-        accounts = stores.seats.granted_accounts(seat_id) if seat_id is not None and client_id is None else []
-        return tokens, {each.account.client_id: each.account.name for each in accounts}
+        live = [token for token in tokens if token.state_at(page.now) == "live"]
+        names = stores.directory.names({token.client_id for token in live}) if client_id is None else {}
+        return live, names
 
     tokens, names = await page.read_long(read)
-    return {"tokens": [token for token in tokens if token.state_at(page.now) == "live"], "names": names}
+    return {"tokens": tokens, "names": names}

@@ -25,6 +25,7 @@ from daybreak.web.dashboard.formatting import format_date, format_number, format
 from daybreak.web.dashboard.freshness.view import load_status
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.paging import slice_of
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, rejected, render_template
 from daybreak.web.dashboard.tokens.recipes import examples_of, recipes_of
 
@@ -48,6 +49,7 @@ DELIVERIES: Mapping[str, tuple[str, ServeGzipAs | None]] = {
 
 ACTION = "file.fetched"
 _MAXIMUM_EVENTS = 2000
+_PAGE_LENGTH = 50
 _ROWS_SHOWN = 20
 _LIVE_FOR = timedelta(hours=1)
 _TITLES = {resource.name: resource.title for resource in RESOURCES}
@@ -58,8 +60,9 @@ async def list_tokens(page: PageRequest) -> Response:
     tokens: list[ApiToken] = []
     if page.refusal is None:
         tokens = await api_tokens.list_of_account(page.services, page.principal)
+    tokens = sorted(tokens, key=lambda each: (each.state_at(page.now) != "live", -each.created_at.timestamp()))
     context: dict[str, object] = {
-        "tokens": sorted(tokens, key=lambda each: (each.state_at(page.now) != "live", -each.created_at.timestamp())),
+        "tokens": slice_of(page, tokens, _PAGE_LENGTH, lambda number: page.url("settings/tokens", page=number)),
         "badge": expiry_badge,
         "empty_state": _with_contact(page, error_state(page.refusal)) if page.refusal is not None else None,
         "status": await load_status(page),

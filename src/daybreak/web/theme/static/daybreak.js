@@ -76,16 +76,18 @@
     document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   });
 
-  // --- Close the account switcher on Escape and on a click outside -----------------------------
+  // --- Close the account switcher on Escape, and when a click or the focus leaves it ------------
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     const open = document.querySelector(".switcher[open]");
     if (open) { open.open = false; open.querySelector("summary").focus(); }
   });
-  document.addEventListener("click", (event) => {
-    const open = document.querySelector(".switcher[open]");
-    if (open && !open.contains(event.target)) open.open = false;
-  });
+  for (const type of ["click", "focusin"]) {
+    document.addEventListener(type, (event) => {
+      const open = document.querySelector(".switcher[open]");
+      if (open && !open.contains(event.target)) open.open = false;
+    });
+  }
   document.addEventListener("keydown", (event) => {
     const panel = event.target.closest?.(".switcher-panel");
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
