@@ -85,8 +85,9 @@ class PageRoutes:
         """Return the route of a page of a signed-in user."""
 
         async def handler(request: Request) -> Response:
-            work = _displayed(_respond(DashboardRequest(self.dashboard, request), handle, policy))
-            return await (while_connected(request, work) if policy.is_slow else work)
+            work = _respond(DashboardRequest(self.dashboard, request), handle, policy)
+            with display_for():
+                return await (while_connected(request, work) if policy.is_slow else work)
 
         return PageRoute(path, handler, method, policy)
 
@@ -135,12 +136,6 @@ class PageRoutes:
             return render_page(page, template, context, outcome)
 
         return self.form(path, show, handle, policy)
-
-
-async def _displayed(response: Awaitable[Response]) -> Response:
-    """Await a response whose times and numbers are shown for its reader."""
-    with display_for():
-        return await response
 
 
 async def _respond(sent: DashboardRequest, handle: PageHandler, policy: Policy) -> Response:

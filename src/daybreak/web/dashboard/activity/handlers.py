@@ -22,7 +22,7 @@ from daybreak.web.dashboard.activity.view import ACTION_GROUPS, ACTION_LABELS, E
 from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
-from daybreak.web.dashboard.paging import slice_at
+from daybreak.web.dashboard.paging import requested_page, slice_at
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE, spreadsheet_csv
 from daybreak.web.streams import audit_batches, thread_pieces
 
@@ -30,7 +30,6 @@ _PAGE_LENGTH = 50
 _AROUND = 20
 _MAXIMUM_EVENT_ID = 1 << 62
 _MAXIMUM_COUNT = 100_000
-_MAXIMUM_PAGE = _MAXIMUM_COUNT // _PAGE_LENGTH
 _MAXIMUM_SUGGESTIONS = 200
 _OTHER_ACTORS = ("operator", "service", "unknown")
 BATCH_EVENTS = 1000
@@ -117,15 +116,12 @@ class _Found:
 async def show_activity(page: PageRequest) -> Response:
     """Show 50 events, newest first. Later pages continue from the newest event of the first one."""
     activity = parse_filter(page)
-    parameters = page.request.query_params
-    number = parse_integer(parameters.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
-    newest = parse_integer(parameters.get("newest"), minimum=1, maximum=_MAXIMUM_EVENT_ID, default=0)
-    link_lifetime = page.services.settings.access.link_lifetime
-
-    query = activity.events
+    number, newest = requested_page(page), page.request.query_params.get("newest")
+    newest_id = parse_integer(newest, minimum=1, maximum=_MAXIMUM_EVENT_ID, default=0)
+    query, link_lifetime = activity.events, page.services.settings.access.link_lifetime
 
     # In a thread: counting the events of a large account takes up to a second.
-    found = await page.read_long(lambda stores: _read_page(stores, query, number, newest, link_lifetime))
+    found = await page.read_long(lambda stores: _read_page(stores, query, number, newest_id, link_lifetime))
 
     def url(number: str) -> str:
         position = {} if number == "1" else {"page": number, "newest": str(found.newest)}

@@ -57,15 +57,14 @@ from daybreak.web.dashboard.insight.view import (
     table_sort,
 )
 from daybreak.web.dashboard.page_layout import render_page
-from daybreak.web.dashboard.page_request import PageRequest, parse_integer
-from daybreak.web.dashboard.paging import slice_at
+from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.paging import requested_page, slice_at
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE
 
 _NOT_PUBLISHED = EmptyState("No files yet", "Charts appear after the first publication.")
 _SKELETON_SECONDS = 0.3
 _RELOAD_SECONDS = 4.0
 _MAXIMUM_TEXT_LENGTH = 200
-_MAXIMUM_PAGE = 100_000
 ORDER_LABELS: Mapping[str, str] = {
     "sent": "Newest",
     "recipients": "Recipients",
@@ -179,9 +178,8 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
     parameters = page.request.query_params
     text = parameters.get("q", "").strip()[:_MAXIMUM_TEXT_LENGTH]
     order = parameters.get("order", "sent") if parameters.get("order") in ORDERS else "sent"
-    number = parse_integer(parameters.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
     wanted = CampaignQuery(found.selection.period, text, order)
-    shown = await found.files.get(campaign_page, CAMPAIGN_FILES, wanted, number=number)
+    shown = await found.files.get(campaign_page, CAMPAIGN_FILES, wanted, number=requested_page(page))
 
     def campaign_url(campaign_id: str) -> str:
         return page.url(f"insight/campaigns/{campaign_id}", **found.selection.query)

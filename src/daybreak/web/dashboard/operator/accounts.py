@@ -1,8 +1,7 @@
 """Handlers of the operator's pages of accounts: lists of accounts, seats and consumers, API tokens, permissions."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 from starlette.responses import Response
 
@@ -23,7 +22,6 @@ from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
 
 _PERMISSIONS = ("role", "data_export", "async_rest_api")
 _NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}
-T = TypeVar("T")
 _MAXIMUM_QUERY_LENGTH = 100
 _PAGE_LENGTH = 50
 
@@ -177,7 +175,7 @@ def _accounts_context(page: PageRequest, directory: Directory, query: str) -> di
         return all(word in text for word in words)
 
     accounts = sorted(filter(matches, directory.accounts), key=lambda account: account.sort_key)
-    shown = _slice(page, accounts, "people", query)
+    shown = slice_of(page, accounts, _PAGE_LENGTH, lambda number: page.url("people", q=query, page=number))
     return {
         "slice": shown,
         "accounts": [
@@ -196,12 +194,8 @@ def _seats_context(page: PageRequest, directory: Directory, query: str) -> dict[
     seats = [
         seat for seat in directory.seats if all(word in seat.email.casefold() or word in seat.seat_id for word in words)
     ]
-    shown = _slice(page, seats, "seats", query)
+    shown = slice_of(page, seats, _PAGE_LENGTH, lambda number: page.url("seats", q=query, page=number))
     return {"slice": shown, "seats": [{"seat": seat, "accounts": account_counts[seat.seat_id]} for seat in shown.items]}
-
-
-def _slice(page: PageRequest, items: Sequence[T], path: str, query: str) -> Slice[T]:
-    return slice_of(page, items, _PAGE_LENGTH, lambda number: page.url(path, q=query, page=number))
 
 
 async def list_consumers(page: PageRequest) -> Response:

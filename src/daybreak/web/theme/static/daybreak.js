@@ -1,5 +1,5 @@
 // Enhancements: copy buttons, protection against double submission, local times, values of charts.
-// Every page works without this script.
+// Every page works without this script. It is deferred, so that the page is complete when it runs.
 (() => {
   "use strict";
   document.documentElement.classList.add("js");
@@ -44,37 +44,26 @@
   });
 
   // --- Replace the URL of a page that answers a POST, so that reload and back do not send the form again
-  addEventListener("DOMContentLoaded", () => {
-    const { historyUrl } = document.body.dataset;
-    if (historyUrl) history.replaceState(null, "", historyUrl);
-  });
+  const { account, historyUrl } = document.body.dataset;
+  if (historyUrl) history.replaceState(null, "", historyUrl);
 
   // --- Keep the account for the examples of the documentation, until signing out -----------------
-  addEventListener("DOMContentLoaded", () => {
-    const { account } = document.body.dataset;
-    if (account) localStorage.setItem("daybreak-account", account);
-    else if (document.querySelector(".standalone")) localStorage.removeItem("daybreak-account");
-  });
+  if (account) localStorage.setItem("daybreak-account", account);
+  else if (document.querySelector(".standalone")) localStorage.removeItem("daybreak-account");
 
   // --- Keep the email between sign-in and "Forgot password", in this tab until signing out ------
-  addEventListener("DOMContentLoaded", () => {
-    const input = document.querySelector(".standalone input[type=email][name=email]");
-    if (!input) return;
-    input.value ||= sessionStorage.getItem("daybreak-email") ?? "";
-    input.addEventListener("input", () => sessionStorage.setItem("daybreak-email", input.value));
-    const password = document.querySelector(".standalone input[type=password]");
-    if (input.value) password?.focus();
-  });
+  const email = document.querySelector(".standalone input[type=email][name=email]");
+  if (email) {
+    email.value ||= sessionStorage.getItem("daybreak-email") ?? "";
+    email.addEventListener("input", () => sessionStorage.setItem("daybreak-email", email.value));
+    if (email.value) document.querySelector(".standalone input[type=password]")?.focus();
+  }
 
   // --- Close the tables below charts, which are open for browsers without scripts ---------------
-  addEventListener("DOMContentLoaded", () => {
-    for (const details of document.querySelectorAll("details[data-closed]")) details.open = false;
-  });
+  for (const details of document.querySelectorAll("details[data-closed]")) details.open = false;
 
   // --- Scroll the navigation to the current page ------------------------------------------------
-  addEventListener("DOMContentLoaded", () => {
-    document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  });
+  document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
   // --- Close the account switcher on Escape, and when a click or the focus leaves it ------------
   document.addEventListener("keydown", (event) => {
@@ -120,7 +109,7 @@
       }
     }
   }
-  addEventListener("DOMContentLoaded", showLocalTimes);
+  showLocalTimes();
   document.addEventListener("partial", showLocalTimes);
 
   // --- Charts: show the values of the bar under the pointer, or of the one that the arrow keys select ------
