@@ -320,9 +320,10 @@ def _error_of(response: httpx.Response) -> ClientError:
 
 
 def _parsed(response: httpx.Response, parse: Callable[[Any], T]) -> T:
-    is_text = response.headers.get("Content-Type", "").startswith("text/plain")
+    content, is_text = response.content, response.headers.get("Content-Type", "").startswith("text/plain")
     try:
-        return parse(response.text if is_text else wire.json_value(response.content) if response.content else None)
+        # As UTF-8, not in an encoding that the response names: Python has some that are compressions.
+        return parse(content.decode() if is_text else wire.json_value(content) if content else None)
     except (ValueError, LookupError, TypeError, AttributeError) as fault:
         reason = f": {fault}" if isinstance(fault, wire.InvalidValue) else ""
         raise WrongUse(

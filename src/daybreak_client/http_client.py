@@ -69,7 +69,8 @@ def check_certificate(fault: Exception) -> None:
 
 def cause_of(fault: Exception) -> str:
     """Return why a request failed, in sentences that name what the user may not know of: TLS and a proxy."""
-    text = f"{reason_of(fault)}."
+    # What the server sent instead of HTTP follows, with any content and up to 100 KB.
+    text = f"{reason_of(fault).partition(': bytearray(')[0]}."
     if isinstance(fault, httpx.ConnectError) and _underlying(fault, ssl.SSLError):
         text = f"TLS failed, {text} Check https:// and the port."
     if isinstance(fault, httpx.RequestError):

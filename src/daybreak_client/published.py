@@ -146,6 +146,8 @@ def parse_manifest(response: Mapping[str, Any]) -> PublishedSnapshot:
     files = tuple(file for found in resources for file in found)
     if len({file.name for file in files}) != len(files):
         raise wire.InvalidValue("a file is listed twice")
+    if not files:
+        raise wire.InvalidValue("no file of a known format is listed")
     return PublishedSnapshot(
         client_id=client_id,
         snapshot_id=wire.uuid(data["snapshot_id"]),

@@ -22,7 +22,7 @@ from daybreak_client.errors import Damaged, Unreachable, WrongUse
 from daybreak_client.service import Daybreak
 from daybreak_client.wire import InvalidValue
 from tests.parts.delta_publisher import publishing, schema
-from tests.parts.scripted_service import Reply, Request, ScriptedService, scripted_service
+from tests.parts.scripted_service import RAW, Reply, Request, ScriptedService, scripted_service
 
 ACCOUNT = "a0000000-0000-4000-8000-000000000001"
 SNAPSHOT = "c0000000-0000-4000-8000-000000000003"
@@ -106,7 +106,7 @@ HOSTILE: list[tuple[str, object]] = [
     *(("resources/0/files/0/bytes", value) for value in (*NUMBERS, 0, 10**14)),
     *(("resources/0/files/0/sha256", value) for value in DIGESTS),
     *(("resources", value) for value in LISTS),
-    ("resources/0/files", [FILE, FILE]),
+    ("resources/0/files", [FILE, FILE]), ("resources/0/files", []), ("resources", []),
 ]  # fmt: skip
 
 
@@ -224,6 +224,25 @@ def test_statements_other_than_create_table_are_refused(service: ScriptedService
     service.script = lambda _: Reply(200, statements.encode(), {"Content-Type": "text/plain"})
     with Daybreak(service.url) as client, pytest.raises(WrongUse, match="CREATE TABLE statements are invalid"):
         client.create_tables("postgresql")
+
+
+@pytest.mark.parametrize("charset", ["zlib", "bz2", "utf-16", "no-such"])
+def test_text_is_utf8_whatever_its_charset(service: ScriptedService, charset: str) -> None:
+    statements = b'CREATE TABLE a (\n  "B" INT\n);\n'
+    service.script = lambda _: Reply(200, statements, {"Content-Type": f"text/plain; charset={charset}"})
+    with Daybreak(service.url) as client:
+        assert client.create_tables("postgresql") == statements.decode()
+
+
+@pytest.mark.parametrize("sent", [b"x" * 50_000, b"HTTP/1.1 200 OK\r\n\x1b[2J" + b"x" * 50_000])
+def test_content_instead_of_http_is_not_repeated(
+    service: ScriptedService, capsys: pytest.CaptureFixture[str], sent: bytes
+) -> None:
+    service.script = lambda _: Reply(RAW, iter([sent + b"\r\n\r\n"]))
+    assert run(["accounts"]) == 5
+    printed = capsys.readouterr().err
+    assert "does not answer: illegal" in printed
+    assert "xx" not in printed
 
 
 def test_links_inside_the_target_are_not_followed(service: ScriptedService, tmp_path: Path) -> None:
