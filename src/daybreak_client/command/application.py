@@ -4,7 +4,8 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Literal
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -17,6 +18,9 @@ from daybreak_client.command.schema import schema, types
 from daybreak_client.command.sync import sync
 from daybreak_client.command.verify import verify
 from daybreak_client.errors import ClientError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 # Files of a Leader contain personal data. Only their owner may read them, whatever the umask of the shell.
@@ -77,9 +81,30 @@ def main() -> None:
     """Run the command line of this process and end it with the exit code."""
     os.umask(_PRIVATE_UMASK)
     _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    # A full disk must not be mistaken for a complete list, but notes are only for people.
+    sys.stdout = _output(sys.stdout, BrokenPipeError)
+    sys.stderr = _output(sys.stderr, OSError)
     sys.exit(run(sys.argv[1:]))
+
+
+class _Output(FileIO):
+    """A standard stream that drops what cannot be written because of some errors: the work and its exit code matter."""
+
+    def __init__(self, stream: TextIO, dropped: type[OSError]) -> None:
+        super().__init__(os.dup(stream.fileno()), "w")
+        self._dropped = dropped
+
+    def write(self, octets: "Buffer", /) -> int:
+        try:
+            return super().write(octets)
+        except self._dropped:
+            return memoryview(octets).nbytes
+
+
+def _output(stream: TextIO, dropped: type[OSError]) -> TextIOWrapper:
+    """Return a stream in place of a standard one, with UTF-8 in any locale."""
+    by_lines = stream.isatty() or stream is sys.stderr
+    return TextIOWrapper(BufferedWriter(_Output(stream, dropped)), encoding="utf-8", line_buffering=by_lines)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -96,10 +121,6 @@ def run(arguments: Sequence[str]) -> int:
         return _report(error.message, error.exit_code)
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of the output has closed the pipe.
-        _discard_output()
-        return DONE
     except OSError as error:
         if error.filename is None:
             _discard_output()

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Literal
 
 from daybreak_client.folder import ProgressCallback
@@ -29,9 +29,8 @@ def print_json(value: object) -> None:
 
 
 def print_note(text: str) -> None:
-    """Write lines to standard error. A file that is full or a pipe without a reader does not stop the work."""
-    with suppress(OSError):
-        sys.stderr.write("\n".join(map(escape_unprintable, text.split("\n"))) + "\n")
+    """Write lines to standard error."""
+    sys.stderr.write("\n".join(map(escape_unprintable, text.split("\n"))) + "\n")
 
 
 def print_nothing(_text: str) -> None:

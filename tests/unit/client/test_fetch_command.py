@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -140,6 +141,20 @@ def test_refused_token_ends_the_accounts(
     fetched, failed = json.loads(printed.out)
     assert (fetched["client_id"], failed["client_id"], failed["error"]["code"]) == (NORTH, SOUTH, "invalid_token")
     assert printed.err.splitlines()[-1] == "daybreak: The remaining accounts are left out."
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_closed_pipe_does_not_stop_the_work(
+    service: ScriptedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", "from daybreak_client.command import main; main()", "fetch", str(tmp_path)]
+    done = subprocess.run([*command, "--all-accounts"], check=False, stdout=writer, stderr=writer)
+    os.close(writer)
+    assert done.returncode == 0
+    assert {path.parent.name for path in tmp_path.rglob("members.csv.gz")} == {NORTH, SOUTH}
 
 
 def test_full_standard_error_does_not_stop_the_work(service: ScriptedService, tmp_path: Path) -> None:
