@@ -19,7 +19,7 @@ from daybreak.credentials.redaction import redact
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import EventType, new_event
-from daybreak.domain.identity import ApiToken, Seat, SeatIdentity
+from daybreak.domain.identity import MAX_SUBJECT_LENGTH, ApiToken, Seat, SeatIdentity, is_subject
 from daybreak.state.stores import Stores
 
 
@@ -144,8 +144,10 @@ def reset_second_factor(stores: Stores, seat: Seat, now: datetime, *, actor: str
 def bind_identity(stores: Stores, seat: Seat, issuer: str, subject: str, now: datetime, *, actor: str) -> None:
     """Bind a user of a single sign-on provider to a seat, whose sessions and links end.
 
-    Raises OperatorError if either is bound already.
+    Raises OperatorError if either is bound already, or no provider can have such a user.
     """
+    if not is_subject(subject):
+        raise OperatorError(f"A subject has 1 to {MAX_SUBJECT_LENGTH} characters and no line breaks. Copy it exactly.")
     bound = [each.subject for each in stores.identities.list_for(seat.seat_id) if each.issuer == issuer]
     if bound:
         raise OperatorError(f"{seat.email} is bound to {bound[0]}. Run `daybreakd seat unbind {seat.email}` first.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, Flag, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, read_line, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -115,5 +115,5 @@ def _confirm(key: "Key") -> None:
         raise OperatorError("Not confirmed. Run the command in a terminal, or with --yes.")
     sys.stderr.write("Revoke this key? [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if read_line().strip().lower() not in ("y", "yes"):
         raise OperatorError("Not confirmed. Nothing was changed.")

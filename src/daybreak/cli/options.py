@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -143,3 +144,11 @@ def refuse_password(url: str, option: str) -> None:
                 f"{option} contains a password, which other users can see in the process list. "
                 "Store it in ~/.pgpass or in PGPASSWORD."
             )
+
+
+def read_line() -> str:
+    """Return one line of standard input, without its end. Raises WrongUse."""
+    try:
+        return sys.stdin.readline().rstrip("\n")
+    except UnicodeDecodeError:
+        raise WrongUse("Standard input is not UTF-8. Nothing was changed.") from None

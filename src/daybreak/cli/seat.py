@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, Flag, read_state, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, read_line, read_state, settings_of, state_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -258,7 +258,7 @@ def _write(
 
 def _new_password() -> str:
     if not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\n")
+        return read_line()
     from getpass import getpass
 
     password = getpass("New password: ")
@@ -271,4 +271,4 @@ def _prompt(question: str) -> str:
     if sys.stdin.isatty():
         sys.stderr.write(question)
         sys.stderr.flush()
-    return sys.stdin.readline().strip()
+    return read_line().strip()

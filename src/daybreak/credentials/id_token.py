@@ -19,11 +19,11 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
 from daybreak.credentials.strict_json import StrictDecoder
+from daybreak.domain.identity import is_subject
 
 MAXIMUM_LENGTH = 32 * 1024
 # Maximum difference between the clocks of the provider and of this service.
 CLOCK_SKEW_SECONDS = 60
-MAXIMUM_SUBJECT_LENGTH = 255
 _MINIMUM_RSA_BITS = 2048
 
 PublicKey = RSAKey | ECKey | OKPKey
@@ -201,7 +201,7 @@ def _check_hashes(claims: Mapping[str, Any], nonce: str, access_token: str, hash
 
 def _id_token(claims: Mapping[str, Any]) -> IdToken:
     subject, email = claims.get("sub"), claims.get("email")
-    if not isinstance(subject, str) or not 0 < len(subject) <= MAXIMUM_SUBJECT_LENGTH or not subject.isprintable():
+    if not isinstance(subject, str) or not is_subject(subject):
         raise InvalidIdToken("subject")
     auth_time = _seconds(claims, "auth_time")
     return IdToken(

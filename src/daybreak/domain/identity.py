@@ -24,9 +24,17 @@ ID_PATTERN = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ID = re.compile(ID_PATTERN)
 
 
+MAX_SUBJECT_LENGTH = 255
+
+
 def is_id(text: str) -> bool:
     """Return whether a text has the form of an id: a UUID in lower case. Other texts need no lookup."""
     return _ID.fullmatch(text) is not None
+
+
+def is_subject(text: str) -> bool:
+    """Return whether a text can be the id of a user at a provider of single sign-on (OpenID Connect Core 1.0 §2)."""
+    return 0 < len(text) <= MAX_SUBJECT_LENGTH and text.isprintable()
 
 
 def folded_email(email: str) -> str:

@@ -496,6 +496,15 @@ async def test_sign_in_ends_the_session_that_the_browser_held(setup: Setup) -> N
         await setup.active(held)
 
 
+@pytest.mark.parametrize("subject", ["", "x" * 256, "user\n1"])
+def test_subject_that_no_provider_sends_is_not_bound(subject: str, setup: Setup) -> None:
+    seat, now = setup.instance.seat(ROSA), setup.instance.now[0]
+    with pytest.raises(OperatorError, match="Copy it exactly"):
+        setup.instance.write(
+            lambda stores: operators.bind_identity(stores, seat, setup.provider.issuer, subject, now, actor="operator")
+        )
+
+
 @pytest.mark.parametrize("bound", [("rosa", "user-2"), ("omar", "user-1")])
 async def test_operator_cannot_bind_twice(bound: tuple[str, str], setup: Setup) -> None:
     await setup.signed_in()

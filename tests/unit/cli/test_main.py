@@ -193,6 +193,16 @@ def test_output_is_utf8_in_any_locale(encoding: str, tmp_path: Path) -> None:
     assert str(folder / "daybreak.toml") in done.stdout.decode()
 
 
+def test_input_in_another_encoding_is_wrong_use() -> None:
+    program = "from daybreak.cli.options import read_line; read_line()"
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    text = "Straße\n".encode("latin-1")
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=text, env=environment, capture_output=True, check=False
+    )
+    assert done.stderr.endswith(b"WrongUse: Standard input is not UTF-8. Nothing was changed.\n")
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_ignored(closed: str) -> None:
     command = f"exec {shlex.quote(sys.executable)} -m daybreak.cli.main --version {closed}"
