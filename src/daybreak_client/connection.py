@@ -30,6 +30,7 @@ _MAX_WAIT_SECONDS = 90.0
 # A link leads to the service, which may redirect to a file store, which may redirect to another of its hosts.
 _MAX_REDIRECTS = 5
 _MAX_RESPONSE_SECONDS = 300.0
+_POLL_SECONDS = 1.0
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,13})-[0-9]{1,13}/(?:[0-9]{1,13}|\*)")
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 # What to do about a refusal, where the service's own text describes requests of its API.
@@ -198,11 +199,14 @@ def _in_time(exchange: Callable[[], T]) -> T:
         except BaseException as fault:  # noqa: BLE001 - raised in the thread of the caller
             result.set_exception(fault)
 
-    Thread(target=run, name="exchange", daemon=True).start()
-    try:
-        return result.result(_MAX_RESPONSE_SECONDS)
-    except TimeoutError:
-        raise Unreachable("The service sends its response too slowly. Try again later.") from None
+    thread, until = Thread(target=run, name="exchange", daemon=True), time.monotonic() + _MAX_RESPONSE_SECONDS
+    thread.start()
+    # In short waits, because Ctrl-C immediately before a wait does not end it.
+    while thread.is_alive() and time.monotonic() < until:
+        thread.join(_POLL_SECONDS)
+    if not result.done():
+        raise Unreachable("The service sends its response too slowly. Try again later.")
+    return result.result()
 
 
 def _first_byte(response: httpx.Response) -> int:

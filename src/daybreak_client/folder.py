@@ -33,6 +33,7 @@ _MAX_PARALLEL_DOWNLOADS = 4
 _MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 # Longer than five attempts of which each waits for a rate limit.
 _STALL_SECONDS = 600.0
+_OUTCOME_POLL_SECONDS = 1.0
 _MIN_PROGRESS_BYTES = 1 << 16
 _FIRST_WAIT_SECONDS = 1.0
 # After this time, a thread that waits for the network ends in the background, without another write.
@@ -217,9 +218,11 @@ def _next_outcome(outcomes: SimpleQueue[BaseException | None], partials: Sequenc
     Each byte renews the timeout of its connection and the attempts for its file.
     """
     while True:
-        size = sum(map(_size_bytes, partials))
-        with suppress(Empty):
-            return outcomes.get(timeout=_STALL_SECONDS)
+        size, until = sum(map(_size_bytes, partials)), time.monotonic() + _STALL_SECONDS
+        # In short waits, because Ctrl-C immediately before a wait does not end it.
+        while time.monotonic() < until:
+            with suppress(Empty):
+                return outcomes.get(timeout=_OUTCOME_POLL_SECONDS)
         if abs(sum(map(_size_bytes, partials)) - size) < _MIN_PROGRESS_BYTES:
             raise Unreachable("The service sends the files too slowly. Try again later.")
 
