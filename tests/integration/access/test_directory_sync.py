@@ -211,5 +211,5 @@ def test_imported_seat_may_have_an_existing_account_and_no_taken_email(state: St
     document = '{{"accounts": [], "seats": [{{"seat_id": "{}", "email": "{}", "access": {}}}]}}'
     text = document.format(seat_id(8), "di@x.example", str(access).replace("'", '"'))
     assert [change.entry.email for change in import_document(state, text, NOW).seats] == ["di@x.example"]
-    with pytest.raises(OperatorError, match=rf"belongs to seat {seat_id(1)}"):
+    with pytest.raises(OperatorError, match=rf"cannot have the email of seat {seat_id(1)}"):
         import_document(state, document.format(seat_id(9), "ANA@x.example", "[]"), NOW)
