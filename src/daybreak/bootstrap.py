@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from daybreak.state.stores import State, Stores
     from daybreak.telemetry import Tracing
 
-INTERACTIVE_RETRY_SECONDS = 5.0
-"""Clients wait for the response of a web node, and operators for checks."""
+# Clients wait for the response of a web node, and operators for checks.
+_INTERACTIVE_RETRY_SECONDS = 5.0
 
 
 def new_id() -> str:
@@ -71,8 +71,8 @@ def read_keyring(settings: Settings, stores: "Stores") -> "Keyring":
     return keyring
 
 
-def open_files(settings: Settings, *, retry_seconds: float = 60.0) -> "FileStore":
-    """Open the file store: a folder or a bucket, to which failed requests are retried for `retry_seconds`."""
+def open_files(settings: Settings, *, interactive: bool = False) -> "FileStore":
+    """Open the file store: a folder or a bucket. With `interactive`, requests that fail are retried for seconds."""
     from daybreak.filestore.packs import Packing
 
     folder, packing = settings.files.folder, Packing(settings.snapshot.pack_below)
@@ -83,7 +83,8 @@ def open_files(settings: Settings, *, retry_seconds: float = 60.0) -> "FileStore
     from daybreak.filestore.bucket import RequestLimits
     from daybreak.filestore.object_store import ObjectStore
 
-    return ObjectStore(settings.files, RequestLimits(retry_seconds), packing)
+    limits = RequestLimits(_INTERACTIVE_RETRY_SECONDS) if interactive else RequestLimits()
+    return ObjectStore(settings.files, limits, packing)
 
 
 def open_source(settings: Settings) -> "PlatformSource":
@@ -237,7 +238,7 @@ def build(settings: Settings) -> WebProcess:
     services = Services(
         settings=settings,
         state=state,
-        files=open_files(settings, retry_seconds=INTERACTIVE_RETRY_SECONDS),
+        files=open_files(settings, interactive=True),
         keyring=open_keyring(settings),
         hashing=PasswordHashing(observe=QUEUE_LENGTH.labels("password_hashes").set),
         audit_buffer=AuditBuffer(state),

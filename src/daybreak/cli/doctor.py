@@ -198,9 +198,9 @@ def _state(settings: "Settings") -> str:
 
 
 def _files(settings: "Settings") -> str:
-    from daybreak.bootstrap import INTERACTIVE_RETRY_SECONDS, open_files
+    from daybreak.bootstrap import open_files
 
-    store = open_files(settings, retry_seconds=INTERACTIVE_RETRY_SECONDS)
+    store = open_files(settings, interactive=True)
     warning = store.probe()
     text = settings.files.url + _space(settings, store.free_space()) + _unknown_hint(settings, store)
     return text if warning is None else f"{text}\nwarning: {warning}"
@@ -335,12 +335,12 @@ def _freshness(settings: "Settings") -> str:
 
 def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
     """Read the start of one published file: an unmounted disk looks like an empty folder. Raises OperatorError."""
-    from daybreak.bootstrap import INTERACTIVE_RETRY_SECONDS, open_files
+    from daybreak.bootstrap import open_files
 
     entry = read_state(settings, lambda stores: next(stores.snapshots.entries(snapshot_id), None))
     if entry is None:
         return
-    store = open_files(settings, retry_seconds=INTERACTIVE_RETRY_SECONDS)
+    store = open_files(settings, interactive=True)
     try:
         next(store.read(next(iter(entry.formats.values())).key), b"")
     except FileStoreError as fault:

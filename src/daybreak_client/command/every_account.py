@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TypeVar
 
 from daybreak_client.command.options import Accounts, Mode
@@ -24,7 +25,6 @@ from daybreak_client.service import AccountFiles, Daybreak
 
 T = TypeVar("T")
 _POLL_SECONDS = 60.0
-_UNAUTHORIZED = 401
 
 
 class Wait:
@@ -151,7 +151,7 @@ class _Outcome:
             code = getattr(error, "code", type(error).__name__)
             exit_code = getattr(error, "exit_code", ClientError.exit_code)
             self._fail(client_id, f"{name} ({client_id})", code, message, exit_code)
-            self.signed_out = isinstance(error, Refused) and error.status == _UNAUTHORIZED
+            self.signed_out = isinstance(error, Refused) and error.status == HTTPStatus.UNAUTHORIZED
 
     def add_left_over(self, left_over: LeftOver, client_id: str, accounts: Accounts, mode: Mode) -> None:
         """Name an account that is left over, or remove it with `--prune`."""

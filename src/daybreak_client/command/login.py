@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +27,6 @@ from daybreak_client.command.profile import (
 from daybreak_client.errors import ClientError, NotPublished, Refused, WrongUse
 from daybreak_client.published import Account
 from daybreak_client.service import API_TOKEN_PREFIX, AccountFiles, Daybreak
-
-_UNAUTHENTICATED = 401
 
 
 def login(
@@ -102,7 +101,7 @@ def _end_session(profile: Profile) -> None:
             service.log_out()
         except Refused as refusal:
             # The session has ended already.
-            if refusal.status != _UNAUTHENTICATED:
+            if refusal.status != HTTPStatus.UNAUTHORIZED:
                 raise
 
 

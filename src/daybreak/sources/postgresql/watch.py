@@ -88,10 +88,8 @@ class ServerWatch:
         """Return whether the server answers a new connection. An error is an answer too."""
         try:
             psycopg.connect(**self._parameters).close()
-        except psycopg.errors.ConnectionTimeout:
-            return False
-        except psycopg.Error:
-            return True
+        except psycopg.Error as error:
+            return not isinstance(error, psycopg.errors.ConnectionTimeout)
         return True
 
     def _find_reason(self) -> str | None:
