@@ -6,6 +6,7 @@ from dataclasses import replace
 from dataclasses import replace as services_with
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -58,6 +59,19 @@ def publish(instance: Instance, snapshot_id: str = RUN, leaders: tuple[str, ...]
 
 async def principal(instance: Instance) -> Principal:
     return await sessions.authenticate(instance.services, (await instance.log_in()).token)
+
+
+async def api_token(instance: Instance, **options: Any) -> Principal:
+    """Return the principal of a new API token with these options."""
+    created = await api_tokens.create(
+        instance.services,
+        await principal(instance),
+        name="job",
+        expires_at=None,
+        caller=CALLER,
+        options=api_tokens.TokenOptions(**options),
+    )
+    return await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
 
 async def link(
@@ -123,14 +137,8 @@ async def test_own_account_needs_the_context_of_the_session(instance: Instance, 
         "This token is for another of your accounts; switch with PUT /download/v2/auth/context.",
     )
 
-    async def api_token() -> Principal:
-        created = await api_tokens.create(
-            instance.services, await principal(instance), name="job", expires_at=None, caller=CALLER
-        )
-        return await api_tokens.authenticate(instance.services, created.secret, CALLER)
-
     with pytest.raises(Forbidden) as caught:
-        await link(instance, services, await api_token(), client_id=BRAVO)
+        await link(instance, services, await api_token(instance), client_id=BRAVO)
     assert caught.value.code == "not_your_account", "an API token cannot switch"
 
 
@@ -306,36 +314,17 @@ async def test_link_ends_with_the_file_name(instance: Instance, services: Servic
 
 async def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: Services) -> None:
     publish(instance)
-
-    async def token(serve_gzip_as: ServeGzipAs | None) -> Principal:
-        created = await api_tokens.create(
-            instance.services,
-            await principal(instance),
-            name="job",
-            expires_at=None,
-            caller=CALLER,
-            options=api_tokens.TokenOptions(serve_gzip_as),
-        )
-        return await api_tokens.authenticate(instance.services, created.secret, CALLER)
-
     choices: tuple[ServeGzipAs | None, ...] = (None, "file", "encoding")
     for choice in choices:
-        url = (await link(instance, services, await token(choice))).url
+        url = (await link(instance, services, await api_token(instance, serve_gzip_as=choice))).url
         assert (await follow(instance, services, url)).serve_gzip_as == choice
     assert (await follow(instance, services, (await link(instance, services)).url)).serve_gzip_as is None
 
 
 async def test_link_of_a_token_works_from_its_allowed_addresses(instance: Instance, services: Services) -> None:
     publish(instance)
-    created = await api_tokens.create(
-        instance.services,
-        await principal(instance),
-        name="job",
-        expires_at=None,
-        caller=CALLER,
-        options=api_tokens.TokenOptions(allowed_networks=(f"{CALLER.address}/32",)),
-    )
-    url = (await link(instance, services, await api_tokens.authenticate(instance.services, created.secret, CALLER))).url
+    token = await api_token(instance, allowed_networks=(f"{CALLER.address}/32",))
+    url = (await link(instance, services, token)).url
     await follow(instance, services, url)
     with pytest.raises(Forbidden) as caught:
         await follow(instance, services, url, Caller("198.51.100.7"))
