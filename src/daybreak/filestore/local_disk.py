@@ -40,7 +40,7 @@ from daybreak.filestore.local_sink import (
     LocalSink,
     read_pieces,
     remove_tree,
-    store_error,
+    translated_os_errors,
 )
 from daybreak.filestore.packs import DEFAULT_PACKING, Packing
 
@@ -63,12 +63,10 @@ class LocalDisk:
         self._snapshots = self._root / "snapshots"
         self._deltas = self._root / "deltas"
         self._staging = self._root / "staging"
-        try:
+        with translated_os_errors(f"files.url: the folder {self._root} cannot be used"):
             self._snapshots.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
             self._deltas.mkdir(FOLDER_MODE, exist_ok=True)
             self._staging.mkdir(FOLDER_MODE, exist_ok=True)
-        except OSError as error:
-            raise store_error(error, f"files.url: the folder {self._root} cannot be used") from error
 
     @property
     def full_verification(self) -> bool:
@@ -78,10 +76,8 @@ class LocalDisk:
         """Return the sink of one run. Raises FileStoreError if the snapshot is already staged."""
         final = self._root / snapshot_folder(snapshot_id)
         staged = self._staging / snapshot_id
-        try:
+        with translated_os_errors(f"The staging folder {staged} cannot be created"):
             staged.mkdir(FOLDER_MODE)
-        except OSError as error:
-            raise store_error(error, f"The staging folder {staged} cannot be created") from error
         return LocalSink(self._root, staged, final, self._packing)
 
     @contextmanager
@@ -94,11 +90,9 @@ class LocalDisk:
         final = self._root / snapshot_folder(snapshot_id)
         staged = self._staging / snapshot_id
         with locked_folder(self._staging):
-            try:
+            with translated_os_errors(f"The staging folder {staged} cannot be created"):
                 remove_tree(staged, set())
                 staged.mkdir(FOLDER_MODE)
-            except OSError as error:
-                raise store_error(error, f"The staging folder {staged} cannot be created") from error
             yield LocalRevision(staged, final, revision)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
@@ -120,10 +114,8 @@ class LocalDisk:
                 if part.length is None:
                     self.check(key, bytes, sha256)
                     return
-                try:
+                with translated_os_errors(f"The file {key} cannot be read"):
                     content = os.pread(handle_of(part.key), part.length, part.offset)
-                except OSError as error:
-                    raise store_error(error, f"The file {key} cannot be read") from error
                 check_content(key, [content], bytes, sha256)
 
             yield check
@@ -134,35 +126,33 @@ class LocalDisk:
         split_key(key)
         path = self._root / key
         unfinished = path.with_name(path.name + UNFINISHED)
-        try:
-            path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-            with open(
-                os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE), "wb"
-            ) as file:
-                file.writelines(pieces)
-                file.flush()
-                os.fsync(file.fileno())
-            if path.exists():
-                raise FileStoreError(f"The file {key} exists. It is not replaced.")
-            unfinished.rename(path)
-            sync_folder(path.parent)
-        except OSError as error:
-            raise store_error(error, f"The file {key} cannot be written") from error
-        finally:
-            with suppress(OSError):
-                unfinished.unlink()
+        with translated_os_errors(f"The file {key} cannot be written"):
+            try:
+                path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+                with open(
+                    os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE), "wb"
+                ) as file:
+                    file.writelines(pieces)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if path.exists():
+                    raise FileStoreError(f"The file {key} exists. It is not replaced.")
+                unfinished.rename(path)
+                sync_folder(path.parent)
+            finally:
+                with suppress(OSError):
+                    unfinished.unlink()
 
     def presence(self) -> Callable[[str, int], bool]:
         """Return a function that returns whether a file with that key and size exists. It raises FileStoreError."""
 
         def found_bytes(key: str) -> int:
             split_key(key)
-            try:
-                found = os.stat(f"{self._root_name}/{key}", follow_symlinks=False)
-            except (FileNotFoundError, NotADirectoryError):
-                return -1
-            except OSError as error:
-                raise store_error(error, f"The file {key} cannot be read") from error
+            with translated_os_errors(f"The file {key} cannot be read"):
+                try:
+                    found = os.stat(f"{self._root_name}/{key}", follow_symlinks=False)
+                except (FileNotFoundError, NotADirectoryError):
+                    return -1
             return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
         found_pack_bytes = cache(found_bytes)
@@ -179,10 +169,8 @@ class LocalDisk:
         """Open a file for reading. The caller closes it. Return None for a packed file. Raises FileStoreError."""
         if slice_of(key).length is not None:
             return None
-        try:
+        with translated_os_errors(f"The file {key} cannot be read"):
             return FileIO(f"{self._root_name}/{key}", opener=_open_regular)
-        except OSError as error:
-            raise store_error(error, f"The file {key} cannot be read") from error
 
     async def packed(self, key: str) -> bytes | None:
         """Return the bytes of a packed file. Raises FileStoreError."""
@@ -209,22 +197,18 @@ class LocalDisk:
         """
         folder = self._root / snapshot_folder(snapshot_id)
         names = _names_of(kept, snapshot_id)
-        try:
+        with translated_os_errors(f"The files of snapshot {snapshot_id} cannot be deleted"):
             return remove_tree(self._staging / snapshot_id, set()) + remove_tree(folder, names)
-        except OSError as error:
-            raise store_error(error, f"The files of snapshot {snapshot_id} cannot be deleted") from error
 
     def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
         """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError."""
-        try:
+        with translated_os_errors(f"The deltas of snapshot {snapshot_id} cannot be deleted"):
             return remove_tree(self._root / delta_folder(snapshot_id), _names_of(kept, snapshot_id))
-        except OSError as error:
-            raise store_error(error, f"The deltas of snapshot {snapshot_id} cannot be deleted") from error
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete single files. Missing ones are ignored. Raises FileStoreError."""
         folders = set()
-        try:
+        with translated_os_errors("Files cannot be deleted"):
             for key in keys:
                 split_key(key)
                 path = self._root / key
@@ -233,51 +217,41 @@ class LocalDisk:
             for folder in folders:
                 if folder.exists():
                     sync_folder(folder)
-        except OSError as error:
-            raise store_error(error, "Files cannot be deleted") from error
 
     def trim(self, pack: str, slices: Sequence[FileSlice]) -> bool:
         """Replace the bytes of a pack that are in none of the slices by holes. Return False: no other process stores
         them again. A missing pack is ignored. Raises FileStoreError.
         """
-        try:
-            with suppress(FileNotFoundError):
-                erase_unused(f"{self._root_name}/{pack}", slices)
-        except OSError as error:
-            raise store_error(error, f"The pack {pack} cannot be trimmed") from error
+        with translated_os_errors(f"The pack {pack} cannot be trimmed"), suppress(FileNotFoundError):
+            erase_unused(f"{self._root_name}/{pack}", slices)
         return False
 
     def snapshot_ids(self) -> list[str]:
         """Return the ids of all snapshots, staged ones included, sorted. Raises FileStoreError."""
-        try:
+        with translated_os_errors(f"The folder {self._root} cannot be listed"):
             found = set(os.listdir(self._staging)) | set(os.listdir(self._snapshots))
-        except OSError as error:
-            raise store_error(error, f"The folder {self._root} cannot be listed") from error
         return sorted(filter(is_id, found))
 
     def delta_ids(self) -> list[str]:
         """Return the ids of all snapshots with deltas, sorted. Raises FileStoreError."""
-        try:
+        with translated_os_errors(f"The folder {self._root} cannot be listed"):
             return sorted(filter(is_id, os.listdir(self._deltas)))
-        except OSError as error:
-            raise store_error(error, f"The folder {self._root} cannot be listed") from error
 
     def publication_mark(self, first_id: str) -> PublicationMark | None:
         """Return the mark of an installation's latest publication, None if there is none. Raises FileStoreError."""
         key = mark_key(first_id)
-        try:
-            return read_mark(key, (self._root / key).read_bytes())
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise store_error(error, f"The file {key} cannot be read") from error
+        with translated_os_errors(f"The file {key} cannot be read"):
+            try:
+                return read_mark(key, (self._root / key).read_bytes())
+            except FileNotFoundError:
+                return None
 
     def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
         """Replace the mark of an installation's latest publication. Raises FileStoreError."""
         path = self._root / mark_key(first_id)
         # A killed publication leaves this file, and the next attempt replaces it.
         temporary = path.with_name(f"{mark.snapshot_id}{UNFINISHED}")
-        try:
+        with translated_os_errors(f"The file {path} cannot be written"):
             path.parent.mkdir(FOLDER_MODE, exist_ok=True)
             with temporary.open("wb") as file:
                 file.write(mark_content(mark))
@@ -285,29 +259,23 @@ class LocalDisk:
                 os.fsync(file.fileno())
             temporary.rename(path)
             sync_folder(path.parent)
-        except OSError as error:
-            raise store_error(error, f"The file {path} cannot be written") from error
 
     def free_space(self) -> FreeSpace | None:
         """Return the free space for unprivileged users of the file system. Raises FileStoreError."""
-        try:
+        with translated_os_errors(f"The free space of the folder {self._root} is unknown"):
             figures = os.statvfs(self._root)
-        except OSError as error:
-            raise store_error(error, f"The free space of the folder {self._root} is unknown") from error
         # File systems without a table of inodes, such as Btrfs, report a total of 0.
         return FreeSpace(figures.f_bavail * figures.f_frsize, figures.f_favail if figures.f_files else None)
 
     def probe(self) -> None:
         """Write, read and delete a small file. Raises FileStoreError."""
         path = self._staging / f"probe-{uuid.uuid4().hex}"
-        try:
+        with translated_os_errors(f"The folder {self._root} cannot be written"):
             try:
                 path.write_bytes(b"daybreak")
                 content = path.read_bytes()
             finally:
                 path.unlink(missing_ok=True)
-        except OSError as error:
-            raise store_error(error, f"The folder {self._root} cannot be written") from error
         if content != b"daybreak":
             raise FileStoreError(f"The folder {self._root} does not return what was written to it.")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from daybreak.filestore.durability import sync_folder
 from daybreak.filestore.file_keys import relative_name, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
-from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree, store_error
+from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree, translated_os_errors
 
 
 @contextmanager
@@ -47,7 +47,7 @@ class LocalRevision:
         path = self._staged / name
         digest = hashlib.sha256()
         length = 0
-        try:
+        with translated_os_errors(f"The file {name} cannot be written"):
             path.parent.mkdir(FOLDER_MODE, exist_ok=True)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE), "wb") as file:
                 for piece in pieces:
@@ -55,15 +55,13 @@ class LocalRevision:
                     length += file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError as error:
-            raise store_error(error, f"The file {name} cannot be written") from error
         self._names.append(name)
         return WrittenFile(self.key(client_id, resource, format), length, digest.hexdigest())
 
     def commit(self) -> None:
         """Move the files to the folder of the snapshot, and flush the names. Raises FileStoreError."""
         folders = set()
-        try:
+        with translated_os_errors(f"The files cannot be made durable in {self._final}"):
             for name in self._names:
                 target = self._final / name
                 target.parent.mkdir(FOLDER_MODE, exist_ok=True)
@@ -72,5 +70,3 @@ class LocalRevision:
             for folder in (*folders, self._final):
                 sync_folder(folder)
             remove_tree(self._staged, set())
-        except OSError as error:
-            raise store_error(error, f"The files cannot be made durable in {self._final}") from error

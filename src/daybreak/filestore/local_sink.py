@@ -37,12 +37,26 @@ _FOLDER_IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT})
 _NO_HARD_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EXDEV})
 
 
-def store_error(error: OSError, failure: str) -> FileStoreError:
-    """Return the error of the file store for a system error. `failure` is the first part of the message."""
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in _FULL:
-        return StoreFull(f"{failure}: {reason}. Free disk space or inodes (`df -i`), then run again.")
-    return FileStoreError(f"{failure}: {reason}.")
+class translated_os_errors:  # noqa: N801 - used as `with translated_os_errors(...):`
+    """Context manager that raises FileStoreError or StoreFull in place of errors of the system. `failure` is the first
+    part of the message.
+    """
+
+    __slots__ = ("_failure",)
+
+    def __init__(self, failure: str) -> None:
+        self._failure = failure
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            if error.errno in _FULL:
+                raise StoreFull(
+                    f"{self._failure}: {reason}. Free disk space or inodes (`df -i`), then run again."
+                ) from error
+            raise FileStoreError(f"{self._failure}: {reason}.") from error
 
 
 class LocalSink:
@@ -76,11 +90,11 @@ class LocalSink:
 
         Raises FileStoreError, StoreFull; a failed write leaves no file.
         """
-        try:
+        key = file_key(self._snapshot_id, client_id, resource, format)
+        with translated_os_errors(f"The file {key} cannot be written"):
             content, pieces = small_content(pieces, self._packing.file_bytes)
             if content:
                 return self._packs.append(pack_folder(format_folder(self._snapshot_id, format)), content)
-            key = file_key(self._snapshot_id, client_id, resource, format)
             name = self._staged_name(key)
             path = f"{self._staged}/{name}"
             digest, length = hashlib.sha256(), 0
@@ -98,9 +112,6 @@ class LocalSink:
             finally:
                 os.close(handle)
             self._background_sync.add(length)
-        except OSError as error:
-            key = file_key(self._snapshot_id, client_id, resource, format)
-            raise store_error(error, f"The file {key} cannot be written") from error
         return WrittenFile(key=key, bytes=length, sha256=digest.hexdigest())
 
     def read(self, key: str) -> Iterator[bytes]:
@@ -118,7 +129,7 @@ class LocalSink:
         snapshot_id, name = split_key(key)
         source = f"{self._root}/snapshots/{snapshot_id}/{name}"
         target = f"{self._staged}/{name}"
-        try:
+        with translated_os_errors(f"The file {key} cannot be linked"):
             self._make_folder(name)
             try:
                 os.link(source, target, follow_symlinks=False)
@@ -129,15 +140,13 @@ class LocalSink:
                     raise
                 shutil.copyfile(source, target)
             found_bytes = os.stat(target, follow_symlinks=False).st_size
-        except OSError as error:
-            raise store_error(error, f"The file {key} cannot be linked") from error
         if found_bytes != size_bytes:
             raise FileDamaged(f"The file {key} is damaged: it has {found_bytes} bytes instead of {size_bytes}.")
         return self._key_prefix + name
 
     def commit(self) -> None:
         """Flush all files to disk, then rename the folders, then flush the names. Raises FileStoreError."""
-        try:
+        with translated_os_errors(f"The files cannot be made durable as {self._final}"):
             self._packs.flush()
             self._packs.close()
             # Temporary files of killed tasks.
@@ -151,18 +160,14 @@ class LocalSink:
             self._staged.rename(self._final)
             sync_folder(self._final.parent)
             sync_folder(self._staged.parent)
-        except OSError as error:
-            raise store_error(error, f"The files cannot be made durable as {self._final}") from error
 
     def discard(self) -> None:
         """Delete all files. Raises FileStoreError."""
-        try:
+        with translated_os_errors("The files of the failed run cannot be deleted"):
             self._packs.close()
             remove_tree(self._staged, set())
             remove_tree(self._final, set())
             remove_tree(self._final_deltas, set())
-        except OSError as error:
-            raise store_error(error, "The files of the failed run cannot be deleted") from error
 
     def _create_pack(self, key: str) -> int:
         name = self._staged_name(key)
@@ -249,7 +254,7 @@ def read_pieces(root: str, key: str, size_bytes: int, start: int = 0, length: in
     part = slice_of(key)
     start, length = part.part(start, length)
     left = sys.maxsize if length is None else length
-    try:
+    with translated_os_errors(f"The file {key} cannot be read"):
         # Path objects would add a tenth to the time of reading a small file, and a run reads every file back.
         handle = os.open(f"{root}/{part.key}", os.O_RDONLY | os.O_NOFOLLOW)
         try:
@@ -258,5 +263,3 @@ def read_pieces(root: str, key: str, size_bytes: int, start: int = 0, length: in
                 yield piece
         finally:
             os.close(handle)
-    except OSError as error:
-        raise store_error(error, f"The file {key} cannot be read") from error
