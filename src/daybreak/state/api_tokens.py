@@ -46,18 +46,12 @@ class ApiTokenStore(Store):
         row = read.first(self._connection, value=value)
         if row is None:
             return None
-        return ResolvedToken(token_of(row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
+        return ResolvedToken(token_of(*row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
     def record_use(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
         """Set the last use, unless the token was used after `not_after`."""
-        self._execute(
-            sa.update(api_tokens)
-            .where(
-                api_tokens.c.token_id == token_id,
-                sa.or_(api_tokens.c.last_used_at.is_(None), api_tokens.c.last_used_at <= not_after),
-            )
-            .values(last_used_at=now)
-        )
+        last_use = api_tokens.c.last_used_at
+        self._change(api_tokens, token_id, sa.or_(last_use.is_(None), last_use <= not_after), last_used_at=now)
 
     def list_for(self, *, client_id: str | None = None, seat_id: str | None = None) -> list[ApiToken]:
         statement = sa.select(*TOKEN_COLUMNS).order_by(api_tokens.c.created_at.desc(), api_tokens.c.token_id)
@@ -65,11 +59,11 @@ class ApiTokenStore(Store):
             statement = statement.where(api_tokens.c.client_id == client_id)
         if seat_id is not None:
             statement = statement.where(api_tokens.c.seat_id == seat_id)
-        return [token_of(row) for row in self._execute(statement)]
+        return self._all(statement, token_of)
 
     def list_expiring(self, after: datetime, until: datetime) -> list[ApiToken]:
         """Return tokens of enabled seats that are not revoked and expire after one instant and by the other."""
-        rows = self._execute(
+        return self._all(
             sa.select(*TOKEN_COLUMNS)
             .join(seats, seats.c.seat_id == api_tokens.c.seat_id)
             .where(
@@ -78,40 +72,36 @@ class ApiTokenStore(Store):
                 api_tokens.c.revoked_at.is_(None),
                 sa.not_(seats.c.disabled),
             )
-            .order_by(api_tokens.c.expires_at, api_tokens.c.token_id)
+            .order_by(api_tokens.c.expires_at, api_tokens.c.token_id),
+            token_of,
         )
-        return [token_of(row) for row in rows]
 
     def rename(self, token_id: str, name: str) -> None:
-        self._execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(name=name))
+        self._change(api_tokens, token_id, name=name)
 
     def set_allowed_networks(self, token_id: str, networks: Sequence[str]) -> None:
         """Replace the networks that requests must come from. Without networks, every address is allowed."""
-        self._execute(
-            sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(allowed_networks=networks or None)
-        )
+        self._change(api_tokens, token_id, allowed_networks=networks or None)
 
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool:
-        return self._changes(_revocation(now, reason, api_tokens.c.token_id == token_id)) == 1
+        is_open = api_tokens.c.revoked_at.is_(None)
+        return self._change(api_tokens, token_id, is_open, revoked_at=now, revoke_reason=reason)
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:
         """Revoke every token that depends on one of the grants."""
         parameters = [{"seat": grant.seat_id, "client": grant.client_id} for grant in grants]
         if parameters:
-            of_seat = api_tokens.c.seat_id == sa.bindparam("seat")
-            on_account = api_tokens.c.client_id == sa.bindparam("client")
-            self._execute(_revocation(now, reason, of_seat, on_account), parameters)
+            of_grant = (
+                api_tokens.c.seat_id == sa.bindparam("seat"),
+                api_tokens.c.client_id == sa.bindparam("client"),
+                api_tokens.c.revoked_at.is_(None),
+            )
+            self._execute(
+                sa.update(api_tokens).where(*of_grant).values(revoked_at=now, revoke_reason=reason), parameters
+            )
 
     def delete_inactive(self, before: datetime) -> int:
         """Delete tokens that were revoked or expired before that instant and return their number."""
         return self._changes(
             sa.delete(api_tokens).where(sa.or_(api_tokens.c.revoked_at < before, api_tokens.c.expires_at < before))
         )
-
-
-def _revocation(now: datetime, reason: str, *conditions: sa.ColumnElement[bool]) -> sa.Update:
-    return (
-        sa.update(api_tokens)
-        .where(*conditions, api_tokens.c.revoked_at.is_(None))
-        .values(revoked_at=now, revoke_reason=reason)
-    )

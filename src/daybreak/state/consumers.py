@@ -64,9 +64,8 @@ class ConsumerStore(Store):
         sums = [sa.func.coalesce(sa.func.sum(each), 0) for each in (yesterday, stopped, used.c.tokens)]
         fetched, idle, tokens = self._execute(sa.select(*sums)).one()
         last = sa.func.coalesce(api_tokens.c.last_used_at, api_tokens.c.created_at)
-        unused = sa.select(sa.func.count()).where(_usable(now), last < now - UNUSED_AFTER)
-        unused_tokens = self._execute(unused.select_from(api_tokens)).scalar_one()
-        return ConsumerCounts(int(fetched), int(idle), int(tokens), unused_tokens)
+        unused = self._number_of(api_tokens, _usable(now), last < now - UNUSED_AFTER)
+        return ConsumerCounts(int(fetched), int(idle), int(tokens), unused)
 
     def list_by_last_use(self, now: datetime, offset: int, limit: int) -> list[Consumer]:
         """Return the tokens in use, those that were not used for longest first."""
@@ -78,7 +77,7 @@ class ConsumerStore(Store):
             .offset(offset)
             .limit(limit)
         )
-        found = [(token_of(row[:-1]), row[-1]) for row in rows]
+        found = [(token_of(*row[:-1]), row[-1]) for row in rows]
         return [
             Consumer(token, name, next(self._downloads(token, timedelta(days=1), 1), None)) for token, name in found
         ]
@@ -86,15 +85,16 @@ class ConsumerStore(Store):
     def daily_scripts_stopped(self, now: datetime) -> list[ApiToken]:
         """Return the tokens of daily scripts whose last use was three days ago."""
         last = api_tokens.c.last_used_at
-        rows = self._execute(
+        tokens = self._all(
             sa.select(*TOKEN_COLUMNS)
             .where(_usable(now), last <= now - _STOPPED_AFTER, last > now - _STOPPED_AFTER - timedelta(days=1))
             .order_by(last, api_tokens.c.token_id)
-            .limit(_MAX_STOPPED)
+            .limit(_MAX_STOPPED),
+            token_of,
         )
         days = {
             token: {event.at.date() for event in self._downloads(token, timedelta(days=6), _MAX_EVENTS)}
-            for token in map(token_of, rows.all())
+            for token in tokens
         }
         return [token for token, fetched in days.items() if len(fetched) >= _DAYS]
 

@@ -31,10 +31,13 @@ class CoverageStore(Store):
 
     def count(self, fence: int) -> Coverage:
         is_account = sa.exists().where(accounts.c.client_id == snapshot_leaders.c.client_id)
-        leaders = sa.select(sa.func.count()).select_from(snapshot_leaders).where(snapshot_leaders.c.fence == fence)
-        active = sa.select(sa.func.count()).select_from(accounts).where(accounts.c.active)
-        statements = (leaders, active, active.where(~_is_leader(fence)), leaders.where(~is_account))
-        return Coverage(*(self._execute(statement).scalar_one() for statement in statements))
+        of_snapshot = snapshot_leaders.c.fence == fence
+        return Coverage(
+            leaders=self._number_of(snapshot_leaders, of_snapshot),
+            active=self._number_of(accounts, accounts.c.active),
+            without_files=self._number_of(accounts, accounts.c.active, ~_is_leader(fence)),
+            without_account=self._number_of(snapshot_leaders, of_snapshot, ~is_account),
+        )
 
     def count_leaders(self, fences: Collection[int]) -> dict[int, int]:
         """Return the number of Leaders of each snapshot that has any."""
@@ -51,5 +54,5 @@ class CoverageStore(Store):
             .order_by(name, accounts.c.client_id)
             .offset(offset)
             .limit(limit),
-            lambda *row: account_of(row),
+            account_of,
         )

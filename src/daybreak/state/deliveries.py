@@ -138,23 +138,19 @@ class DeliveryStore(Store):
         self, delivery: Delivery, attempt: Attempt, state: DeliveryState, *, next_attempt_at: datetime | None = None
     ) -> bool:
         """Record an attempt and its result. Returns False, and changes nothing, if it was recorded before."""
-        changed = self._changes(
-            sa.update(deliveries)
-            .where(
-                deliveries.c.delivery_id == delivery.delivery_id,
-                deliveries.c.attempts == attempt.number - 1,
-                deliveries.c.next_attempt_at.is_not(None),
-            )
-            .values(
-                state=state,
-                attempts=attempt.number,
-                next_attempt_at=next_attempt_at,
-                finished_at=None if next_attempt_at is not None else attempt.at,
-                status=attempt.status,
-                detail=attempt.detail,
-            )
+        is_new = self._change(
+            deliveries,
+            delivery.delivery_id,
+            deliveries.c.attempts == attempt.number - 1,
+            deliveries.c.next_attempt_at.is_not(None),
+            state=state,
+            attempts=attempt.number,
+            next_attempt_at=next_attempt_at,
+            finished_at=None if next_attempt_at is not None else attempt.at,
+            status=attempt.status,
+            detail=attempt.detail,
         )
-        if changed != 1:
+        if not is_new:
             return False
         self._execute(sa.insert(delivery_attempts).values(delivery_id=delivery.delivery_id, **values_of(attempt)))
         return True
@@ -165,8 +161,8 @@ class DeliveryStore(Store):
 
     def retry(self, delivery_id: str, now: datetime) -> bool:
         """Make a failed or skipped delivery due now. Returns False for any other delivery."""
-        ended = sa.update(deliveries).where(deliveries.c.delivery_id == delivery_id, deliveries.c.state.in_(_RETRIABLE))
-        return self._changes(ended.values(state=DeliveryState.PENDING, next_attempt_at=now, finished_at=None)) == 1
+        due = {"state": DeliveryState.PENDING, "next_attempt_at": now, "finished_at": None}
+        return self._change(deliveries, delivery_id, deliveries.c.state.in_(_RETRIABLE), **due)
 
     def end_pending(self, endpoint_id: str, now: datetime, reason: str) -> int:
         """Change the pending deliveries of an endpoint to failed, and return their number."""

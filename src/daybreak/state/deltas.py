@@ -74,11 +74,8 @@ class DeltaStore(Store):
     def begin(self, snapshot_id: str, fence: int, base_id: str | None, reason: str | None = None) -> None:
         """Record the snapshot that a run's deltas begin from, or the reason why it makes none. Raises RunFenced."""
         self._runs.require_builder(snapshot_id, fence)
-        self._execute(
-            sa.update(snapshots)
-            .where(snapshots.c.snapshot_id == snapshot_id)
-            .values(deltas_from=base_id, chain_reason=reason, deltas_kept=base_id is not None)
-        )
+        kept = base_id is not None
+        self._change(snapshots, snapshot_id, deltas_from=base_id, chain_reason=reason, deltas_kept=kept)
 
     def add(self, snapshot_id: str, fence: int, deltas: Sequence[LeaderDelta]) -> None:
         """Append deltas of a run. Raises RunFenced."""
@@ -266,7 +263,7 @@ class DeltaStore(Store):
             return 0
         if snapshot.state in UNPUBLISHED:
             raise Conflict(f"Snapshot {snapshot_id} is {snapshot.state}. Its deltas are still needed.")
-        self._execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(deltas_kept=False))
+        self._change(snapshots, snapshot_id, deltas_kept=False)
         return self._runs.delete_rows(snapshot_deltas, snapshot.fence, at_most)
 
     def first_publication(self) -> str | None:
@@ -284,11 +281,8 @@ class DeltaStore(Store):
 
     def restart_chain(self, snapshot_id: str, reason: str, last_version: int) -> None:
         """Let the publication of a snapshot begin a new chain, with a version greater than `last_version`."""
-        self._execute(
-            sa.update(snapshots)
-            .where(snapshots.c.snapshot_id == snapshot_id, snapshots.c.state.in_(UNPUBLISHED))
-            .values(deltas_from=None, chain_reason=reason)
-        )
+        unpublished = snapshots.c.state.in_(UNPUBLISHED)
+        self._change(snapshots, snapshot_id, unpublished, deltas_from=None, chain_reason=reason)
         self.raise_version(last_version)
 
     def raise_version(self, version: int) -> None:

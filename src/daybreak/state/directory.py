@@ -53,25 +53,22 @@ class DirectoryStore(Store):
 
     def load(self) -> Directory:
         """Return the whole directory: accounts by client id, seats by email, grants by seat and client id."""
-        run = self._connection.execute
+        found_grants = sa.select(*GRANT_COLUMNS).order_by(grants.c.seat_id, grants.c.client_id)
         return Directory(
-            accounts=tuple(account_of(row) for row in run(sa.select(*ACCOUNT_COLUMNS).order_by(accounts.c.client_id))),
-            seats=tuple(seat_of(row) for row in run(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded))),
-            grants=tuple(
-                grant_of(row) for row in run(sa.select(*GRANT_COLUMNS).order_by(grants.c.seat_id, grants.c.client_id))
-            ),
+            accounts=tuple(self._all(sa.select(*ACCOUNT_COLUMNS).order_by(accounts.c.client_id), account_of)),
+            seats=tuple(self._all(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded), seat_of)),
+            grants=tuple(self._all(found_grants, grant_of)),
         )
 
     def account(self, client_id: str) -> Account | None:
-        row = self._execute(sa.select(*ACCOUNT_COLUMNS).where(accounts.c.client_id == client_id)).first()
-        return None if row is None else account_of(row)
+        return self._first(sa.select(*ACCOUNT_COLUMNS).where(accounts.c.client_id == client_id), account_of)
 
     def names(self, client_ids: Collection[str]) -> dict[str, str]:
         """Return the names of the accounts among these ids."""
         ids, names = list(client_ids), {}
         for start in range(0, len(ids), _IDS_PER_STATEMENT):
             some = accounts.c.client_id.in_(ids[start : start + _IDS_PER_STATEMENT])
-            found = map(account_of, self._execute(sa.select(*ACCOUNT_COLUMNS).where(some)))
+            found = self._all(sa.select(*ACCOUNT_COLUMNS).where(some), account_of)
             names.update({account.client_id: account.name for account in found})
         return names
 

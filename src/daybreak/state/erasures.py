@@ -32,7 +32,7 @@ class ErasureStore(Store):
     def reserve(self, erasure_id: str, keys: Sequence[str]) -> None:
         """Record keys as obsolete before their files are written, so that an interrupted erasure leaves no files."""
         found = self._locked(erasure_id)
-        self._change(erasure_id, obsolete_keys=[*found.obsolete_keys, *keys])
+        self._change(erasures, erasure_id, obsolete_keys=[*found.obsolete_keys, *keys])
 
     def replace(
         self, erasure_id: str, replaced: Sequence[ReplacedFiles], new_keys: Sequence[str], old_keys: Sequence[str]
@@ -45,9 +45,8 @@ class ErasureStore(Store):
         if not set(new_keys) <= set(found.obsolete_keys):
             raise Conflict("Another erasure has deleted the new files.")
         kept = [key for key in found.obsolete_keys if key not in set(new_keys)]
-        self._change(
-            erasure_id, replaced=msgspec.to_builtins([*found.replaced, *replaced]), obsolete_keys=[*kept, *old_keys]
-        )
+        files = msgspec.to_builtins([*found.replaced, *replaced])
+        self._change(erasures, erasure_id, replaced=files, obsolete_keys=[*kept, *old_keys])
 
     def take_obsolete(self, erasure_id: str) -> list[str]:
         """Move the obsolete keys of all erasures to this one, and return them. Their files can then be deleted."""
@@ -60,8 +59,8 @@ class ErasureStore(Store):
         taken = [key for _, keys in rows for key in keys]
         for other_id, keys in rows:
             if keys and other_id != erasure_id:
-                self._change(other_id, obsolete_keys=[])
-        self._change(erasure_id, obsolete_keys=taken)
+                self._change(erasures, other_id, obsolete_keys=[])
+        self._change(erasures, erasure_id, obsolete_keys=taken)
         return taken
 
     def get(self, erasure_id: str) -> Erasure | None:
@@ -70,7 +69,7 @@ class ErasureStore(Store):
 
     def finish(self, erasure_id: str, now: datetime) -> None:
         """Record that the files of all recorded keys are deleted, and that the erasure has finished."""
-        self._change(erasure_id, finished_at=now, obsolete_keys=[])
+        self._change(erasures, erasure_id, finished_at=now, obsolete_keys=[])
 
     def add_receipt(self, erasure_id: str, client_id: str, content: bytes, signature: bytes) -> None:
         """Add the signed receipt of an account."""
@@ -104,9 +103,6 @@ class ErasureStore(Store):
     def _locked(self, erasure_id: str) -> Erasure:
         statement = sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id).with_for_update()
         return _erasure_of(*self._execute(statement).one())
-
-    def _change(self, erasure_id: str, **values: Any) -> None:
-        self._execute(sa.update(erasures).where(erasures.c.erasure_id == erasure_id).values(**values))
 
 
 def _erasure_of(*row: Any) -> Erasure:

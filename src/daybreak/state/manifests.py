@@ -346,7 +346,7 @@ class ManifestStore(Store):
             return 0
         if row.state not in _DELETABLE:
             raise Conflict(f"Snapshot {snapshot_id} is {row.state}. Its files are still needed.")
-        self._execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(files_stand=False))
+        self._change(snapshots, snapshot_id, files_stand=False)
         self._execute(sa.delete(snapshot_statements).where(snapshot_statements.c.fence == row.fence))
         deleted = 0
         for table in (statement_revisions, snapshot_files, snapshot_leaders):
@@ -362,7 +362,7 @@ class ManifestStore(Store):
             keys = [column for column in table.primary_key.columns if column.name != "fence"]
             first = sa.select(*keys).where(condition).order_by(*keys).limit(at_most)
             condition = sa.and_(condition, sa.tuple_(*keys).in_(first) if len(keys) > 1 else keys[0].in_(first))
-        return self._execute(sa.delete(table).where(condition)).rowcount
+        return self._changes(sa.delete(table).where(condition))
 
     # --- Internal --------------------------------------------------------------------------------
 

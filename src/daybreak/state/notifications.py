@@ -28,13 +28,13 @@ class NotificationStore(Store):
 
     def managers(self, client_id: str) -> list[str]:
         """Return the ids of enabled seats that are owners or admins of an account, in order."""
-        rows = self._execute(
+        found = self._all(
             sa.select(*GRANT_COLUMNS)
             .join(seats, seats.c.seat_id == grants.c.seat_id)
             .where(grants.c.client_id == client_id, sa.not_(seats.c.disabled))
-            .order_by(seats.c.seat_id)
+            .order_by(seats.c.seat_id),
+            grant_of,
         )
-        found = [grant_of(row) for row in rows]
         return [grant.seat_id for grant in found if grant.manages_account]
 
     def recipients(self, type_: EventType, after_id: str, limit: int) -> list[str]:

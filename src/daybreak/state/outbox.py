@@ -76,11 +76,11 @@ class OutboxStore(Store):
 
     def advance(self, event_id: str, cursor: str) -> None:
         """Record that every recipient up to `cursor` has a delivery."""
-        self._execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(cursor=cursor))
+        self._change(outbox, event_id, cursor=cursor)
 
     def complete(self, event_id: str, now: datetime) -> None:
         """Record that every recipient has a delivery."""
-        self._execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(completed_at=now))
+        self._change(outbox, event_id, completed_at=now)
 
     def has_work(self, now: datetime) -> bool:
         """Return whether an event is incomplete or a delivery is due."""

@@ -51,7 +51,7 @@ class PasskeyStore(Store):
     def set_challenge(self, sid: str, challenge: str, expires_at: datetime) -> None:
         """Store the challenge of a session. It replaces an earlier one."""
         stored = f"{int(expires_at.timestamp())}.{challenge}"
-        self._execute(sa.update(sessions).where(sessions.c.sid == sid).values(passkey_challenge=stored))
+        self._change(sessions, sid, passkey_challenge=stored)
 
     def take_challenge(self, sid: str, now: datetime) -> str | None:
         """Return and delete the challenge of a session, atomically: only one caller receives it.
@@ -62,13 +62,9 @@ class PasskeyStore(Store):
         if stored is None:
             return None
         # Of parallel transactions that read the same challenge, one deletes it.
-        taken = self._execute(
-            sa.update(sessions)
-            .where(sessions.c.sid == sid, sessions.c.passkey_challenge == stored)
-            .values(passkey_challenge=None)
-        )
+        taken = self._change(sessions, sid, sessions.c.passkey_challenge == stored, passkey_challenge=None)
         expires_at, _, challenge = stored.partition(".")
-        return challenge if taken.rowcount == 1 and int(expires_at) > now.timestamp() else None
+        return challenge if taken and int(expires_at) > now.timestamp() else None
 
 
 def _is(passkey: Passkey) -> tuple[sa.ColumnElement[bool], ...]:

@@ -1,7 +1,8 @@
 """Columns of domain values in rows, and conversion of the rows.
 
 SQLAlchemy converts each column, so `Device(*row)` is the device of a row of DEVICE_COLUMNS. The functions also convert
-rows of a PreparedRead, which contain the values of the driver. Each takes a row of the column list in its docstring.
+rows of a PreparedRead, which contain the values of the driver. Each takes the values of the columns that its docstring
+names.
 """
 
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ CREDENTIAL_COLUMNS = (
 _SEAT_END = len(SEAT_COLUMNS)
 
 
-def account_of(row: Sequence[Any]) -> Account:
+def account_of(*row: Any) -> Account:
     """Return the account of a row of ACCOUNT_COLUMNS."""
     return msgspec.structs.replace(Account(*row[:-4]), billing=BillingState(*row[-4:]))
 
@@ -70,19 +71,18 @@ def account_values(account: Account) -> dict[str, Any]:
     return values | values_of(values.pop("billing"))
 
 
-def grant_of(row: Sequence[Any]) -> Grant:
+def grant_of(seat_id: str, client_id: str, roles: Any, data_export: Any, async_rest_api: Any) -> Grant:
     """Return the grant of a row of GRANT_COLUMNS."""
-    seat_id, client_id, roles, data_export, async_rest_api = row
     return Grant(seat_id, client_id, strings_of(roles), bool(data_export), bool(async_rest_api))
 
 
-def seat_of(row: Sequence[Any]) -> Seat:
+def seat_of(*row: Any) -> Seat:
     """Return the seat of a row of SEAT_COLUMNS."""
     seat_id, email, password_hash, disabled, operator, enrolled, *others = row
     return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), *others)
 
 
-def session_of(row: Sequence[Any]) -> Session:
+def session_of(*row: Any) -> Session:
     """Return the session of a row of SESSION_COLUMNS."""
     sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, proved, seen = row
     started, expires, ended = instant_of(started), instant_of(expires), instant_or_none(ended)
@@ -90,7 +90,7 @@ def session_of(row: Sequence[Any]) -> Session:
     return Session(sid, seat_id, started, expires, amr, bool(awaiting), device_id, ended, reason, kind, proved, seen)
 
 
-def token_of(row: Sequence[Any]) -> ApiToken:
+def token_of(*row: Any) -> ApiToken:
     """Return the API token of a row of TOKEN_COLUMNS."""
     token_id, digest, seat_id, client_id, name, last_four, *rest = row
     created, expires, used, revoked, reason, email, gzip_as, allowed = rest
@@ -108,9 +108,9 @@ def credential_parts(row: Sequence[Any]) -> tuple[Seat, AccountStatus | None, Gr
 
     Account and grant are None without a grant.
     """
-    seat = seat_of(row[:_SEAT_END])
+    seat = seat_of(*row[:_SEAT_END])
     client_id, roles, data_export, async_rest_api, active, tokens, factor, revoked = row[_SEAT_END:]
     if client_id is None:
         return seat, None, None, int(revoked)
-    grant = Grant(seat.seat_id, client_id, strings_of(roles), bool(data_export), bool(async_rest_api))
+    grant = grant_of(seat.seat_id, client_id, roles, data_export, async_rest_api)
     return seat, AccountStatus(client_id, bool(active), bool(tokens), bool(factor)), grant, int(revoked)

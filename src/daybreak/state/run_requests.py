@@ -37,8 +37,7 @@ class RunRequestStore(Store):
 
     def take(self, request_id: str, now: datetime) -> bool:
         """Mark a request as taken, atomically. Return False if another builder has taken it."""
-        waiting = run_requests.c.request_id == request_id, run_requests.c.taken_at.is_(None)
-        return self._changes(sa.update(run_requests).where(*waiting).values(taken_at=now)) == 1
+        return self._change(run_requests, request_id, run_requests.c.taken_at.is_(None), taken_at=now)
 
     def delete_before(self, before: datetime) -> int:
         """Delete requests made before that instant and return their number."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -57,13 +56,7 @@ _GRANTED = sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS).join_from(
 def _granted_of(*row: Any) -> GrantedAccount:
     """Return the account and the grant of a row of `_GRANTED`."""
     width = len(ACCOUNT_COLUMNS)
-    return GrantedAccount(account_of(row[:width]), grant_of(row[width:]))
-
-
-@lru_cache(maxsize=64)
-def _update_of(names: tuple[str, ...]) -> sa.Update:
-    values: dict[str, sa.BindParameter[object]] = {name: sa.bindparam(f"new_{name}") for name in names}
-    return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**values)
+    return GrantedAccount(account_of(*row[:width]), grant_of(*row[width:]))
 
 
 class SeatStore(Store):
@@ -72,23 +65,22 @@ class SeatStore(Store):
     def by_email(self, email: str) -> Seat | None:
         """Return the seat of an email, ignoring case."""
         row = _BY_EMAIL.first(self._connection, email=folded_email(email))
-        return None if row is None else seat_of(row)
+        return None if row is None else seat_of(*row)
 
     def by_id(self, seat_id: str) -> Seat | None:
         row = _BY_ID.first(self._connection, seat_id=seat_id)
-        return None if row is None else seat_of(row)
+        return None if row is None else seat_of(*row)
 
     def get_for_update(self, seat_id: str) -> Seat | None:
         """Return and lock a seat: other transactions that change or lock it wait until this one ends."""
         row = self._execute(_BY_ID_LOCKED, {"of_seat": seat_id}).first()
-        return None if row is None else seat_of(row)
+        return None if row is None else seat_of(*row)
 
     def list_all(self) -> list[Seat]:
-        rows = self._execute(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded))
-        return [seat_of(row) for row in rows]
+        return self._all(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded), seat_of)
 
     def set_password_hash(self, seat_id: str, password_hash: str) -> None:
-        self._change(seat_id, password_hash=password_hash)
+        self._change(seats, seat_id, password_hash=password_hash)
 
     def end_links(self, now: datetime, seat_id: str | None = None) -> None:
         """End the links that set a password and were requested until now: of one seat, or of all."""
@@ -101,20 +93,20 @@ class SeatStore(Store):
         return bool(self._execute(sa.select(ended)).scalar())
 
     def set_disabled(self, seat_id: str, *, disabled: bool) -> None:
-        self._change(seat_id, disabled=disabled)
+        self._change(seats, seat_id, disabled=disabled)
 
     def set_operator(self, seat_id: str, *, operator: bool) -> None:
-        self._change(seat_id, operator=operator)
+        self._change(seats, seat_id, operator=operator)
 
     def set_last_client(self, seat_id: str, client_id: str) -> None:
-        self._change(seat_id, last_client_id=client_id)
+        self._change(seats, seat_id, last_client_id=client_id)
 
     def set_display(self, seat_id: str, time_zone: str, number_format: str) -> None:
-        self._change(seat_id, time_zone=time_zone, number_format=number_format)
+        self._change(seats, seat_id, time_zone=time_zone, number_format=number_format)
 
     def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
         """Return every account that the seat has a grant on, inactive ones included, by account name."""
-        found = [_granted_of(*row) for row in self._execute(_GRANTED.where(grants.c.seat_id == seat_id))]
+        found = self._all(_GRANTED.where(grants.c.seat_id == seat_id), _granted_of)
         # Sorted here, because the databases order names differently.
         return sorted(found, key=lambda granted: granted.account.sort_key)
 
@@ -124,9 +116,7 @@ class SeatStore(Store):
 
     def count_granted_accounts(self, seat_id: str) -> int:
         """Return the number of `granted_accounts`."""
-        return self._execute(
-            sa.select(sa.func.count()).select_from(grants).where(grants.c.seat_id == seat_id)
-        ).scalar_one()
+        return self._number_of(grants, grants.c.seat_id == seat_id)
 
     def list_on_account(self, client_id: str) -> list[tuple[Seat, Grant]]:
         """Return the seats with a grant on an account, and their grants, by email."""
@@ -137,7 +127,7 @@ class SeatStore(Store):
             .order_by(seats.c.email_folded)
         )
         width = len(SEAT_COLUMNS)
-        return [(seat_of(row[:width]), grant_of(row[width:])) for row in rows]
+        return [(seat_of(*row[:width]), grant_of(*row[width:])) for row in rows]
 
     def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
         """Return the emails of seats with a grant on an account, in alphabetical order."""
@@ -174,33 +164,32 @@ class SeatStore(Store):
         return self._execute(sa.select(seats.c.pending_seed).where(seats.c.seat_id == seat_id)).scalar()
 
     def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None:
-        self._change(seat_id, pending_seed=sealed_seed, pending_since=now)
+        self._change(seats, seat_id, pending_seed=sealed_seed, pending_since=now)
 
     def confirm_second_factor(self, seat_id: str, step: int, recovery_hashes: Sequence[str], now: datetime) -> bool:
         """Activate the pending seed, mark the step as used and replace the recovery codes.
 
         Returns False when no seed was pending.
         """
-        confirmed = self._changes(
-            sa.update(seats)
-            .where(seats.c.seat_id == seat_id, seats.c.pending_seed.is_not(None))
-            .values(
-                sealed_seed=seats.c.pending_seed, enrolled_at=now, last_step=step, pending_seed=None, pending_since=None
-            )
+        confirmed = self._change(
+            seats,
+            seat_id,
+            seats.c.pending_seed.is_not(None),
+            sealed_seed=seats.c.pending_seed,
+            enrolled_at=now,
+            last_step=step,
+            pending_seed=None,
+            pending_since=None,
         )
-        if confirmed != 1:
+        if not confirmed:
             return False
         self.replace_recovery_codes(seat_id, recovery_hashes)
         return True
 
     def use_step(self, seat_id: str, step: int) -> bool:
         """Mark a step as used, atomically. Returns False when this or a later one was used before."""
-        unused = sa.update(seats).where(
-            seats.c.seat_id == seat_id,
-            seats.c.sealed_seed.is_not(None),
-            sa.or_(seats.c.last_step.is_(None), seats.c.last_step < step),
-        )
-        return self._changes(unused.values(last_step=step)) == 1
+        unused = sa.or_(seats.c.last_step.is_(None), seats.c.last_step < step)
+        return self._change(seats, seat_id, seats.c.sealed_seed.is_not(None), unused, last_step=step)
 
     def replace_recovery_codes(self, seat_id: str, hashes: Sequence[str]) -> None:
         self._execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
@@ -220,26 +209,18 @@ class SeatStore(Store):
         return self._changes(unused.values(used_at=now)) == 1
 
     def recovery_codes_left(self, seat_id: str) -> int:
-        return self._execute(
-            sa.select(sa.func.count())
-            .select_from(recovery_codes)
-            .where(recovery_codes.c.seat_id == seat_id, recovery_codes.c.used_at.is_(None))
-        ).scalar_one()
+        return self._number_of(recovery_codes, recovery_codes.c.seat_id == seat_id, recovery_codes.c.used_at.is_(None))
 
     def reset_second_factor(self, seat_id: str) -> None:
         """Remove the authenticator app, the recovery codes and the passkeys."""
         # The last step stays, so that a used code is still refused after a new enrolment.
-        self._change(seat_id, sealed_seed=None, enrolled_at=None, pending_seed=None, pending_since=None)
+        self._change(seats, seat_id, sealed_seed=None, enrolled_at=None, pending_seed=None, pending_since=None)
         for table in (recovery_codes, passkeys):
             self._execute(sa.delete(table).where(table.c.seat_id == seat_id))
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
         """Replace each encrypted seed by `reseal(seat_id, sealed)`; None keeps it. Returns the number replaced."""
         return self._reseal(seats, (seats.c.sealed_seed, seats.c.pending_seed), reseal)
-
-    def _change(self, seat_id: str, **values: Any) -> None:
-        parameters = {f"new_{name}": value for name, value in values.items()}
-        self._execute(_update_of(tuple(values)), {"of_seat": seat_id, **parameters})
 
 
 class IdentityStore(Store):

@@ -68,11 +68,11 @@ class SessionStore(Store):
         row = _RESOLVE.first(self._connection, sid=sid, client_id=client_id or "")
         if row is None:
             return None
-        return ResolvedSession(session_of(row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
+        return ResolvedSession(session_of(*row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         """End a session. Returns False when it had ended already."""
-        return self._changes(_END_OPEN.where(sessions.c.sid == sid).values(ended_at=now, end_reason=reason)) == 1
+        return self._change(sessions, sid, sessions.c.ended_at.is_(None), ended_at=now, end_reason=reason)
 
     def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int:
         """End every session of a seat that has not expired, except `keep_sid`, and return their number."""
@@ -88,14 +88,12 @@ class SessionStore(Store):
 
     def end_unused(self, sid: str, now: datetime, reason: str, *, since: datetime) -> bool:
         """End a session, unless it had ended or was used after `since`. Returns whether it was ended."""
-        statement = _END_OPEN.where(sessions.c.sid == sid, since >= _LAST_USED)
-        return self._changes(statement.values(ended_at=now, end_reason=reason)) == 1
+        unused = sessions.c.ended_at.is_(None), since >= _LAST_USED
+        return self._change(sessions, sid, *unused, ended_at=now, end_reason=reason)
 
     def record_activity(self, sid: str, now: datetime, *, not_after: datetime) -> None:
         """Set the last use, unless the session was used after `not_after`."""
-        self._execute(
-            sa.update(sessions).where(sessions.c.sid == sid, not_after >= _LAST_USED).values(last_seen_at=now)
-        )
+        self._change(sessions, sid, not_after >= _LAST_USED, last_seen_at=now)
 
     def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]:
         rows = self._execute(
@@ -110,10 +108,10 @@ class SessionStore(Store):
             )
             .order_by(sessions.c.started_at.desc(), sessions.c.sid)
         )
-        return [(session_of(row[:_WIDTH]), None if row[_WIDTH] is None else Device(*row[_WIDTH:])) for row in rows]
+        return [(session_of(*row[:_WIDTH]), None if row[_WIDTH] is None else Device(*row[_WIDTH:])) for row in rows]
 
     def mark_reauthenticated(self, sid: str, now: datetime) -> None:
-        self._execute(sa.update(sessions).where(sessions.c.sid == sid).values(reauthenticated_at=now))
+        self._change(sessions, sid, reauthenticated_at=now)
 
     def save_device(self, device: Device) -> None:
         """Insert a device, or update agent, address and last use of a known one."""

@@ -88,13 +88,9 @@ class SnapshotStore(ManifestStore):
 
     def renew(self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: RunProgress) -> bool:
         """Renew the lease and store the progress. Return False when another builder has the run."""
-        building = sa.update(snapshots).where(
-            snapshots.c.snapshot_id == snapshot_id,
-            snapshots.c.fence == fence,
-            snapshots.c.state == SnapshotState.BUILDING,
-        )
+        building = snapshots.c.fence == fence, snapshots.c.state == SnapshotState.BUILDING
         lease = {"heartbeat_at": now, "lease_until": now + timedelta(seconds=lease_seconds)}
-        return self._changes(building.values(**lease, progress=progress)) == 1
+        return self._change(snapshots, snapshot_id, *building, **lease, progress=progress)
 
     def finish(
         self,
@@ -110,7 +106,9 @@ class SnapshotStore(ManifestStore):
         if state not in _END_STATES:
             raise ValueError(f"{state} is not an end state of a run")
         self.require_builder(snapshot_id, fence)
-        self._change(snapshot_id, state=state, finished_at=now, report=report, failure=failure, lease_until=None)
+        self._change(
+            snapshots, snapshot_id, state=state, finished_at=now, report=report, failure=failure, lease_until=None
+        )
 
     def lapse(self, now: datetime) -> list[Snapshot]:
         """Mark building runs whose lease has lapsed as failed, and return them."""
@@ -145,9 +143,10 @@ class SnapshotStore(ManifestStore):
                     f"Snapshot {snapshot_id} ({snapshot.as_of:%Y-%m-%d %H:%M:%S} UTC) is older than the served "
                     f"one ({served.as_of:%Y-%m-%d %H:%M:%S} UTC). Run a new snapshot."
                 )
-            self._change(served.snapshot_id, state=SnapshotState.RETIRED)
+            self._change(snapshots, served.snapshot_id, state=SnapshotState.RETIRED)
         version = self._count("version")
         self._change(
+            snapshots,
             snapshot_id,
             state=SnapshotState.PUBLISHED,
             published_at=now,
@@ -192,9 +191,8 @@ class SnapshotStore(ManifestStore):
             raise Conflict(
                 f"Snapshot {snapshot_id} is {snapshot.state}. Only complete and held snapshots can be discarded."
             )
-        self._change(
-            snapshot_id, state=SnapshotState.DISCARDED, failure=f"Discarded {now:%Y-%m-%d %H:%M} UTC: {reason}"
-        )
+        failure = f"Discarded {now:%Y-%m-%d %H:%M} UTC: {reason}"
+        self._change(snapshots, snapshot_id, state=SnapshotState.DISCARDED, failure=failure)
 
     # --- Erasures ----------------------------------------------------------------------------------
 
@@ -203,11 +201,11 @@ class SnapshotStore(ManifestStore):
         `[erased]`. Return the number of changed values.
         """
         return sum(
-            self._execute(
+            self._changes(
                 sa.update(column.table)
                 .where(sa.type_coerce(column, sa.Text).contains(text, autoescape=True))
                 .values({column: sa.func.replace(sa.type_coerce(column, sa.Text), text, ERASED)})
-            ).rowcount
+            )
             # JSON is stored as text, and escapes no character of an identifier.
             for column in (
                 snapshots.c.report,
@@ -305,9 +303,6 @@ class SnapshotStore(ManifestStore):
         if snapshot is None:
             raise NotFound(f"Snapshot {snapshot_id} does not exist.")
         return snapshot
-
-    def _change(self, snapshot_id: str, **values: Any) -> None:
-        self._execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(**values))
 
     def _snapshots(
         self, *conditions: sa.ColumnElement[bool], order: tuple[Any, ...] = _NEWEST, limit: int | None = None

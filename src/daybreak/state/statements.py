@@ -40,6 +40,15 @@ class Store:
     def _changes(self, statement: sa.Executable) -> int:
         return self._execute(statement).rowcount
 
+    def _change(self, table: sa.Table, row_id: str, *conditions: sa.ColumnElement[bool], **values: Any) -> bool:
+        """Change the row with this primary key if it fulfills the conditions. Return whether it was changed."""
+        (key,) = table.primary_key.columns
+        return self._changes(sa.update(table).where(key == row_id, *conditions).values(values)) == 1
+
+    def _number_of(self, table: sa.FromClause, *conditions: sa.ColumnElement[bool]) -> int:
+        """Return the number of rows that fulfill the conditions."""
+        return self._execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one()
+
     def _insert_into(self, table: sa.Table) -> Insert:
         return insert_into(table, self._connection.dialect.name)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -76,7 +75,7 @@ class WebhookStore(Store):
         return [
             Webhook(*row[:width])
             for row in self._execute(statement).all()
-            if row[width] is not False or row[width + 1] is None or not grant_of(row[width + 1 :]).manages_webhooks
+            if row[width] is not False or row[width + 1] is None or not grant_of(*row[width + 1 :]).manages_webhooks
         ]
 
     def remove(self, endpoint_id: str) -> bool:
@@ -86,6 +85,7 @@ class WebhookStore(Store):
     def rotate(self, endpoint_id: str, sealed_secret: str, previous_until: datetime) -> bool:
         """Replace the secret. The replaced one also signs until `previous_until`."""
         return self._change(
+            webhooks,
             endpoint_id,
             previous_secret=webhooks.c.sealed_secret,
             previous_until=previous_until,
@@ -94,21 +94,24 @@ class WebhookStore(Store):
 
     def choose_events(self, endpoint_id: str, event_types: str | None) -> bool:
         """Set the event types. Returns False when the endpoint does not exist."""
-        return self._change(endpoint_id, event_types=event_types)
+        return self._change(webhooks, endpoint_id, event_types=event_types)
 
     def disable(self, endpoint_id: str, now: datetime, reason: str) -> bool:
         """Disable an endpoint. Returns False when it is disabled or does not exist."""
         enabled = webhooks.c.disabled_at.is_(None)
-        return self._change(endpoint_id, enabled, disabled_at=now, disabled_reason=reason)
+        return self._change(webhooks, endpoint_id, enabled, disabled_at=now, disabled_reason=reason)
 
     def enable(self, endpoint_id: str, *, owner_id: str) -> bool:
         """Enable an endpoint. Returns False when it is enabled, does not exist or has another owner."""
         disabled, owned = webhooks.c.disabled_at.is_not(None), webhooks.c.created_by == owner_id
-        return self._change(endpoint_id, disabled, owned, disabled_at=None, disabled_reason=None, failing_since=None)
+        return self._change(
+            webhooks, endpoint_id, disabled, owned, disabled_at=None, disabled_reason=None, failing_since=None
+        )
 
     def take_over(self, endpoint_id: str, owner: Seat) -> bool:
         """Change the owner of an endpoint, and enable it. Returns False when it does not exist."""
         return self._change(
+            webhooks,
             endpoint_id,
             created_by=owner.seat_id,
             created_by_email=owner.email,
@@ -123,7 +126,7 @@ class WebhookStore(Store):
         return list(self._connection.scalars(failing))
 
     def set_failing(self, endpoint_id: str, since: datetime | None) -> None:
-        self._change(endpoint_id, failing_since=since)
+        self._change(webhooks, endpoint_id, failing_since=since)
 
     def is_account_active(self, client_id: str) -> bool:
         found = self._execute(sa.select(accounts.c.active).where(accounts.c.client_id == client_id))
@@ -137,7 +140,3 @@ class WebhookStore(Store):
     def reseal(self, reseal: Callable[[str, str], str | None]) -> int:
         """Replace each secret by `reseal(endpoint_id, sealed)`; None keeps it. Returns the number replaced."""
         return self._reseal(webhooks, (webhooks.c.sealed_secret, webhooks.c.previous_secret), reseal)
-
-    def _change(self, endpoint_id: str, *conditions: sa.ColumnElement[bool], **values: Any) -> bool:
-        found = sa.update(webhooks).where(webhooks.c.endpoint_id == endpoint_id, *conditions)
-        return self._changes(found.values(**values)) == 1
