@@ -153,6 +153,7 @@ def _events() -> list[Row]:
     from daybreak.events.addresses import MAX_URL_LENGTH
     from daybreak.events.context import DeliveryTimings
     from daybreak.events.mail_delivery import MAX_PER_DAY
+    from daybreak.events.mail_server import MAIL_SECONDS
     from daybreak.events.webhooks import MAX_WEBHOOKS, PREVIOUS_SECRET_LIFETIME
 
     timings = DeliveryTimings()
@@ -163,6 +164,7 @@ def _events() -> list[Row]:
         ("Waits before further attempts", ", ".join(_span(each) for each in timings.retry_after), FIXED),
         ("Failures after which a webhook is disabled", _span(timings.give_up_after), FIXED),
         ("Signatures with the secret before a rotation", _span(PREVIOUS_SECRET_LIFETIME), FIXED),
+        ("One mail: connection, sign-in and all answers of the mail server", _seconds(MAIL_SECONDS), FIXED),
         ("Mails about events to one seat", f"{MAX_PER_DAY} in 1 day", FIXED),
         ("Link that resets a password", f"{_span(LINK_LIFETIMES[EventType.PASSWORD_RESET_REQUESTED])}, one use", FIXED),
         ("Link of an invitation", f"{_span(LINK_LIFETIMES[EventType.SEAT_INVITED])}, one use", FIXED),

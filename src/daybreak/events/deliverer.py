@@ -20,6 +20,7 @@ from daybreak.events.context import DeliveryContext
 from daybreak.events.expansion import expand
 from daybreak.events.expiring_tokens import record_expiring_tokens, record_stopped_scripts
 from daybreak.events.mail_delivery import MailDelivery
+from daybreak.events.mail_server import MAIL_SECONDS
 from daybreak.events.webhook_delivery import WebhookDelivery
 from daybreak.state.outbox import OutboxEntry
 from daybreak.state.stores import Stores
@@ -151,11 +152,10 @@ class Deliverer:
         self._lease_until = 0.0
         return False
 
-    def _may_attempt(self) -> bool:
-        """Return whether an attempt that starts now ends before the lease does."""
-        timings = self._context.timings
+    def _may_attempt(self, seconds: float) -> bool:
+        """Return whether an attempt that starts now and takes that long ends before the lease does."""
         remaining = self._lease_until - self._context.ticks()
-        return remaining > timings.timeout_seconds and not self._context.stop.is_set()
+        return remaining > seconds and not self._context.stop.is_set()
 
     @property
     def _excluded(self) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class Deliverer:
     async def _deliver_webhooks(self, deliveries: list[Delivery], slots: asyncio.Semaphore) -> None:
         for delivery in deliveries:
             async with slots:
-                if not self._may_attempt():
+                if not self._may_attempt(self._context.timings.timeout_seconds):
                     return
                 if not await self._attempt(delivery, self._webhooks.attempt(delivery)):
                     return
@@ -194,7 +194,8 @@ class Deliverer:
     async def _deliver_mails(self, deliveries: list[Delivery]) -> None:
         try:
             for delivery in deliveries:
-                if not self._may_attempt() or not await self._attempt(delivery, self._mails.attempt(delivery)):
+                may_attempt = self._may_attempt(MAIL_SECONDS)
+                if not may_attempt or not await self._attempt(delivery, self._mails.attempt(delivery)):
                     return
         finally:
             await self._mails.end_batch()

@@ -4,18 +4,27 @@
 is on this machine: mails contain links that set a password.
 """
 
+import binascii
 import contextlib
+import io
 import smtplib
+import socket
 import ssl
+import time
 from dataclasses import dataclass
 from email.message import EmailMessage
+from typing import Any
 from urllib.parse import urlsplit
 
 from daybreak.domain.errors import OperatorError, first_line
+from daybreak.domain.identity import HIDDEN_CHARACTERS
 from daybreak.settings import MailSettings
 from daybreak.settings.text_forms import LOOPBACK_HOSTS
 
-TIMEOUT_SECONDS = 15.0
+MAIL_SECONDS = 25.0
+"""Maximum time for one mail, sign-in included. Less than half of the lease of the deliverer."""
+_CONNECT_SECONDS = 10.0
+_MAX_REPLY_BYTES = 64 * 1024
 _OK, _CLOSING = 250, 421
 _DEFAULT_PORTS = {"smtp": 587, "smtps": 465}
 
@@ -30,21 +39,70 @@ class MailOutcome:
     is_permanent: bool = False
 
 
+class _Replies(io.RawIOBase):
+    """What a server sends until an instant in monotonic seconds, up to a number of bytes."""
+
+    def __init__(self, source: socket.socket, until: float) -> None:
+        self._source, self._until, self._left = source, until, _MAX_REPLY_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("timed out")
+        if self._left <= 0:
+            raise OSError("the server sent too much")
+        self._source.settimeout(seconds)
+        received = self._source.recv_into(buffer)
+        self._left -= received
+        return received
+
+
+class _Connection(smtplib.SMTP):
+    """Connection whose replies arrive until an instant. `smtplib` alone waits for each byte of a reply separately."""
+
+    def __init__(self, host: str, port: int, until: float, **options: Any) -> None:
+        self._until = until
+        super().__init__(host, port, timeout=_CONNECT_SECONDS, **options)
+
+    def extend(self, until: float) -> None:
+        """Use the connection for another mail, until that instant."""
+        self._until, self.file = until, None
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = io.BufferedReader(_Replies(self.sock, self._until))
+        status, text = super().getreply()
+        if status < 0:
+            self.close()
+            raise smtplib.SMTPServerDisconnected("it does not answer with SMTP")
+        return status, text
+
+
+class _TlsConnection(_Connection, smtplib.SMTP_SSL):
+    """The same with TLS from the start."""
+
+
 class MailServer:
     """One connection at a time, opened for the first mail and kept until `disconnect`. Used by one thread at a time."""
 
-    def __init__(self, settings: MailSettings) -> None:
-        self._settings = settings
-        self._connection: smtplib.SMTP | None = None
+    def __init__(self, settings: MailSettings, *, mail_seconds: float = MAIL_SECONDS) -> None:
+        self._settings, self._mail_seconds = settings, mail_seconds
+        self._connection: _Connection | None = None
 
     def send(self, message: EmailMessage) -> MailOutcome:
         """Send a mail. Problems of the server are results, not errors.
 
         Only a refusal of the recipient or the content is permanent. Any other concerns the settings or the server.
         """
+        return self._send(message, time.monotonic() + self._mail_seconds)
+
+    def _send(self, message: EmailMessage, until: float) -> MailOutcome:
         is_reused = self._connection is not None
         try:
-            self._open().send_message(message)
+            self._open(until).send_message(message)
         except smtplib.SMTPRecipientsRefused as error:
             return self._refused(*next(iter(error.recipients.values())))
         except smtplib.SMTPDataError as error:
@@ -55,24 +113,25 @@ class MailServer:
             self.disconnect()
             status = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else None
             if is_reused and status == _CLOSING:
-                return self.send(message)
+                return self._send(message, until)
             return MailOutcome(status, f"The mail server cannot be used: {_reason(error)}.", is_permanent=is_permanent)
         return MailOutcome(250, "Accepted.", is_success=True)
 
-    def _open(self) -> smtplib.SMTP:
+    def _open(self, until: float) -> _Connection:
         """Return the open connection, or a new one if the server ended it, as some do after each mail."""
         if self._connection is not None:
+            self._connection.extend(until)
             with contextlib.suppress(smtplib.SMTPException, OSError):
                 if self._connection.rset()[0] == _OK:
                     return self._connection
             self.disconnect()
-        self._connection = self._connect()
+        self._connection = self._connect(until)
         return self._connection
 
     def check(self) -> str:
         """Connect and sign in, and return a description. Raises OperatorError that names the setting."""
         try:
-            connection = self._connect()
+            connection = self._connect(time.monotonic() + self._mail_seconds)
             connection.noop()
             connection.quit()
         except (smtplib.SMTPException, OSError) as error:
@@ -90,21 +149,23 @@ class MailServer:
         self.disconnect()
         return MailOutcome(status, _one_line(reply), is_permanent=500 <= status < 600)
 
-    def _connect(self) -> smtplib.SMTP:
+    def _connect(self, until: float) -> _Connection:
         parts = urlsplit(self._settings.url)
         host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
         context = ssl.create_default_context()
         if parts.scheme == "smtps":
-            connection: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_SECONDS, context=context)
+            connection: _Connection = _TlsConnection(host, port, until, context=context)
         else:
-            connection = smtplib.SMTP(host, port, timeout=TIMEOUT_SECONDS)
+            connection = _Connection(host, port, until)
         try:
-            connection.ehlo()
+            connection.ehlo_or_helo_if_needed()
             if parts.scheme == "smtp" and (connection.has_extn("starttls") or host not in LOOPBACK_HOSTS):
                 connection.starttls(context=context)
-                connection.ehlo()
             if self._settings.username:
                 connection.login(self._settings.username, self._settings.password.get_secret_value())
+        except binascii.Error:
+            connection.close()
+            raise smtplib.SMTPException("it asks for the password in an invalid way") from None
         except (smtplib.SMTPException, OSError):
             connection.close()
             raise
@@ -113,7 +174,7 @@ class MailServer:
 
 def _one_line(reply: bytes | str) -> str:
     text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
-    return " ".join(text.split())[:200]
+    return " ".join(HIDDEN_CHARACTERS.sub(" ", text).split())[:200]
 
 
 def _reason(error: Exception) -> str:

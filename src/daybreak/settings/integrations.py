@@ -254,8 +254,11 @@ class MailSettings(Section):
     @field_validator("password")
     @classmethod
     def _require_both(cls, password: SecretStr, info: ValidationInfo) -> SecretStr:
-        if bool(password.get_secret_value()) != bool(info.data.get("username")):
+        username = info.data.get("username", "")
+        if bool(password.get_secret_value()) != bool(username):
             raise InvalidValue("Set mail.username and mail.password, or neither.")
+        if not f"{username}{password.get_secret_value()}".isascii():
+            raise InvalidValue("Use a user name and a password of ASCII characters.")
         return password
 
     @property

@@ -78,7 +78,10 @@ class DeliveryStore(Store):
         )
 
     def due_mails(self, now: datetime, limit: int) -> list[Delivery]:
-        """Return due mails: the first of each account, or of each seat without one, then the second of each."""
+        """Return due mails: those to reset a password, whose link expires soon, then the first of each account, or of
+        each seat without one, then the second of each.
+        """
+        is_patient = deliveries.c.type != EventType.PASSWORD_RESET_REQUESTED
         turn = sa.func.row_number().over(
             partition_by=sa.func.coalesce(deliveries.c.client_id, deliveries.c.seat_id),
             order_by=(deliveries.c.next_attempt_at, deliveries.c.delivery_id),
@@ -88,7 +91,7 @@ class DeliveryStore(Store):
             .where(
                 deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now, deliveries.c.type.in_(_KNOWN_TYPES)
             )
-            .order_by(turn, deliveries.c.next_attempt_at, deliveries.c.delivery_id)
+            .order_by(is_patient, turn, deliveries.c.next_attempt_at, deliveries.c.delivery_id)
             .limit(limit),
             _delivery_of,
         )

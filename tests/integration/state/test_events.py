@@ -113,6 +113,34 @@ def test_due_deliveries_are_shared_between_endpoints(state: Database) -> None:
     assert state.read(lambda stores: stores.deliveries.due_mails(NOW, 5)) == []
 
 
+def test_mail_to_reset_a_password_is_sent_first(state: Database) -> None:
+    kinds = {"a": (-9, 0, EVENT.type), "b": (-8, 0, EVENT.type), "c": (-7, 1, EVENT.type)}
+    kinds["reset"] = (0, 0, EventType.PASSWORD_RESET_REQUESTED)
+    waiting = [
+        Delivery(
+            name,
+            EVENT.event_id,
+            f"msg_{name}",
+            type_,
+            "mail",
+            "{}",
+            NOW,
+            seat_id=SEATS[seat],
+            next_attempt_at=NOW + timedelta(minutes=minutes),
+        )
+        for name, (minutes, seat, type_) in kinds.items()
+    ]
+
+    def write(stores: Stores) -> None:
+        _fill(stores)
+        stores.outbox.add(EVENT)
+        stores.deliveries.add_all(waiting)
+
+    state.write(write)
+    due = state.read(lambda stores: stores.deliveries.due_mails(NOW, 9))
+    assert [each.delivery_id for each in due] == ["reset", "a", "c", "b"]
+
+
 def test_backlog_counts_what_waits_and_what_failed(state: Database) -> None:
     first, second, failed, old = (_delivery(name, "endpoint-0", number) for number, name in enumerate("abcd"))
 

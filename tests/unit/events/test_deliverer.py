@@ -17,6 +17,7 @@ from daybreak.domain.events import Attempt, DeliveryState, EventType
 from daybreak.domain.identity import ApiToken
 from daybreak.events.deliverer import Deliverer
 from daybreak.events.expiring_tokens import record_expiring_tokens, record_stopped_scripts
+from tests.parts.mail_server import mail_server
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, ROSA
@@ -58,6 +59,19 @@ async def test_no_attempt_starts_that_could_outlive_the_lease(events: Events, re
     await wait_for_tasks(deliverer)
     assert receiver.received == []
     assert events.deliveries()[0].state is DeliveryState.PENDING
+
+
+async def test_no_mail_starts_that_could_outlive_the_lease(events: Events) -> None:
+    with mail_server() as server:
+        events.change(mail={"url": server.url, "sender": "exports@example.org"})
+        events.emit()
+        ticks = [0.0]
+        deliverer = Deliverer(replace(events.context, ticks=lambda: ticks[0]))
+        await deliverer.step()
+        # 60 seconds of lease, 25 seconds for a mail.
+        ticks[0] = 36.0
+        await wait_for_tasks(deliverer)
+    assert server.attempts == 0
 
 
 async def test_attempt_that_was_recorded_is_not_recorded_again(events: Events, receive: Receive) -> None:

@@ -3,12 +3,13 @@
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from email.message import EmailMessage
 from email.policy import SMTPUTF8
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -406,6 +407,44 @@ def test_address_that_the_server_cannot_accept_fails() -> None:
         )
     assert outcome.is_permanent
     assert "SMTPUTF8" in outcome.detail
+
+
+@contextmanager
+def server_that_sends(*parts: bytes) -> Iterator[str]:
+    """A server that sends one part after another, whatever it receives. The value is its URL."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            for part in parts:
+                connection.sendall(part)
+                is_ended.wait(0.01)
+
+    is_ended = Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=serve)
+        thread.start()
+        yield f"smtp://127.0.0.1:{listener.getsockname()[1]}"
+        is_ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ((b"220 ", *[b"x"] * 100, b"\r\n"), "Connection unexpectedly closed: timed out"),
+        ((b"220-x\r\n" * 100_000, b"220 x\r\n"), "Connection unexpectedly closed: the server sent too much"),
+        ((b"HTTP/1.1 400 Bad Request\r\n",), "it does not answer with SMTP"),
+        ((b"554 go\0 \x1b[31maway\r\n",), "554 go [31maway"),
+        ((b"220 x\r\n250-x\r\n250 AUTH PLAIN\r\n334 x\r\n",), "it asks for the password in an invalid way"),
+    ],
+    ids=["slow", "endless", "not SMTP", "control characters", "not base64"],
+)
+def test_answer_that_no_server_should_send_is_reported(parts: Sequence[bytes], reason: str) -> None:
+    with server_that_sends(*parts) as url:
+        settings = MailSettings(url=url, sender="exports@example.org", username="exports", password=SecretStr("secret"))
+        outcome = MailClient(settings, mail_seconds=0.5).send(message_to("ana@example.org"))
+    assert (outcome.detail, outcome.is_permanent) == (f"The mail server cannot be used: {reason}.", False)
 
 
 def test_refused_connection_is_reported_without_number(events: Events) -> None:

@@ -288,6 +288,14 @@ def test_invalid_url_is_reported_without_its_secrets(key: str, value: str) -> No
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("username", "password"), [("zoë", "secret"), ("zoe", "geheimä")])
+def test_login_that_smtp_cannot_send_is_refused(username: str, password: str) -> None:
+    mail = {"DAYBREAK_MAIL__USERNAME": username, "DAYBREAK_MAIL__PASSWORD": password}
+    with pytest.raises(SettingsFault, match=r"mail\.password.*ASCII") as caught:
+        load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", **mail})
+    assert password not in str(caught.value)
+
+
 def test_missing_or_invalid_file_is_reported(tmp_path: Path) -> None:
     for path, words in ((tmp_path / "none.toml", "daybreakd init"), (written(tmp_path, "base_url = "), "is not TOML")):
         with pytest.raises(OperatorError, match=words) as caught:
