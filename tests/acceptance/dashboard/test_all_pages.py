@@ -354,6 +354,25 @@ def test_first_tab_stop_skips_to_content(sign_in_as: Callable[..., Page], servic
     expect(page.get_by_label("Snapshot", exact=True)).to_be_focused()
 
 
+def test_forced_colors_show_what_is_chosen(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "connect?tool=curl"), forced_colors="active")
+    page.keyboard.press("Control+k")
+    for chosen in (page.get_by_role("option", name="Page Files"), page.locator(".row [aria-current]")):
+        expect(chosen).to_have_css("outline-style", "solid")
+    expect(page.get_by_role("option", name="Page Activity")).to_have_css("outline-style", "none")
+
+
+def test_print_has_whole_tables_and_no_controls(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "files/members/preview"))
+    page.emulate_media(media="print")
+    for table in page.locator(".scroll").all():
+        assert table.evaluate("each => getComputedStyle(each).overflow") == "visible"
+        assert table.evaluate("each => each.scrollHeight - each.clientHeight") <= 0
+    for path in ("files", "files/members/preview", "activity"):
+        page.goto(service.account(directory.NORTHLIGHT, path))
+        expect(page.locator("form:visible, button.button:visible, select:visible, .side:visible")).to_have_count(0)
+
+
 def _response_bytes(response: Response) -> int:
     sizes = response.request.sizes()
     return sizes["responseBodySize"] + sizes["responseHeadersSize"]
