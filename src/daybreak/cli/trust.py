@@ -31,12 +31,24 @@ def show(*, config: Config = None) -> None:
 
 
 @app.command
-def rotate(*, recovery_key: RecoveryKey, token: TokenUri = None, config: Config = None) -> None:
+def rotate(
+    *,
+    recovery_key: RecoveryKey,
+    token: TokenUri = None,
+    replace_recovery_key: Annotated[
+        Flag, Parameter(help="The recovery key is a new one; the one before is lost.")
+    ] = False,
+    config: Config = None,
+) -> None:
     """Replace the CA. The trust file lists the new and the previous one, and the recovery key signs it.
 
     With --token, the new CA is a key in a hardware token, such as
     `pkcs11:token=daybreak?module-path=/usr/lib/module.so&pin-source=/etc/pin`. The
     next rotations use the same token.
+
+    If the recovery key is lost, create another one with `daybreakd init FOLDER`, and
+    use it with --replace-recovery-key. Consumers refuse the new trust file until they
+    have received it over another channel.
 
     Statements that the previous CA certified stay valid. Run it on the node of the
     builder.
@@ -45,7 +57,9 @@ def rotate(*, recovery_key: RecoveryKey, token: TokenUri = None, config: Config 
 
     settings = settings_of(config)
     with state_of(settings) as state:
-        trust = rotate_ca(state, settings, recovery_key, now_utc(), token=token)
+        trust = rotate_ca(
+            state, settings, recovery_key, now_utc(), token=token, replace_recovery_key=replace_recovery_key
+        )
     print_text(f"The trust file is version {trust.version}. The next publication uses the new CA.")
     print_note(f"Copy {settings.signing.folder / 'ca'} to every other node with a builder.")
 

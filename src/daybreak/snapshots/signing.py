@@ -88,26 +88,38 @@ def authority_of(state: State, settings: Settings, now: datetime) -> Authority |
 
     Raises OperatorError if the service has a trust file, but not its CA.
     """
-    folder, trust = settings.signing.folder, state.read(lambda stores: stores.signatures.trust())
-    ca = load_ca(folder)
+    trust = state.read(lambda stores: stores.signatures.trust())
+    ca = listed_ca(settings, trust)
     if ca is None:
-        if trust is None:
-            return None
-        raise OperatorError(
-            f"{folder} has no CA, but this service signs its files. Restore the folder from a backup, or run "
-            "`daybreakd trust rotate` with the recovery key."
-        )
+        return None
     if trust is None:
         first = _first_trust(settings, ca)
         with suppress(Conflict):
             state.write(lambda stores: stores.signatures.add_trust(first, now))
         trust = state.read(lambda stores: stores.signatures.trust()) or first
-    if ca.public not in trust.cas:
-        raise OperatorError(
-            f"The trust file does not list the CA in {folder}. Restore the folder from a backup, or run `daybreakd "
-            "trust rotate` with the recovery key."
-        )
+        listed_ca(settings, trust)
     return Authority(ca, trust.service)
+
+
+def listed_ca(settings: Settings, trust: Trust | None) -> CertificateAuthority | None:
+    """Return the CA, None for a service without one that has not signed anything.
+
+    Raises OperatorError if the service has a trust file that does not list its CA.
+    """
+    folder = settings.signing.folder
+    ca = load_ca(folder)
+    if trust is None or (ca is not None and ca.public in trust.cas):
+        return ca
+    if ca is None:
+        raise OperatorError(
+            f"{folder} has no CA, but this service signs its files. Restore the folder from a backup, or run "
+            "`daybreakd trust rotate` with the recovery key. Nodes without a builder do not need it."
+        )
+    raise OperatorError(
+        f"Version {trust.version} of the trust file does not list the CA in {folder}. If another folder belongs to "
+        "this service, restore it. If the state database was restored, run `daybreakd trust rotate` with the recovery "
+        "key, until the version is higher than the one that consumers have seen."
+    )
 
 
 def sign_trust(trust: Trust, recovery: SigningKey) -> Trust:

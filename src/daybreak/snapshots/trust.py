@@ -3,12 +3,12 @@
 from datetime import datetime
 from pathlib import Path
 
-from daybreak.credentials.signing_folder import activate_next_ca, create_next_ca, load_ca, load_recovery
+from daybreak.credentials.signing_folder import activate_next_ca, create_next_ca, load_recovery
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.signing import Trust
 from daybreak.settings import Settings
-from daybreak.snapshots.signing import sign_trust
+from daybreak.snapshots.signing import listed_ca, sign_trust
 from daybreak.state.stores import State, Stores
 
 _LISTED_CAS = 2
@@ -31,23 +31,32 @@ def rotate_ca(
     *,
     token: str | None = None,
     revoke: bool = False,
+    replace_recovery_key: bool = False,
 ) -> Trust:
     """Replace the CA, and return the new trust file. It lists the CA before too, unless `revoke` is set: then all
-    earlier CAs are revoked. `token` is the PKCS#11 URI of the token for the new CA. Raises OperatorError, Conflict.
+    earlier CAs are revoked. `token` is the PKCS#11 URI of the token for the new CA. With `replace_recovery_key`, the
+    recovery key may be another one than before. Raises OperatorError, Conflict.
     """
     trust, recovery, folder = current_trust(state), load_recovery(recovery_file), settings.signing.folder
-    if recovery.public != trust.recovery:
-        raise OperatorError(f"{recovery_file} is not the recovery key of this service. Name the original file.")
+    if recovery.public != trust.recovery and not replace_recovery_key:
+        raise OperatorError(
+            f"{recovery_file} is not the recovery key of this service. Name the original file. If that is lost, see "
+            "`daybreakd trust rotate --help`."
+        )
     public = create_next_ca(folder, token)
     kept = () if revoke else trust.cas[: _LISTED_CAS - 1]
-    changed = sign_trust(Trust(trust.service, trust.version + 1, (public, *kept), trust.recovery), recovery)
+    changed = sign_trust(Trust(trust.service, trust.version + 1, (public, *kept), recovery.public), recovery)
 
     def write(stores: Stores) -> None:
         stores.signatures.add_trust(changed, now)
         if revoke:
             stores.signatures.revoke(trust.cas, now)
         action = "trust.ca_revoked" if revoke else "trust.rotated"
-        stores.audit.append(_event(now, action, {"version": changed.version}))
+        details: dict[str, object] = {
+            "version": changed.version,
+            "recovery_key_replaced": changed.recovery != trust.recovery,
+        }
+        stores.audit.append(_event(now, action, details))
 
     # The file is replaced afterwards: until then, the CA before is listed, or the next run reports that it is not.
     state.write(write)
@@ -84,18 +93,11 @@ def resume_above(state: State, version: int, now: datetime) -> int:
 
 def signing_state(state: State, settings: Settings) -> str:
     """Describe the keys for operators. Changes nothing. Raises OperatorError for a CA that cannot sign."""
-    folder, trust = settings.signing.folder, state.read(lambda stores: stores.signatures.trust())
-    ca = load_ca(folder)
+    trust = state.read(lambda stores: stores.signatures.trust())
+    ca = listed_ca(settings, trust)
     if trust is None:
         return "files are not signed, because there is no CA" if ca is None else "ready for the first publication"
-    found = f"{trust.service}, trust file {trust.version}"
-    if ca is None:
-        raise OperatorError(
-            f"{found}, but {folder} has no CA. A node with a builder needs it. Restore the folder from a backup."
-        )
-    if ca.public not in trust.cas:
-        raise OperatorError(f"{found}, which does not list the CA in {folder}. Restore the folder from a backup.")
-    return found
+    return f"{trust.service}, trust file {trust.version}"
 
 
 def _event(now: datetime, action: str, details: dict[str, object]) -> AuditEvent:
