@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -435,6 +436,11 @@ def test_seats_are_managed_from_the_command_line(
     monkeypatch.setattr("sys.stdin", io.StringIO("000000\n"))
     command("seat", "enrol", email, code=1)
     assert "is removed" in command("seat", "reset-second-factor", email)
+    for issuer in ("login.example.org", "http://login.example.org", "https://["):
+        refused = command("seat", "bind", email, "7", "--issuer", issuer, code=2)
+        assert re.search("--issuer: Use (the )?https", refused)
+    assert "is bound" in command("seat", "bind", email, "7", "--issuer", "https://login.example.org")
+    assert "is unbound" in command("seat", "unbind", email)
     assert "is signed out. 0 sessions ended." in command("seat", "sign-out", email)
     assert "0 seats signed out. 0 sessions ended." in command("seat", "sign-out", "--all")
     for wrong in ((), (email, "--all")):

@@ -211,11 +211,14 @@ def bind(
     """Bind a seat to a user of the single sign-on provider, and end its sessions. Only that user can then use it."""
     from daybreak.access import operators
 
-    issuer = issuer or settings_of(config).oidc.issuer
+    configured = settings_of(config).oidc.issuer
+    issuer = _parse_issuer(issuer) or configured
     if not issuer:
         raise OperatorError("oidc.issuer is not set. Set it, or pass --issuer.")
     _write(config, email, operators.bind_identity, issuer, subject, now_utc(), actor=ACTOR)
     print_text(f"{email} is bound to {subject} at {issuer}.")
+    if issuer != configured:
+        print_note("This user can sign in when oidc.issuer is the same text.")
 
 
 @app.command
@@ -254,6 +257,18 @@ def _write(
 
     with state_of(config) as state:
         return state.write(lambda stores: work(stores, find_seat(stores, email), *own, **more))
+
+
+def _parse_issuer(text: str) -> str:
+    """Parse the issuer of a provider, which may be empty. Raises WrongUse."""
+    from daybreak.settings.text_forms import InvalidValue, parse_issuer
+
+    try:
+        return parse_issuer(text)
+    except InvalidValue as fault:
+        raise WrongUse(f"--issuer: {fault}") from None
+    except ValueError:
+        raise WrongUse("--issuer: Use the https URL of the provider, such as https://login.example.org.") from None
 
 
 def _new_password() -> str:
