@@ -80,20 +80,23 @@ async def replace_recovery_codes(services: Services, active: ActiveSession, call
     Raises Forbidden(reauthentication_required), Conflict when the seat has no second factor.
     """
     require_recent_password(services, active.session)
-    if not active.seat.second_factor_enrolled:
-        raise Conflict("Set up the second factor first.")
     codes = totp.new_recovery_codes(services.random)
     hashes = recovery_hashes(codes, active.seat.seat_id)
     now = services.clock()
     event = active.origin(now, caller).event("second_factor.recovery_codes_replaced", "ok")
     notice = second_factor_changed(active.seat, now, "recovery_codes_replaced", address=caller.address)
 
-    def write(stores: Stores) -> None:
-        stores.seats.replace_recovery_codes(active.seat.seat_id, hashes)
+    def write(stores: Stores) -> RequestError | None:
+        # Locked, because parallel replacements would keep the codes of each other.
+        seat = stores.seats.get_for_update(active.seat.seat_id)
+        if seat is None or not seat.second_factor_enrolled:
+            return Conflict("Set up the second factor first.")
+        stores.seats.replace_recovery_codes(seat.seat_id, hashes)
         stores.audit.append(event)
         stores.outbox.add(notice)
+        return None
 
-    await services.state.awrite(write)
+    await services.commit(write)
     return codes
 
 

@@ -127,6 +127,22 @@ async def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, w
         await second_factor.complete_login_with_recovery_code(instance.services, token, codes[at], CALLER)
 
 
+async def test_only_the_last_of_parallel_recovery_code_lists_is_valid(
+    instance: Instance, workers: list[Services]
+) -> None:
+    started = await instance.log_in(kind="dashboard")
+    instance.enrol_second_factor(ROSA)
+    resolved = instance.state.read(lambda stores: stores.sessions.resolve(started.session.sid, started.client_id))
+    assert resolved is not None
+    active = sessions.ActiveSession(resolved, started.client_id)
+
+    async def renew(services: Services, _: int) -> tuple[str, ...]:
+        return await enrolment.replace_recovery_codes(services, active, CALLER)
+
+    await run_in_parallel(workers, 6, renew)
+    assert instance.state.read(lambda stores: stores.seats.recovery_codes_left(ROSA)) == 10
+
+
 async def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance, workers: list[Services]) -> None:
     sid = (await instance.log_in(kind="dashboard")).session.sid
     resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
