@@ -70,7 +70,7 @@ async def login(
 
     def find(stores: Stores) -> tuple[Seat | None, Device | None]:
         seat = stores.seats.by_email(typed_email) if is_email_address(typed_email) else None
-        return seat, find_device(stores, device_id, seat) if seat is not None else None
+        return seat, find_device(stores, device_id, seat)
 
     seat, device = await services.state.aread(find)
     rules = (
@@ -229,11 +229,15 @@ def require_password_login(settings: Settings) -> None:
         )
 
 
-def find_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | None:
-    """Return the device that the client claims to be, if it is one of the seat's known devices."""
+def find_device(stores: Stores, device_id: str | None, seat: Seat | None) -> Device | None:
+    """Return the device that the client claims to be, if it is one of the seat's known devices.
+
+    Without a seat it is searched for too, so that the time does not say whether the seat exists.
+    """
     if device_id is None or not is_id(device_id):
         return None
-    return stores.sessions.known_device(device_id, seat.seat_id, at_most=throttle.MAX_KNOWN_DEVICES)
+    seat_id = "" if seat is None else seat.seat_id
+    return stores.sessions.known_device(device_id, seat_id, at_most=throttle.MAX_KNOWN_DEVICES)
 
 
 def updated_device(services: Services, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:

@@ -2,11 +2,12 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from argon2 import PasswordHasher
 
 from daybreak.access import sessions
@@ -90,39 +91,35 @@ async def test_all_invalid_credentials_get_the_same_error(instance: Instance, em
 
 
 async def test_every_failed_login_does_the_same_work(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a refusal must not say whether a seat exists: one hash, and the same transactions in order."""
+    """The time of a refusal must not say whether a seat exists: one hash, and the same statements in order."""
     seen: list[str | None] = []
-    transactions: list[str] = []
+    statements: list[str] = []
 
     def matches(password_hash: str | None, password: str) -> bool:
         seen.append(password_hash)
         return password == PASSWORD
 
-    state = type(instance.services.state)
+    def record(*arguments: object) -> None:
+        statements.append(str(arguments[2]))
 
-    def count(name: str, run: Callable[..., object]) -> None:
-        def counted(*arguments: object) -> object:
-            transactions.append(name)
-            return run(*arguments)
-
-        monkeypatch.setattr(state, name, counted)
-
-    count("aread", state.aread)
-    count("awrite", state.awrite)
     replace_verification(monkeypatch, instance.services, matches)
     known = instance.seat(ROSA).password_hash
 
-    async def transactions_of_refusal(email: str, password: str) -> list[str]:
-        transactions.clear()
+    async def statements_of_refusal(email: str, password: str) -> list[str]:
+        statements.clear()
         with pytest.raises(Unauthenticated, match="Email or password"):
-            await instance.login(email, password)
-        return transactions.copy()
+            await instance.login(email, password, device_id=f"{1:08}-0000-4000-8000-{1:012}")
+        return statements.copy()
 
-    expected = await transactions_of_refusal("nobody@example.org", PASSWORD)
-    assert len(expected) > 2
-    assert await transactions_of_refusal("rosa@example.org", "wrong wrong wrong") == expected
-    instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    assert await transactions_of_refusal("rosa@example.org", PASSWORD) == expected
+    sa.event.listen(sa.Engine, "before_cursor_execute", record)
+    try:
+        expected = await statements_of_refusal("nobody@example.org", PASSWORD)
+        assert len(expected) > 2
+        assert await statements_of_refusal("rosa@example.org", "wrong wrong wrong") == expected
+        instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
+        assert await statements_of_refusal("rosa@example.org", PASSWORD) == expected
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", record)
     assert seen == [None, known, known]
 
 
