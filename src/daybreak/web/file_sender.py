@@ -6,11 +6,10 @@ The parts of a file count as one download while they are not longer than the fil
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from io import FileIO
 from typing import Literal
 from urllib.parse import quote
 
@@ -72,18 +71,8 @@ class FileSender:
         Raises:
             RequestError, RateLimited, FileStoreError, Unavailable.
         """
-        try:
+        with _reported_faults(request, opened):
             return await self._send(request, opened, entity, headers, redirect=redirect)
-        except (FileStoreError, Unavailable) as error:
-            count_event(error.code)
-            _log.error(
-                "file_not_served",
-                request_id=request_id_of(request.scope),
-                key=opened.file.stored.key,
-                code=error.code,
-                cause=error.message,
-            )
-            raise
 
     async def _send(
         self, request: Request, opened: OpenedFile, entity: FileEntity, headers: Mapping[str, str], *, redirect: bool
@@ -104,14 +93,14 @@ class FileSender:
                 await self._record(request, opened, answer.length)
                 return _accelerated(entity, opened.file.stored.key)
             if answer.length <= INLINE_BYTES:
-                body = _read(file, answer, opened.file.stored.key)
+                body = read_segments(file, answer.segments)
                 await self._record(request, opened, answer.length)
                 return Response(body, answer.status, answer.headers)
             resources.enter_context(self._transfers.slot(opened.client_id))
             await self._record(request, opened, answer.length)
             pieces = file_pieces(file, answer.segments, piece_bytes_for(self._transfers.running))
             # From here on, the response owns the file and its transfer slot.
-            return FileTransfer(answer, pieces, resources.pop_all())
+            return FileTransfer(answer, _reporting(pieces, request, opened), resources.pop_all())
 
     async def _send_packed(self, request: Request, opened: OpenedFile, answer: FileAnswer, content: bytes) -> Response:
         """Send a packed file. It is small, so it is read as a whole and its digest is compared each time."""
@@ -141,7 +130,7 @@ class FileSender:
                 store_pieces(self._services.files, stored.key, answer.segments, stored.bytes)
             )
             await self._record(request, opened, answer.length)
-            return FileTransfer(answer, pieces, resources.pop_all())
+            return FileTransfer(answer, _reporting(pieces, request, opened), resources.pop_all())
 
     def _is_accelerated(self, request: Request, answer: FileAnswer, headers: Mapping[str, str]) -> bool:
         """Return whether nginx sends the body.
@@ -174,6 +163,30 @@ class FileSender:
         await self._partial_downloads.record(key, record, part_bytes=sent_bytes, file_bytes=file_bytes)
 
 
+@contextmanager
+def _reported_faults(request: Request, opened: OpenedFile) -> Iterator[None]:
+    """Count and log a fault of the file or its store."""
+    try:
+        yield
+    except (FileStoreError, Unavailable) as error:
+        count_event(error.code)
+        _log.error(
+            "file_not_served",
+            request_id=request_id_of(request.scope),
+            key=opened.file.stored.key,
+            code=error.code,
+            cause=error.message,
+        )
+        raise
+
+
+async def _reporting(pieces: AsyncIterator[bytes], request: Request, opened: OpenedFile) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body. Their faults cut off a response that has started."""
+    with _reported_faults(request, opened):
+        async for piece in pieces:
+            yield piece
+
+
 def _requested_bytes(request: Request, opened: OpenedFile) -> int:
     """Return how many bytes of the file the store sends if the client repeats its Range header there."""
     size = opened.file.stored.bytes
@@ -187,13 +200,6 @@ def _accelerated(entity: FileEntity, key: str) -> Response:
     # nginx adds its own Accept-Ranges header.
     del headers["accept-ranges"]
     return Response(headers=headers)
-
-
-def _read(file: FileIO, answer: FileAnswer, key: str) -> bytes:
-    try:
-        return read_segments(file, answer.segments)
-    except OSError as error:
-        raise FileStoreError(f"The file {key} cannot be read: {error.strerror}") from error
 
 
 @dataclass(slots=True)

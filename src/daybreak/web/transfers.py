@@ -9,7 +9,7 @@ from io import FileIO
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from daybreak.domain.errors import FileDamaged
+from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.filestore.file_store import FileStore
 from daybreak.web.http.files import FileAnswer, Segment
 
@@ -71,7 +71,7 @@ def read_segments(file: FileIO, segments: tuple[Segment, ...]) -> bytes:
 
     Raises:
         FileDamaged: the file is shorter than the segments.
-        OSError: the file cannot be read.
+        FileStoreError: the file cannot be read.
     """
     return b"".join(segment.prefix + _read(file, segment.start, segment.length) for segment in segments)
 
@@ -89,7 +89,7 @@ async def file_pieces(file: FileIO, segments: tuple[Segment, ...], piece_bytes: 
 
     Raises:
         FileDamaged: the file is shorter than the segments.
-        OSError: the file cannot be read.
+        FileStoreError: the file cannot be read.
     """
     for segment in segments:
         if segment.prefix:
@@ -141,7 +141,10 @@ async def with_first_piece(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 
 
 def _read(file: FileIO, start: int, length: int) -> bytes:
-    piece = os.pread(file.fileno(), length, start)
+    try:
+        piece = os.pread(file.fileno(), length, start)
+    except OSError as error:
+        raise FileStoreError(f"A stored file cannot be read: {error.strerror}.") from error
     if len(piece) != length:
         raise FileDamaged("A stored file became shorter while it was sent.")
     return piece

@@ -1,10 +1,27 @@
-"""Which parts of downloads are recorded."""
+"""Which parts of downloads are recorded, and faults of files."""
 
 import asyncio
+import hashlib
+import secrets
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import structlog
+from prometheus_client import REGISTRY
+from starlette.types import Message, Receive, Scope, Send
 
+from daybreak.access import sessions
+from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.downloads import file_named, issue_link
+from daybreak.web.app import create_app
 from daybreak.web.file_sender import PartialDownloads
+from daybreak.web.transfers import LARGE_PIECE_BYTES
+from tests.unit.access.instance import ALPHA, CALLER, open_instance
+from tests.unit.web.asgi import acall, http_scope
 
 LINK = (b"/link", b"signature=1", "192.0.2.1")
 
@@ -82,3 +99,47 @@ async def test_recent_download_is_not_forgotten() -> None:
         await downloads.record((b"", b"%d" % number, ""), trail.record, part_bytes=1, file_bytes=100_000)
         await downloads.record((b"", b"0", ""), trail.record, part_bytes=1, file_bytes=100_000)
     assert trail.records == 5000
+
+
+async def test_damage_during_a_transfer_is_counted_and_named(tmp_path: Path) -> None:
+    """The response has started, so it is cut off. The log has the file and the cause, and no stack trace."""
+    content, snapshot_id = secrets.token_bytes(3 * LARGE_PIECE_BYTES), str(uuid.uuid4())
+    with open_instance(tmp_path) as instance:
+        services = instance.services
+        sink = services.files.stage(snapshot_id)
+        written = sink.write(ALPHA, "members", "csv", [content])
+        sink.commit()
+        stored = StoredFormat(written.bytes, written.sha256, 1, hashlib.sha256(b"x").hexdigest(), written.key)
+        instance.publish(snapshot_id, [ALPHA], [ManifestEntry(ALPHA, "members", 1, "ff" * 16, {"csv": stored})])
+        principal = await sessions.authenticate(services, (await instance.log_in()).token)
+        named = file_named("members.csv.gz", ("csv",))
+        url = urlsplit((await issue_link(services, principal, ALPHA, named, CALLER)).url)
+        file = services.files.open_local(written.key)
+        assert file is not None
+
+        @asynccontextmanager
+        async def no_background() -> AsyncIterator[None]:
+            yield
+
+        app = create_app(services, no_background)
+
+        async def damaged_later(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_and_damage(message: Message) -> None:
+                await send(message)
+                if message["type"] == "http.response.body":
+                    Path(str(file.name)).write_bytes(b"")
+
+            await app(scope, receive, send_and_damage)
+
+        def counted() -> float:
+            return REGISTRY.get_sample_value("daybreak_events_total", {"event": "file_damaged"}) or 0
+
+        before = counted()
+        with file, structlog.testing.capture_logs() as lines:
+            answer = await acall(damaged_later, http_scope(url.path, query_string=url.query.encode()))
+        assert (answer.status, answer.body) == (200, content[:LARGE_PIECE_BYTES])
+        assert counted() == before + 1
+        logged = {line["event"]: line for line in lines}
+        assert logged["file_not_served"]["key"] == written.key
+        assert logged["response_cut_off"]["code"] == logged["request"]["code"] == "file_damaged"
+        assert "request_failed" not in logged

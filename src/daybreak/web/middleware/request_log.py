@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from daybreak.credentials.redaction import redact
 from daybreak.domain.errors import DaybreakError
 from daybreak.web.errors import error_response
-from daybreak.web.request_state import ResponseHead, client_of, request_id_of, state_of, user_agent_of
+from daybreak.web.request_state import ResponseHead, client_of, record_refusal, request_id_of, state_of, user_agent_of
 
 # The server decodes a path once. A client may have encoded the question mark several times.
 _QUERY = re.compile(r"\?|%(?:25)*3f", re.IGNORECASE)
@@ -60,7 +60,7 @@ def logged_path(scope: Scope) -> str:
 
 
 class UnexpectedErrorMiddleware:
-    """Log the error and return status 500. A response that has started is cut off instead.
+    """Log the error and return status 500. A response that has started is cut off instead, also by an expected error.
 
     Starlette's own ServerErrorMiddleware is outermost, so its response would lack the headers and the log line of the
     middleware around this one.
@@ -81,6 +81,12 @@ class UnexpectedErrorMiddleware:
         try:
             await self._app(scope, receive, send_and_note)
         except Exception as error:  # noqa: BLE001 - the outermost handler: the response is 500, the cause goes to the log
+            # Starlette raises another error from one that a handler would answer, if the response has started.
+            cause = error.__cause__
+            if started and isinstance(cause, DaybreakError):
+                record_refusal(scope, cause.code)
+                _log.error("response_cut_off", request_id=request_id_of(scope), code=cause.code, cause=cause.message)
+                return
             # Formatted here: some log renderers would print the values of variables.
             trace = "".join(traceback.format_exception(error))
             _log.error("request_failed", request_id=request_id_of(scope), path=logged_path(scope), trace=trace)
