@@ -1,8 +1,8 @@
 """The deliverer: a loop in the builder process that sends what the outbox contains.
 
-One process delivers at a time: it holds a lease in the state database. Each endpoint has its own task with one request
-at a time, so that a slow endpoint delays only its own deliveries. An attempt that is not recorded, because the process
-died, is repeated with the same message id.
+One process delivers at a time: it holds a lease in the state database. An endpoint with due deliveries has its own task
+with one request at a time, so that a slow endpoint delays only its own deliveries. An attempt that is not recorded,
+because the process died, is repeated with the same message id.
 """
 
 import asyncio
@@ -23,13 +23,14 @@ from daybreak.events.mail_delivery import MailDelivery
 from daybreak.events.mail_server import MAIL_SECONDS
 from daybreak.events.webhook_delivery import WebhookDelivery
 from daybreak.state.outbox import OutboxEntry
-from daybreak.state.stores import Stores
 from daybreak.state.supervision import Supervisor
 
 _log = structlog.get_logger("daybreak.events")
-# Endpoints that failed before have separate slots: many of them cannot occupy those of the others.
+# Maximum number of tasks for endpoints that work, and for those whose last attempt failed: many of these cannot occupy
+# the slots of the others.
 _SLOTS = 100
-_PER_ENDPOINT = 10
+# For mails and the records of faults.
+_OTHER_THREADS = 8
 _EVENTS_PER_STEP = 100
 _MAILS_PER_STEP = 20
 _MAIL = "mail"
@@ -48,10 +49,11 @@ class Deliverer:
         self._mails = MailDelivery(context)
         # Tasks by endpoint id, and the task that sends mails.
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        # Whether the last attempt had failed, for each endpoint with a task.
+        self._was_failing: dict[str, bool] = {}
         # When tasks that failed start again, in ticks.
         self._paused_until: dict[str, float] = {}
         self._supervisor = Supervisor(context.state, context.holder, context.clock)
-        self._slots, self._failing_slots = asyncio.Semaphore(_SLOTS), asyncio.Semaphore(_SLOTS)
         self._lease_until = 0.0
         self._swept_at: float | None = None
         self._wake = asyncio.Event()
@@ -59,7 +61,7 @@ class Deliverer:
     async def run(self) -> None:
         """Deliver until stopped, then wait for the requests in progress. Errors are recorded and retried."""
         # The resolver blocks a thread for each lookup.
-        executor = ThreadPoolExecutor(2 * _SLOTS, "events")
+        executor = ThreadPoolExecutor(2 * _SLOTS + _OTHER_THREADS, "events")
         asyncio.get_running_loop().set_default_executor(executor)
         _log.info("deliverer.started", holder=self._context.holder)
         while not self._context.stop.is_set():
@@ -81,8 +83,8 @@ class Deliverer:
     async def step(self) -> bool:
         """Add missing deliveries, and start tasks for those that are due. Raises DaybreakError.
 
-        Return whether events are left. They are taken in turn from all accounts, so that no account waits for the
-        events of another.
+        Return whether another step has work. Events are taken in turn from all accounts, so that no account waits for
+        the events of another.
         """
         context = self._context
         now = context.clock()
@@ -94,13 +96,13 @@ class Deliverer:
         entries = await context.state.aread(lambda stores: stores.outbox.incomplete(_EVENTS_PER_STEP))
         for entry in entries:
             await self._expand(entry, now)
-        await self._start_webhooks()
+        are_left = [await self._start_webhooks(failing=each) for each in (False, True)]
         if _MAIL not in self._excluded:
             now = context.clock()
             mails = await context.state.aread(lambda stores: stores.deliveries.due_mails(now, _MAILS_PER_STEP))
             if mails:
                 self._start(_MAIL, self._deliver_mails(mails))
-        return len(entries) == _EVENTS_PER_STEP
+        return any(are_left) or len(entries) == _EVENTS_PER_STEP
 
     async def _expand(self, entry: OutboxEntry, now: datetime) -> None:
         """Add the deliveries of an event. One that cannot be read ends, so that it does not stop the others."""
@@ -114,21 +116,25 @@ class Deliverer:
             _log.error("event.failed", event_id=event.event_id, type=event.type, exc_info=error)
             await context.state.awrite(lambda stores: stores.outbox.complete(event.event_id, now))
 
-    async def _start_webhooks(self) -> None:
-        """Start a task for each endpoint that has due deliveries and no task."""
+    async def _start_webhooks(self, *, failing: bool) -> bool:
+        """Start tasks for endpoints that have due deliveries and no task, up to the number of free slots.
+
+        Return whether deliveries to other endpoints may be left.
+        """
         now, excluded = self._context.clock(), self._excluded
-
-        def read(stores: Stores) -> tuple[list[Delivery], list[str]]:
-            due = stores.deliveries.due_webhooks(now, per_endpoint=_PER_ENDPOINT, exclude=excluded)
-            return due, stores.webhooks.list_failing() if due else []
-
-        due, failing = await self._context.state.aread(read)
+        free = _SLOTS - [*self._was_failing.values()].count(failing)
+        if not free:
+            return False
+        due = await self._context.state.aread(
+            lambda stores: stores.deliveries.due_webhooks(now, failing=failing, exclude=excluded, limit=free)
+        )
         by_endpoint: dict[str, list[Delivery]] = {}
         for delivery in due:
             by_endpoint.setdefault(delivery.endpoint_id or "", []).append(delivery)
         for endpoint_id, deliveries in by_endpoint.items():
-            slots = self._failing_slots if endpoint_id in failing else self._slots
-            self._start(endpoint_id, self._deliver_webhooks(deliveries, slots))
+            self._was_failing[endpoint_id] = failing
+            self._start(endpoint_id, self._deliver_webhooks(deliveries))
+        return len(by_endpoint) < len(due) == free
 
     async def _sweep(self) -> None:
         ticks = self._context.ticks()
@@ -171,6 +177,7 @@ class Deliverer:
     def _end(self, task: asyncio.Task[None]) -> None:
         name = task.get_name()
         del self._tasks[name]
+        self._was_failing.pop(name, None)
         self._wake.set()
 
     async def _supervised(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -183,13 +190,12 @@ class Deliverer:
         elif name == _MAIL or self._paused_until.pop(name, None) is not None:
             await asyncio.to_thread(self._supervisor.record_success, task)
 
-    async def _deliver_webhooks(self, deliveries: list[Delivery], slots: asyncio.Semaphore) -> None:
+    async def _deliver_webhooks(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
-            async with slots:
-                if not self._may_attempt(self._context.timings.timeout_seconds):
-                    return
-                if not await self._attempt(delivery, self._webhooks.attempt(delivery)):
-                    return
+            if not self._may_attempt(self._context.timings.timeout_seconds):
+                return
+            if not await self._attempt(delivery, self._webhooks.attempt(delivery)):
+                return
 
     async def _deliver_mails(self, deliveries: list[Delivery]) -> None:
         try:
@@ -200,13 +206,13 @@ class Deliverer:
         finally:
             await self._mails.end_batch()
 
-    async def _attempt(self, delivery: Delivery, attempt: Coroutine[Any, Any, None]) -> bool:
-        """Await an attempt. Return False after an error of the service; the delivery stays due.
+    async def _attempt(self, delivery: Delivery, attempt: Coroutine[Any, Any, bool]) -> bool:
+        """Await an attempt, and return its result. Return False after an error of the service; the delivery stays due.
 
         Any other error is of this delivery alone, such as a text that no mail can contain: the delivery fails.
         """
         context = self._context
-        _, error = await _outcome(attempt)
+        goes_on, error = await _outcome(attempt)
         if isinstance(error, DaybreakError):
             _log.error("deliverer.error", code=error.code, reason=error.message)
             return False
@@ -215,7 +221,8 @@ class Deliverer:
             detail = f"The message cannot be sent ({type(error).__name__}). The log has the details."
             failed = Attempt(delivery.attempts + 1, context.clock(), None, detail, 0)
             await context.state.awrite(lambda stores: stores.deliveries.record(delivery, failed, DeliveryState.FAILED))
-        return True
+            return True
+        return bool(goes_on)
 
 
 async def _outcome(work: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:

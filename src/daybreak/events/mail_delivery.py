@@ -62,14 +62,17 @@ class MailDelivery:
         # Chain and number of files by account and snapshot, read once for the recipients of a batch.
         self._published: dict[tuple[str, str], tuple[Chain | None, int]] = {}
 
-    async def attempt(self, delivery: Delivery) -> None:
-        """Send a mail and record the result, or end a delivery that is no longer wanted. Raises Unavailable."""
+    async def attempt(self, delivery: Delivery) -> bool:
+        """Send a mail and record the result, or end a delivery that is no longer wanted. Raises Unavailable.
+
+        Return False if the mail server did not answer.
+        """
         context, now = self._context, self._context.clock()
         subject = await context.state.aread(lambda stores: self._subject(stores, delivery))
         refusal = await self._refusal(delivery, subject)
         if subject is None or refusal:
             await context.state.awrite(lambda stores: stores.deliveries.skip(delivery, now, refusal))
-            return
+            return True
         with display_for(subject.seat):
             content = await self._content(delivery, subject)
         keyring = context.keyring.current()
@@ -96,6 +99,7 @@ class MailDelivery:
             detail=_ADDRESS.sub("…", outcome.detail),
             milliseconds=milliseconds,
         )
+        return outcome.status is not None
 
     async def end_batch(self) -> None:
         """Close the connection to the mail server, and forget what its mails had in common."""

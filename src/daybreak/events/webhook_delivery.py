@@ -30,14 +30,17 @@ class WebhookDelivery:
             resolve=context.resolve,
         )
 
-    async def attempt(self, delivery: Delivery) -> None:
-        """Send a message and record the result, or end a delivery that is no longer wanted. Raises Unavailable."""
+    async def attempt(self, delivery: Delivery) -> bool:
+        """Send a message and record the result, or end a delivery that is no longer wanted. Raises Unavailable.
+
+        Return False if the endpoint failed.
+        """
         context = self._context
         webhook = await context.state.aread(lambda stores: self._check(stores, delivery))
         now = context.clock()
         if isinstance(webhook, str):
             await context.state.awrite(lambda stores: self._skip(stores, delivery, now, webhook))
-            return
+            return True
         began = context.ticks()
         outcome = await self._send(delivery, webhook, now)
         milliseconds = round((context.ticks() - began) * 1000)
@@ -53,6 +56,7 @@ class WebhookDelivery:
             detail=outcome.detail,
             milliseconds=milliseconds,
         )
+        return outcome.is_success
 
     def _check(self, stores: Stores, delivery: Delivery) -> Webhook | str:
         """Return the endpoint, or why the delivery must not be attempted."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from daybreak.domain.events import Attempt, Channel, Delivery, DeliveryState, EventType
 from daybreak.state.records import columns_of, values_of
-from daybreak.state.schema import deliveries, delivery_attempts
+from daybreak.state.schema import deliveries, delivery_attempts, webhooks
 from daybreak.state.statements import Store
 
 
@@ -54,26 +54,23 @@ class DeliveryStore(Store):
         insert = self._insert_into(deliveries).on_conflict_do_nothing()
         self._execute(insert, [values_of(each) for each in added])
 
-    def due_webhooks(self, now: datetime, *, per_endpoint: int, exclude: Collection[str]) -> list[Delivery]:
-        """Return the first due deliveries of each endpoint that is not in `exclude`."""
-        number = sa.func.row_number().over(
-            partition_by=deliveries.c.endpoint_id, order_by=(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
-        )
-        due = (
-            sa.select(deliveries.c.delivery_id, number.label("number"))
+    def due_webhooks(self, now: datetime, *, failing: bool, exclude: Collection[str], limit: int) -> list[Delivery]:
+        """Return the first due deliveries of endpoints that are not in `exclude`.
+
+        `failing` selects endpoints whose last attempt failed, or else the others.
+        """
+        return self._all(
+            sa.select(*_COLUMNS)
+            .join(webhooks, webhooks.c.endpoint_id == deliveries.c.endpoint_id)
             .where(
                 deliveries.c.channel == "webhook",
                 deliveries.c.next_attempt_at <= now,
                 deliveries.c.type.in_(_KNOWN_TYPES),
                 deliveries.c.endpoint_id.not_in(list(exclude)),
+                webhooks.c.failing_since.is_not(None) if failing else webhooks.c.failing_since.is_(None),
             )
-            .subquery()
-        )
-        return self._all(
-            sa.select(*_COLUMNS)
-            .join(due, due.c.delivery_id == deliveries.c.delivery_id)
-            .where(due.c.number <= per_endpoint)
-            .order_by(deliveries.c.next_attempt_at, deliveries.c.delivery_id),
+            .order_by(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
+            .limit(limit),
             _delivery_of,
         )
 

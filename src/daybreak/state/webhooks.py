@@ -120,11 +120,6 @@ class WebhookStore(Store):
             failing_since=None,
         )
 
-    def list_failing(self) -> list[str]:
-        """Return the ids of endpoints whose last attempt failed."""
-        failing = sa.select(webhooks.c.endpoint_id).where(webhooks.c.failing_since.is_not(None))
-        return list(self._connection.scalars(failing))
-
     def set_failing(self, endpoint_id: str, since: datetime | None) -> None:
         self._change(webhooks, endpoint_id, failing_since=since)
 

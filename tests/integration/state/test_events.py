@@ -88,7 +88,7 @@ def test_lease_from_before_a_step_of_the_clock_has_lapsed(state: Database) -> No
     assert state.write(lambda stores: stores.outbox.take_lease("b", earlier, earlier + timedelta(seconds=60))) is True
 
 
-def test_due_deliveries_are_shared_between_endpoints(state: Database) -> None:
+def test_due_deliveries_of_failing_endpoints_are_separate(state: Database) -> None:
     def write(stores: Stores) -> None:
         _fill(stores)
         stores.outbox.add(EVENT)
@@ -98,18 +98,20 @@ def test_due_deliveries_are_shared_between_endpoints(state: Database) -> None:
         stores.deliveries.add_all([*added, _delivery("b", "endpoint-1"), _delivery("c", "endpoint-2", 1)])
         # Added again after an interruption.
         stores.deliveries.add_all([_delivery("b", "endpoint-1", 99)])
+        stores.webhooks.set_failing("endpoint-1", NOW)
 
     state.write(write)
 
-    def due(per_endpoint: int, *exclude: str) -> list[str]:
+    def due(limit: int, *exclude: str, failing: bool = False) -> list[str]:
         found = state.read(
-            lambda stores: stores.deliveries.due_webhooks(NOW, per_endpoint=per_endpoint, exclude=exclude)
+            lambda stores: stores.deliveries.due_webhooks(NOW, failing=failing, exclude=exclude, limit=limit)
         )
         return [each.delivery_id for each in found]
 
-    assert due(2) == ["a4", "a3", "b"]
-    assert due(1, "endpoint-1") == ["a4"]
-    assert due(9, "endpoint-0", "endpoint-1") == []
+    assert due(2) == ["a4", "a3"]
+    assert due(9, "endpoint-0") == []
+    assert due(9, "endpoint-0", failing=True) == ["b"]
+    assert due(9, "endpoint-1", failing=True) == []
     assert state.read(lambda stores: stores.deliveries.due_mails(NOW, 5)) == []
 
 
@@ -208,7 +210,6 @@ def test_webhooks_change_state(state: Database) -> None:
     assert state.write(lambda stores: stores.webhooks.disable("endpoint-0", NOW, "off")) is True
     assert state.write(lambda stores: stores.webhooks.disable("endpoint-0", NOW, "again")) is False
     state.write(lambda stores: stores.webhooks.set_failing("endpoint-0", NOW))
-    assert state.read(lambda stores: stores.webhooks.list_failing()) == ["endpoint-0"]
     assert state.write(lambda stores: stores.webhooks.enable("endpoint-0", owner_id=SEATS[0])) is True
     assert state.write(lambda stores: stores.webhooks.enable("endpoint-0", owner_id=SEATS[0])) is False
     assert state.write(lambda stores: stores.webhooks.list_for_update(ACCOUNTS[0])) == [_webhook(0)]

@@ -250,6 +250,34 @@ async def test_slow_endpoint_does_not_delay_another_account(events: Events, rece
         task.cancel()
 
 
+async def test_failing_endpoints_do_not_occupy_the_slots_of_others(
+    events: Events, receive: Receive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybreak.events.deliverer._SLOTS", 2)
+    # No limit is reached during the test.
+    events.timings = DeliveryTimings(timeout_seconds=900, lease_seconds=3600)
+    failing = receive(lambda _request, number: Answer(500) if number == 1 else Answer(hang=True))
+    for path in ("/one", "/two"):
+        events.add_webhook(failing.url(path), ALPHA)
+    for _ in range(2):
+        events.emit()
+    deliverer = Deliverer(events.context)
+    await deliverer.step()
+    working = receive()
+    for number in range(3):
+        events.add_webhook(working.url(f"/{number}"), BRAVO)
+    events.emit()
+    for _ in range(1000):
+        await deliverer.step()
+        assert len(deliverer._tasks) <= 4
+        if failing.hanging == 2 and len(working.received) == 3:
+            break
+        await asyncio.sleep(0.01)
+    assert (failing.hanging, len(working.received)) == (2, 3)
+    for task in list(deliverer._tasks.values()):
+        task.cancel()
+
+
 async def test_database_contains_no_secret_in_clear(events: Events, receive: Receive) -> None:
     webhook = events.add_webhook(receive().url())
     events.emit()
