@@ -5,6 +5,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +34,8 @@ from daybreak.state.stores import Stores
 _RECENT_RUNS = 3
 _FAILED_FOR = timedelta(days=1)
 _NODES_KEPT = timedelta(days=7)
+# Prometheus waits ten seconds. Without an answer it would lose the metrics of requests too.
+_MAX_SECONDS = 8.0
 _log = structlog.get_logger("daybreak.web")
 
 
@@ -95,11 +98,12 @@ class StateMetrics(Collector):
 
     def __init__(self, read_state: ReadState) -> None:
         self._read_state = read_state
+        self._threads = ThreadPoolExecutor(1, "metrics")
         self._logged = False
 
     def collect(self) -> Iterator[Metric]:
         try:
-            state = self._read_state()
+            state = self._read()
         # The database does not respond, its file is missing, or it has another schema.
         except (Unavailable, OperatorError) as error:
             if not self._logged:
@@ -112,6 +116,16 @@ class StateMetrics(Collector):
             for labels, value in (values if isinstance(values, Mapping) else {(): values}).items():
                 metric.add_metric(labels, value)
             yield metric
+
+    def _read(self) -> ServiceState:
+        """Return what the database knows. Raises Unavailable, also after `_MAX_SECONDS`, and OperatorError."""
+        reading = self._threads.submit(self._read_state)
+        try:
+            return reading.result(_MAX_SECONDS)
+        except TimeoutError:
+            # Not started if another one hangs.
+            reading.cancel()
+            raise Unavailable("The state database does not answer.") from None
 
 
 Values = float | Mapping[Any, float]

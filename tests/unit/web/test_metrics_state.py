@@ -1,5 +1,6 @@
 """Metrics from the state database."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,9 @@ from daybreak.state.deliveries import DeliveryBacklog
 from daybreak.state.directory import SyncStatus
 from daybreak.state.file_faults import FileFault
 from daybreak.state.nodes import Node, TaskFault
+from daybreak.web import metrics_state
 from daybreak.web.metrics_state import ServiceState, StateMetrics
+from tests.parts.waiting import wait_until
 from tests.unit.web.scraping import lines
 
 HOUR = datetime(2026, 11, 22, 4, tzinfo=UTC)
@@ -99,6 +102,20 @@ def test_state_is_omitted_without_the_state_database(fault: DaybreakError) -> No
         assert [bool(lines(metrics)) for _ in range(4)] == [False, False, True, False]
     # Once for each time that the database becomes unavailable.
     assert [(entry["event"], entry["reason"]) for entry in logged] == [("metrics.state_unavailable", fault.message)] * 2
+
+
+def test_database_that_hangs_does_not_delay_the_other_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_state, "_MAX_SECONDS", 0.01)
+    answers = threading.Event()
+
+    def read() -> ServiceState:
+        answers.wait(5)
+        return STATE
+
+    metrics = StateMetrics(read)
+    assert [lines(metrics), lines(metrics)] == [[], []]
+    answers.set()
+    wait_until(lambda: bool(lines(metrics)), what="an answer")
 
 
 def test_latest_run_and_the_latest_ended_one_are_reported() -> None:
