@@ -265,6 +265,22 @@ def test_long_fields_survive_sign_in(browser: Browser, service_with_seats: Servi
         assert next_of(anonymous, anonymous.get(f"{page}?{urlencode({'name': 'ж' * 1200})}").headers["Location"]) == ""
 
 
+def test_form_of_an_earlier_login_keeps_its_text(browser: Browser) -> None:
+    browser.sign_in(OLGA)
+    page = f"/dashboard/{NORTH}/settings/tokens/new"
+    token = form_token(browser.get(page))
+    assert browser.post("/dashboard/sign-out", {"csrf": token}).status_code == 303
+    # Another tab of the browser.
+    browser.sign_in(OLGA)
+    found = browser.post(page, {"csrf": token, "name": "Nightly", "networks": "203.0.113.0/24"})
+    assert found.status_code == 403
+    link = re.search('href="([^"]*)">Return to the form', found.text)
+    assert link is not None
+    form = browser.get(html.unescape(link[1]))
+    assert 'value="Nightly"' in form.text
+    assert "203.0.113.0/24</textarea>" in form.text
+
+
 def next_of(browser: Browser, location: str) -> str:
     """Follow a redirect to the sign-in page, and return the page that it continues to."""
     found = browser.get(location)

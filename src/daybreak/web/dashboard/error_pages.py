@@ -11,6 +11,7 @@ from daybreak.domain.errors import DaybreakError, Forbidden, RateLimited
 from daybreak.settings import Settings
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_duration
+from daybreak.web.dashboard.forms import ExpiredForm, kept_fields
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import PageOutcome, error_headers, render_template
@@ -115,6 +116,9 @@ def _actions(page: DashboardRequest, error: DaybreakError) -> list[dict[str, str
         return [{"url": settings, "text": "Set up second factor"}, files]
     if error.code == "no_active_account":
         return [sign_in]
+    if isinstance(error, ExpiredForm) and isinstance(page, PageRequest):
+        form_path = page.form_path(**kept_fields(error.form))
+        return [{"url": root + form_path, "text": "Return to the form"}, files]
     return [files]
 
 

@@ -5,7 +5,9 @@ login, or to the form cookie before sign-in. It differs on every page, so that r
 reveal it (BREACH, CVE-2013-3587).
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from urllib.parse import parse_qsl, quote_plus, urlsplit
 
 from markupsafe import Markup
@@ -26,6 +28,21 @@ _MAXIMUM_FIELDS = 40
 # Of a path in a query parameter. This service and nginx accept URLs of up to 8 KiB.
 _MAXIMUM_ENCODED_LENGTH = 7500
 CSRF_FIELD = "csrf"
+NOT_KEPT = frozenset({CSRF_FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
+"""Fields of forms that are secret or belong to one page. No URL contains them."""
+
+# Of all fields in the URL of the sign-in page, which has them in a path in a query parameter.
+_MAXIMUM_KEPT_LENGTH = 7000
+
+
+class ExpiredForm(Forbidden):
+    """The token of a form from our own page is of an earlier login. `form` has its fields."""
+
+    def __init__(self, form: Mapping[str, str]) -> None:
+        super().__init__(
+            "This form has expired. Nothing was saved. Open the page again and resend it.", code="cross_site"
+        )
+        self.form = form
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -60,15 +77,27 @@ def login_of(session: Session) -> str:
 async def read_verified_form(page: DashboardRequest, binding: str) -> dict[str, str]:
     """Parse a form and check that it was sent from our own page with a token for `binding`.
 
-    Raises Forbidden(cross_site) or InvalidRequest.
+    Raises Forbidden(cross_site), ExpiredForm or InvalidRequest.
     """
     services = page.services
     if not is_same_origin(page.request, services.settings.base_url):
         raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
     form = await read_form(page.request)
     if not verify_form_token(form.get(CSRF_FIELD), binding, keyring=services.keyring.current()):
-        raise Forbidden("This form has expired. Open the page again and resend it.", code="cross_site")
+        raise ExpiredForm(form)
     return form
+
+
+def kept_fields(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a form for a URL. The ellipsis makes an incomplete list of values invalid, not shorter."""
+    kept, left = {}, _MAXIMUM_KEPT_LENGTH
+    for name, value in form.items():
+        if value and name not in NOT_KEPT:
+            lengths = list(accumulate((len(quote_plus(quote_plus(each))) for each in value), initial=0))
+            fitting = bisect_right(lengths, left) - 1
+            kept[name] = value if fitting == len(value) else value[:fitting] + "\N{HORIZONTAL ELLIPSIS}"
+            left -= lengths[fitting]
+    return kept
 
 
 def csrf_field(page: DashboardRequest, binding: str) -> Markup:

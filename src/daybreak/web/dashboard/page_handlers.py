@@ -1,12 +1,10 @@
 """Routes of pages, each with its policy. Their handlers check it, read the form, and turn errors into pages."""
 
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from itertools import accumulate
 from typing import Literal
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import urlencode
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -21,7 +19,7 @@ from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
-from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, read_form, safe_redirect_path, salt_of
+from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, kept_fields, read_form, safe_redirect_path, salt_of
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import (
     PageRequest,
@@ -41,11 +39,6 @@ FormHandler = Callable[[PageRequest], Awaitable[Response | PageOutcome]]
 ShowForm = Callable[[PageRequest, PageOutcome], Awaitable[Response]]
 Method = Literal["GET", "POST"]
 
-NOT_KEPT = frozenset({CSRF_FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
-"""Fields of forms that are secret or belong to one page. No URL contains them."""
-
-# Of all fields in the URL of the sign-in page, which has them in a path in a query parameter.
-_MAXIMUM_KEPT_LENGTH = 7000
 _LIFETIME_SECONDS = 86400
 
 
@@ -185,7 +178,7 @@ def _redirect_to_password_prompt(page: PageRequest) -> Response:
     """Redirect to the password prompt, which continues to the page, or to the form with its fields."""
     next_path = _requested_path(page)
     if page.request.method == "POST":
-        next_path = page.form_path(**{**_kept_fields(page.form), "done": "confirm-again"})
+        next_path = page.form_path(**{**kept_fields(page.form), "done": "confirm-again"})
     return redirect(page, page.path("confirm", next=safe_redirect_path(next_path, fallback="")))
 
 
@@ -209,7 +202,7 @@ def _redirect_to_sign_in(
             query["ended"] = "idle" if required.idle else "yes"
     else:
         folder = page.local_path.split("/", 3)[2]
-        kept = urlencode({**_kept_fields(form), "done": "nothing-saved"})
+        kept = urlencode({**kept_fields(form), "done": "nothing-saved"})
         next_path = f"/dashboard/{folder}/{form_page(page, policy)}?{kept}"
         query["ended"] = "idle-form" if required.idle else "form"
     query = {"next": safe_redirect_path(next_path, fallback=""), **query}
@@ -221,18 +214,6 @@ def _requested_path(page: DashboardRequest) -> str:
     if is_partial(page):
         return page_of_partial(page)
     return page.local_path + (f"?{page.request.url.query}" if page.request.url.query else "")
-
-
-def _kept_fields(form: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields of a form for a URL. The ellipsis makes an incomplete list of values invalid, not shorter."""
-    kept, left = {}, _MAXIMUM_KEPT_LENGTH
-    for name, value in form.items():
-        if value and name not in NOT_KEPT:
-            lengths = list(accumulate((len(quote_plus(quote_plus(each))) for each in value), initial=0))
-            fitting = bisect_right(lengths, left) - 1
-            kept[name] = value if fitting == len(value) else value[:fitting] + "\N{HORIZONTAL ELLIPSIS}"
-            left -= lengths[fitting]
-    return kept
 
 
 async def process_once(page: PageRequest, process: Callable[[PageRequest], Awaitable[Response]]) -> Response:

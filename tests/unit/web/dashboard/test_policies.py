@@ -7,7 +7,8 @@ from starlette.routing import Route
 
 from daybreak.web import dashboard
 from daybreak.web.dashboard import rendering
-from daybreak.web.dashboard.page_handlers import NOT_KEPT, PageRoute
+from daybreak.web.dashboard.forms import NOT_KEPT
+from daybreak.web.dashboard.page_handlers import PageRoute
 from tests.unit.web.api.conftest import DescribedApp, described
 
 __all__ = ["described"]
