@@ -21,7 +21,7 @@ import pytest
 import requests
 
 from daybreak.credentials import keyring, passwords, signed_text, totp
-from daybreak.domain.identity import Grant, Seat
+from daybreak.domain.identity import Grant, Seat, Session
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
@@ -383,6 +383,23 @@ def test_ending_sessions_requires_the_password(browser: Browser, service_with_se
             found = browser.post(path, {"csrf": token})
             assert found.headers["Location"].startswith(f"/dashboard/{NORTH}/confirm?"), path
         assert other.get(security).status_code == 200
+
+
+def test_sessions_are_listed_in_pages(browser: Browser, service_with_seats: Service) -> None:
+    now = datetime.now(UTC)
+
+    def add_sessions(stores: Stores) -> None:
+        stores.sessions.end_all(seat_id(OLGA), now, "test")
+        for _ in range(25):
+            stores.sessions.start(Session(str(uuid.uuid4()), seat_id(OLGA), now, now + timedelta(hours=1), ("pwd",)))
+
+    service_with_seats.installation.change(add_sessions)
+    browser.sign_in(OLGA)
+    page = f"/dashboard/{NORTH}/settings/security"
+    first, second = browser.get(page).text, browser.get(f"{page}?page=2").text
+    assert (first.count(">End</button>"), second.count(">End</button>")) == (19, 6)
+    assert "this session" in first
+    assert "and 6 more" in browser.get(f"{page}/sign-out-everywhere").text
 
 
 def test_sign_out_clears_what_the_browser_has_stored(browser: Browser) -> None:

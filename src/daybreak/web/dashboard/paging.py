@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _MAXIMUM_PAGE = 1_000_000
 
@@ -21,6 +22,10 @@ class Slice(Generic[T]):
     total: int
     previous_url: str | None
     next_url: str | None
+
+    def with_items(self, items: "Sequence[U]") -> "Slice[U]":
+        """Return the page with what it shows of its entries."""
+        return Slice(items, self.first, self.last, self.total, self.previous_url, self.next_url)
 
 
 def slice_of(page: PageRequest, items: Sequence[T], length: int, url: Callable[[str], str]) -> Slice[T]:

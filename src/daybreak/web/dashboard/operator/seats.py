@@ -34,7 +34,7 @@ async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respon
         "granted": granted,
         "can_invite": seat.password_hash is None and passwords.is_available(settings),
         "password_login": settings.oidc.password_login,
-        "sessions": await session_views(page, sessions),
+        "sessions": await session_views(page, sessions, f"seats/{seat.seat_id}"),
     }
     return render_page(page, "operator/seat.html", context, outcome)
 
@@ -175,7 +175,8 @@ async def load_seat(page: PageRequest) -> dict[str, object]:
     """Return the variables of pages that ask to confirm an action on the seat in the path: what it can end."""
     seat = await requested_seat(page)
     sessions = await page.read(lambda stores: stores.sessions.list_open(seat.seat_id, page.now))
-    return {"item": seat, "sessions": await session_views(page, sessions), **await load_ending(page, seat)}
+    views = await session_views(page, sessions, f"seats/{seat.seat_id}")
+    return {"item": seat, "sessions": views, **await load_ending(page, seat)}
 
 
 async def load_ending(page: PageRequest, seat: Seat, client_id: str | None = None) -> dict[str, object]:

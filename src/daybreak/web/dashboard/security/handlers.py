@@ -15,6 +15,7 @@ from daybreak.web.dashboard.formatting import format_user_agent
 from daybreak.web.dashboard.forms import login_of
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.paging import Slice, slice_of
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, redirect, rejected
 from daybreak.web.dashboard.second_factor.handlers import (
     enrolment_context,
@@ -26,6 +27,8 @@ from daybreak.web.dashboard.security.locations import locations_of
 
 _PATH = "settings/security"
 _MAXIMUM_NAME_LENGTH = 100
+# Scripts that sign in and never sign out have thousands.
+_SESSIONS = 20
 _PASSWORD_HINT = f"At least {MINIMUM_LENGTH} characters. Several unrelated words work well."
 
 
@@ -40,7 +43,7 @@ async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Re
         "has_password": settings.oidc.password_login and page.seat.password_hash is not None,
         "password_hint": _PASSWORD_HINT,
         "codes_left": codes_left,
-        "sessions": await session_views(page, open_sessions),
+        "sessions": await session_views(page, open_sessions, _PATH),
         "shows_locations": settings.access.location_database is not None,
         "passkeys": own,
         "passkeys_available": available,
@@ -118,7 +121,8 @@ async def end_session(page: PageRequest) -> Response:
 
 async def load_sessions(page: PageRequest) -> dict[str, object]:
     """Return the variables of the page that asks to confirm the end of all sessions."""
-    return {"sessions": await session_views(page, await sessions.list_open(page.services, page.active_session))}
+    open_sessions = await sessions.list_open(page.services, page.active_session)
+    return {"sessions": await session_views(page, open_sessions, _PATH)}
 
 
 async def sign_out_everywhere(page: PageRequest) -> Response:
@@ -148,19 +152,23 @@ class SessionView:
     current: bool
 
 
-async def session_views(page: PageRequest, sessions: list[tuple[Session, Device | None]]) -> list[SessionView]:
-    """Return the open sessions of a seat, the current one first."""
-    addresses = [device.address for _, device in sessions if device is not None]
+async def session_views(
+    page: PageRequest, sessions: list[tuple[Session, Device | None]], path: str
+) -> Slice[SessionView]:
+    """Return a page of the open sessions of a seat, the current one first. `path` is the page that lists them."""
+    current_first = sorted(sessions, key=lambda each: each[0].sid != page.session.sid)
+    shown = slice_of(page, current_first, _SESSIONS, lambda number: page.url(path, page=number))
+    addresses = [device.address for _, device in shown.items if device is not None]
     database = page.services.settings.access.location_database
     # The database may be on a slow disk.
     locations = await page.services.threads.run(page.seat.seat_id, lambda: locations_of(database, addresses))
     views = []
-    for session, device in sessions:
+    for session, device in shown.items:
         address, user_agent = (device.address, device.user_agent) if device is not None else ("", "")
         agent, is_current = format_user_agent(user_agent), session.sid == page.session.sid
         reference = session_reference(page, session)
         views.append(SessionView(session, reference, agent, address, locations.get(address, ""), is_current))
-    return sorted(views, key=lambda view: not view.current)
+    return shown.with_items(views)
 
 
 def session_reference(page: PageRequest, session: Session) -> str:
