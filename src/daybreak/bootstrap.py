@@ -156,14 +156,14 @@ def directory_sync(settings: Settings, state: "State") -> "DirectorySync":
 def run_context(
     settings: Settings,
     state: "State",
-    watch: "Callable[[RunProgress], None] | None" = None,
+    watch: "Callable[[RunProgress], object]" = lambda _progress: None,
     tracing: "Tracing | None" = None,
 ) -> "RunContext":
     """Return the context of snapshot runs. `watch` receives their progress."""
     from daybreak.access.cleanup import delete_expired
     from daybreak.access.directory.sync import SyncingSource
     from daybreak.snapshots.disk_space import SpillFolder
-    from daybreak.snapshots.run_context import RunContext, ignore_progress
+    from daybreak.snapshots.run_context import RunContext
 
     source = open_source(settings)
     return RunContext(
@@ -177,7 +177,7 @@ def run_context(
         new_id=new_id,
         # Spark spills on its own machines.
         spill=None if settings.source.engine == "spark" else SpillFolder(settings.spill_folder, settings.files.folder),
-        watch=watch or ignore_progress,
+        watch=watch,
         housekeeping=lambda now: delete_expired(state, now, settings.audit.keep),
         tracing=tracing,
     )

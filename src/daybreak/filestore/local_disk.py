@@ -55,6 +55,8 @@ def _open_regular(path: str, flags: int) -> int:
 class LocalDisk:
     """File store below one root folder."""
 
+    full_verification = True
+
     def __init__(self, root: Path, packing: Packing = DEFAULT_PACKING) -> None:
         """Create the root folder if it does not exist. Raises FileStoreError."""
         self._packing = packing
@@ -67,10 +69,6 @@ class LocalDisk:
             self._snapshots.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
             self._deltas.mkdir(FOLDER_MODE, exist_ok=True)
             self._staging.mkdir(FOLDER_MODE, exist_ok=True)
-
-    @property
-    def full_verification(self) -> bool:
-        return True
 
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of one run. Raises FileStoreError if the snapshot is already staged."""

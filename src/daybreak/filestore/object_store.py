@@ -57,6 +57,8 @@ _DEFAULT_LIMITS = RequestLimits()
 class ObjectStore:
     """File store in a bucket."""
 
+    full_verification = False
+
     def __init__(
         self, settings: FilesSettings, limits: RequestLimits = _DEFAULT_LIMITS, packing: Packing = DEFAULT_PACKING
     ) -> None:
@@ -68,10 +70,6 @@ class ObjectStore:
         # obstore signs URLs of Cloud Storage for the host storage.googleapis.com, regardless of the endpoint.
         public = settings.model_copy(update={"endpoint": ""})
         self._signing_bucket = open_bucket(public, limits) if self._scheme == "gs" else self._bucket
-
-    @property
-    def full_verification(self) -> bool:
-        return False
 
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of one run. Sends no request."""

@@ -10,6 +10,7 @@ from daybreak.domain.display import format_count, localized
 
 _MEMBERS, _STATES, _CAMPAIGNS = "members", "member_state_changes", "campaigns"
 _MAXIMUM_OTHERS = 2
+_UNCHANGED = ResourceDelta(0, 0)
 # Fewer publications do not show what is usual.
 _MINIMUM_HISTORY = 3
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
@@ -26,27 +27,20 @@ def publication_brief(chain: Chain | None, snapshot_id: str, files: int) -> tupl
     if len(earlier) == len(entries):
         return ()
     resources = entries[len(earlier)].resources
-    usual = [_added(each.resources.get(_MEMBERS)) for each in earlier]
-    usual_opt_outs = [_opt_outs(each.resources.get(_STATES)) for each in earlier]
-    changes = (
-        _members(resources.get(_MEMBERS), usual),
-        _opted_out(_opt_outs(resources.get(_STATES)), usual_opt_outs),
-    )
+    usual = [each.resources.get(_MEMBERS, _UNCHANGED).added for each in earlier]
+    usual_opt_outs = [_opt_outs(each.resources) for each in earlier]
+    changes = (_members(resources.get(_MEMBERS, _UNCHANGED), usual), _opted_out(_opt_outs(resources), usual_opt_outs))
     members = "; ".join(change for change in changes if change)
-    sentences = (members and f"{members}.", _campaign(resources.get(_CAMPAIGNS)) or _others(resources))
+    sentences = (members and f"{members}.", _campaign(resources.get(_CAMPAIGNS, _UNCHANGED)) or _others(resources))
     return tuple(sentence for sentence in (*sentences, _ready(resources, files)) if sentence)
 
 
-def _growth(delta: ResourceDelta | None) -> int:
-    return 0 if delta is None else delta.rows_after - delta.rows_before
+def _growth(delta: ResourceDelta) -> int:
+    return delta.rows_after - delta.rows_before
 
 
-def _added(delta: ResourceDelta | None) -> int:
-    return 0 if delta is None else delta.added
-
-
-def _opt_outs(delta: ResourceDelta | None) -> int:
-    return 0 if delta is None else max(delta.opt_outs, 0)
+def _opt_outs(resources: Mapping[str, ResourceDelta]) -> int:
+    return max(resources.get(_STATES, _UNCHANGED).opt_outs, 0)
 
 
 def _ready(resources: Mapping[str, ResourceDelta], files: int) -> str:
@@ -56,44 +50,44 @@ def _ready(resources: Mapping[str, ResourceDelta], files: int) -> str:
     return count + (unchanged if changed < files else "") + "."
 
 
-def _members(delta: ResourceDelta | None, usual: list[int]) -> str:
+def _members(delta: ResourceDelta, usual: list[int]) -> str:
     """Return new and removed Members, or the change of their number if the delta does not have them."""
     growth = _growth(delta)
-    if delta is None or not (growth or delta.added or delta.removed):
+    if not (growth or delta.added or delta.removed):
         return ""
     if delta.added - delta.removed != growth:
         counts = [f"has {_more(growth, 'Member')} than before"]
     else:
-        new = f"has {format_count(delta.added, 'new Member')}{_compared(delta.added, usual, 'number')}"
+        new = f"has {format_count(delta.added, 'new Member')}{_compared(delta.added, usual)}"
         counts = [new] if delta.added else []
         counts += [f"no longer has {format_count(delta.removed, 'Member')}"] if delta.removed else []
     return f"{resource_named(_MEMBERS).title} {', and '.join(counts)}"
 
 
 def _opted_out(count: int, usual: list[int]) -> str:
-    return f"{format_count(count, 'Member')} opted out{_compared(count, usual, 'number')}" if count else ""
+    return f"{format_count(count, 'Member')} opted out{_compared(count, usual)}" if count else ""
 
 
-def _campaign(delta: ResourceDelta | None) -> str:
+def _campaign(delta: ResourceDelta) -> str:
     """Return the reply rate of the new campaign with most recipients. Its name is isolated (UAX #9 §2.4)."""
-    if delta is None or delta.campaign is None:
-        return ""
     campaign = delta.campaign
+    if campaign is None:
+        return ""
     name = f"\u201c\N{FIRST STRONG ISOLATE}{campaign.name}\N{POP DIRECTIONAL ISOLATE}\u201d"
     rate = localized(f"{100 * (campaign.replied / campaign.recipients):.1f}")
     recipients = format_count(campaign.recipients, "recipient")
     return f"{name} got replies from {rate} % of {recipients}."
 
 
-def _compared(change: int, usual: list[int], noun: str) -> str:
-    """Return how a change compares with the median of the changes before, "" if it is near it."""
+def _compared(change: int, usual: list[int]) -> str:
+    """Return how a number compares with the median of the changes before, "" if it is near it."""
     middle = median(usual) if len(usual) >= _MINIMUM_HISTORY else 0
     if not middle or middle / 2 < change < 1.75 * middle:
         return ""
     if change <= middle / 2:
-        return f", at most half the usual {noun}"
+        return ", at most half the usual number"
     times = round(change / middle)
-    return f", {'twice' if times == 2 else format_count(times, 'time')} the usual {noun}"
+    return f", {'twice' if times == 2 else format_count(times, 'time')} the usual number"
 
 
 def _others(resources: Mapping[str, ResourceDelta]) -> str:

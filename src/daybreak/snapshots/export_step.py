@@ -1,7 +1,7 @@
 """The export step of a run: exports each resource and reuses the files of unchanged Leaders."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec import structs
@@ -16,7 +16,6 @@ from daybreak.filestore.file_store import FileSink
 from daybreak.filestore.packs import sparse_packs
 from daybreak.proof.accounting import WrittenFigures
 from daybreak.snapshots.deltas import RunDeltas
-from daybreak.snapshots.leader_set import LeaderSet
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.published_entries import PublishedEntries
@@ -31,6 +30,26 @@ _MOVED_PACKS = 4
 
 _ENTRIES_PER_TRANSACTION = 2000
 _LEADERS_PER_TRANSACTION = 5000
+
+
+class LeaderSet(Container[str]):
+    """A set of some of the Leaders in `places`, which numbers all of them from 0.
+
+    It has one byte for each Leader, because there may be 100,000 in each of nine sets.
+    """
+
+    def __init__(self, places: Mapping[str, int]) -> None:
+        self._places = places
+        self._has = bytearray(len(places))
+
+    def update(self, client_ids: Iterable[str]) -> None:
+        """Add Leaders."""
+        for client_id in client_ids:
+            self._has[self._places[client_id]] = True
+
+    def __contains__(self, client_id: object) -> bool:
+        place = self._places.get(client_id)  # type: ignore[call-overload]
+        return place is not None and bool(self._has[place])
 
 
 class ExportStep:

@@ -95,10 +95,12 @@ def is_superseded(snapshot: Snapshot, current: Snapshot | None) -> bool:
     return current is not None and current.as_of > snapshot.as_of
 
 
-def discard_superseded(stores: Stores, snapshot: Snapshot, now: datetime) -> None:
-    """Discard a complete snapshot when the published one is newer, in the caller's transaction."""
-    if snapshot.state is SnapshotState.COMPLETE and is_superseded(snapshot, stores.snapshots.current()):
-        discard_within(stores, snapshot, now, _SUPERSEDED)
+def discard_superseded(stores: Stores, now: datetime) -> None:
+    """Discard complete snapshots that are older than the published one, in the caller's transaction."""
+    current = stores.snapshots.current()
+    for run in stores.snapshots.unpublished():
+        if run.state is SnapshotState.COMPLETE and is_superseded(run, current):
+            discard_within(stores, run, now, _SUPERSEDED)
 
 
 def discard_within(stores: Stores, snapshot: Snapshot, now: datetime, reason: str, *, actor: str = _ACTOR) -> None:

@@ -1,8 +1,8 @@
-"""Retention: deletes the files of old snapshots and of dead runs.
+"""Retention: deletes the files of old snapshots, expired deltas, and what dead runs left.
 
 A file is never deleted while a link to it is valid: links are issued until the snapshot is retired, and are valid for
 `access.link_lifetime`. The manifest of a snapshot is deleted from the database first, and its files afterwards, outside
-any transaction. If a clean-up is killed in between, the next one deletes the files.
+any transaction. If a clean-up is killed in between, the next one deletes the files. The same is true for deltas.
 
 A run is recorded in the database before it writes a file, and its record is permanent. Files of a snapshot that is not
 in the database therefore belong to another instance in the same store, or were written after the backup that was
@@ -20,8 +20,7 @@ from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.packs import UsedObjects
-from daybreak.settings import Settings
-from daybreak.snapshots.delta_retention import clean_deltas
+from daybreak.settings import Settings, SnapshotSettings
 from daybreak.snapshots.pack_trimming import trim_used_packs
 from daybreak.snapshots.publish import discard_superseded
 from daybreak.state.stores import State, Stores, delete_in_batches
@@ -47,16 +46,6 @@ class Cleaned:
     leftovers: tuple[str, ...] = ()
     files: int = 0
     unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """Records of snapshots in the database, and the snapshots in the store without a record."""
-
-    with_files: list[Snapshot]
-    unpublished: list[Snapshot]
-    abandoned: list[Snapshot]
-    unknown: tuple[str, ...]
 
 
 def expired_snapshots(snapshots: Sequence[Snapshot], settings: Settings, now: datetime) -> list[Snapshot]:
@@ -87,28 +76,70 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     While another run is in progress, no files of expired snapshots are deleted, because that run may reuse them. Raises
     FileStoreError, Unavailable.
     """
-    state.write(lambda stores: _discard_superseded(stores, now))
+    state.write(lambda stores: discard_superseded(stores, now))
     end_lapsed_runs(state, now)
     # The store is listed first, so that a run that starts in between is in the database when it is read.
     in_store = store.snapshot_ids()
-    stored = state.read(lambda stores: _read_stored(stores, in_store))
-    others_building = any(run.is_running(now) and run.snapshot_id != own for run in stored.unpublished)
-    expired = [] if others_building else expired_snapshots(stored.with_files, settings, now)
+    with_files, unpublished, abandoned, unknown = state.read(
+        lambda stores: (
+            stores.snapshots.served(),
+            stores.snapshots.unpublished(),
+            stores.snapshots.abandoned(),
+            unknown_snapshots(stores, in_store),
+        )
+    )
+    others_building = any(run.is_running(now) and run.snapshot_id != own for run in unpublished)
+    expired = [] if others_building else expired_snapshots(with_files, settings, now)
     expired_ids = {snapshot.snapshot_id for snapshot in expired}
-    kept_ids = {own, *(each.snapshot_id for each in (*stored.with_files, *stored.unpublished))}
-    leftovers = [found for found in in_store if found not in kept_ids.union(stored.unknown)]
-    for snapshot in [*expired, *stored.abandoned]:
+    kept_ids = {own, *(each.snapshot_id for each in (*with_files, *unpublished))}
+    leftovers = [found for found in in_store if found not in kept_ids.union(unknown)]
+    for snapshot in [*expired, *abandoned]:
         _delete_manifest(state, snapshot.snapshot_id)
     # After the manifests: the deltas after the oldest snapshot with files are kept.
-    delta_files = clean_deltas(state, store, settings.snapshot, now)
+    delta_files = _clean_deltas(state, store, settings.snapshot, now)
     if not expired and not leftovers:
-        return Cleaned(files=delta_files, unknown=stored.unknown)
+        return Cleaned(files=delta_files, unknown=unknown)
     deleted = sorted({*expired_ids, *leftovers})
     reused = state.read(lambda stores: _reused_objects(stores, deleted))
     files = sum(store.remove(snapshot_id, reused.keys) for snapshot_id in deleted)
-    if expired or stored.abandoned:
+    if expired or abandoned:
         trim_used_packs(state, store, reused)
-    return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
+    return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, unknown)
+
+
+def _expired_deltas(
+    with_deltas: Sequence[Snapshot], with_files: Sequence[Snapshot], settings: SnapshotSettings, now: datetime
+) -> list[str]:
+    """Return the snapshots whose deltas have expired: older than `snapshot.keep_deltas`, and not needed to bring the
+    oldest full files that are served up to date.
+    """
+    oldest_version = min((snapshot.version for snapshot in with_files if snapshot.version is not None), default=0)
+    return [
+        snapshot.snapshot_id
+        for snapshot in with_deltas
+        if snapshot.published_at is not None
+        and snapshot.version is not None
+        and snapshot.published_at < now - settings.keep_deltas
+        and snapshot.version <= oldest_version
+    ]
+
+
+def _clean_deltas(state: State, store: FileStore, settings: SnapshotSettings, now: datetime) -> int:
+    """Delete deltas that are no longer needed. Return the number of files. Raises FileStoreError, Unavailable."""
+    # The store is listed first, so that a run that starts in between is in the database when it is read.
+    in_store = store.delta_ids()
+
+    def read(stores: Stores) -> tuple[list[str], set[str]]:
+        with_deltas = stores.deltas.published_with_deltas()
+        expired = _expired_deltas(with_deltas, stores.snapshots.served(), settings, now)
+        return [*expired, *stores.deltas.abandoned()], stores.deltas.needed()
+
+    ended, needed = state.read(read)
+    for snapshot_id in ended:
+        _delete_deltas(state, snapshot_id)
+    known = state.read(lambda stores: stores.snapshots.known(in_store))
+    removed = [each for each in in_store if each in known and (each in ended or each not in needed)]
+    return sum(store.remove_deltas(snapshot_id) for snapshot_id in removed)
 
 
 def end_lapsed_runs(state: State, now: datetime) -> None:
@@ -154,20 +185,13 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
     return removed
 
 
-def _read_stored(stores: Stores, in_store: Sequence[str]) -> _Stored:
-    snapshots, unknown = stores.snapshots, unknown_snapshots(stores, in_store)
-    return _Stored(snapshots.served(), snapshots.unpublished(), snapshots.abandoned(), unknown)
-
-
-def _discard_superseded(stores: Stores, now: datetime) -> None:
-    """Discard complete snapshots that can no longer be published."""
-    for run in stores.snapshots.unpublished():
-        discard_superseded(stores, run, now)
-
-
 def _delete_manifest(state: State, snapshot_id: str) -> None:
     """Delete a snapshot's manifest. After the first transaction the snapshot's files are no longer served."""
     delete_in_batches(state, lambda stores, at_most: stores.snapshots.forget(snapshot_id, at_most=at_most))
+
+
+def _delete_deltas(state: State, snapshot_id: str) -> None:
+    delete_in_batches(state, lambda stores, at_most: stores.deltas.forget(snapshot_id, at_most=at_most))
 
 
 def with_all_reused_keys(stores: Stores, kept: Collection[Snapshot]) -> list[str]:

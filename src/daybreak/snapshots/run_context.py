@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from daybreak.telemetry import Tracing
 
 
-def ignore_progress(_progress: RunProgress) -> None:
-    """Do nothing with the progress of a run."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """Adapters and settings of a builder.
@@ -49,7 +45,7 @@ class RunContext:
     timings: RunTimings = field(default_factory=RunTimings)
     spill: SpillFolder | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    watch: Callable[[RunProgress], None] = ignore_progress
+    watch: Callable[[RunProgress], object] = lambda _progress: None
     housekeeping: Callable[[datetime], object] = lambda _now: None
     tracing: Tracing | None = None
 

@@ -155,8 +155,9 @@ def sign_for_publication(
     if plan is None:
         return
     expires_at = _expiry(plan.snapshot, settings, now)
-    stored = plan.stored
-    if stored is not None and _fits(stored, plan) and stored.expires_at == expires_at and completeness is None:
+    stored, wanted = plan.stored, (plan.version, plan.chain_id, plan.epoch, expires_at)
+    found = None if stored is None else (stored.version, stored.chain_id, stored.epoch, stored.expires_at)
+    if found == wanted and completeness is None:
         return
     authority = authority_of(state, settings, now)
     if authority is None:
@@ -203,10 +204,6 @@ def _plan(stores: Stores, snapshot_id: str) -> _Plan | None:
         served,
         stores.signatures.of_snapshot(snapshot_id),
     )
-
-
-def _fits(stored: SignedSnapshot, plan: _Plan) -> bool:
-    return (stored.version, stored.chain_id, stored.epoch) == (plan.version, plan.chain_id, plan.epoch)
 
 
 def _expiry(snapshot: Snapshot, settings: Settings, now: datetime) -> datetime:
