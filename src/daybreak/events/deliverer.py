@@ -215,6 +215,9 @@ class Deliverer:
         goes_on, error = await _outcome(attempt)
         if isinstance(error, DaybreakError):
             _log.error("deliverer.error", code=error.code, reason=error.message)
+            # The next attempt needs a new lease, and thereby a database that can record its result: until then, the
+            # message would be sent again and again.
+            self._lease_until = 0.0
             return False
         if error is not None:
             _log.error("delivery.failed", delivery_id=delivery.delivery_id, type=delivery.type, exc_info=error)

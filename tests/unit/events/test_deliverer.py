@@ -4,7 +4,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,10 +13,12 @@ import pytest
 from daybreak.access.api_tokens import digest, generate
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.errors import Unavailable
 from daybreak.domain.events import Attempt, DeliveryState, EventType
 from daybreak.domain.identity import ApiToken
 from daybreak.events.deliverer import Deliverer
 from daybreak.events.expiring_tokens import record_expiring_tokens, record_stopped_scripts
+from daybreak.state.database import open_state
 from tests.parts.mail_server import mail_server
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Receiver
@@ -72,6 +74,36 @@ async def test_no_mail_starts_that_could_outlive_the_lease(events: Events) -> No
         ticks[0] = 36.0
         await wait_for_tasks(deliverer)
     assert server.attempts == 0
+
+
+async def test_message_whose_result_cannot_be_recorded_is_repeated_once(events: Events) -> None:
+    """The database refuses writes from the second attempt on, as on a full disk. Reads and the lease go on."""
+    file = events.instance.path / "state.db"
+    with mail_server() as server, closing(sqlite3.connect(file, check_same_thread=False)) as writer:
+        events.change(mail={"url": server.url, "sender": "exports@example.org"})
+
+        def reply(number: int) -> str | None:
+            if number == 1:
+                return "451 later"
+            if not writer.in_transaction:
+                writer.execute("BEGIN IMMEDIATE")
+            return None
+
+        server.reply = reply
+        events.emit(EventType.PASSWORD_CHANGED, data={"change": "changed", "address": ""}, seat_id=ROSA)
+        await events.deliver()
+        events.instance.advance(seconds=5)
+        with closing(open_state(events.instance.url, wait_seconds=0.05)) as state:
+            deliverer = Deliverer(replace(events.context, state=state))
+            for _ in range(4):
+                with suppress(Unavailable):
+                    await deliverer.step()
+                await wait_for_tasks(deliverer)
+        assert server.attempts == 2
+        writer.rollback()
+        server.reply = lambda _number: None
+        await events.deliver()
+        assert (server.attempts, events.deliveries()[0].state) == (3, DeliveryState.DELIVERED)
 
 
 async def test_attempt_that_was_recorded_is_not_recorded_again(events: Events, receive: Receive) -> None:
