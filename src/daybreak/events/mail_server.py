@@ -131,11 +131,11 @@ class MailServer:
     def check(self) -> str:
         """Connect and sign in, and return a description. Raises OperatorError that names the setting."""
         try:
-            connection = self._connect(time.monotonic() + self._mail_seconds)
-            connection.noop()
-            connection.quit()
+            self._open(time.monotonic() + self._mail_seconds).noop()
         except (smtplib.SMTPException, OSError) as error:
             raise OperatorError(f"mail.url: {self._settings.url} cannot be used: {_reason(error)}.") from None
+        finally:
+            self.disconnect()
         user = f" as {self._settings.username}" if self._settings.username else ""
         return f"{self._settings.url}{user}, from {self._settings.sender}"
 
