@@ -8,11 +8,13 @@ a changed address at the provider neither moves access nor lets another user tak
 import base64
 import hmac
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import structlog
 
 from daybreak.access import throttle
 from daybreak.access.end_credentials import EndReason, end_credentials
@@ -29,9 +31,12 @@ from daybreak.oidc.provider import AuthorizationRequest, Provider, TokenRefused
 from daybreak.settings import OidcSettings
 from daybreak.state.stores import Stores
 
+_log = structlog.get_logger("daybreak.oidc")
 # How long the user may take at the provider.
 REQUEST_LIFETIME = timedelta(minutes=10)
 _MAXIMUM_CODE_LENGTH = 4096
+# A reason may repeat what the provider sent.
+_MAXIMUM_REASON_LENGTH = 300
 _RANDOM_BYTES = 32
 # Encrypted and in base64, it fits into the 4096 bytes that browsers accept with the name of a cookie.
 _MAXIMUM_COOKIE_CONTENT = 2900
@@ -97,7 +102,8 @@ async def begin(services: Services, *, next_path: str, active: ActiveSession | N
     pending = PendingRequest(state, nonce, code_verifier, next_path, started_at, sid, client_id)
     if len(msgspec.json.encode(pending)) > _MAXIMUM_COOKIE_CONTENT:
         pending = msgspec.structs.replace(pending, next_path="")
-    url = await provider.authorization_url(_authorization_request(pending))
+    with _outages_logged():
+        url = await provider.authorization_url(_authorization_request(pending))
     cookie = sealed_text.seal(
         msgspec.json.encode(pending), purpose="oidc-request", keyring=services.keyring.current(), random=services.random
     )
@@ -117,8 +123,9 @@ async def verify_response(
     await throttle.count_attempt(services.state, rules, now)
     try:
         pending = _pending_request(services, cookie, parameters.get("state"), now)
-        code = await _authorization_code(provider, services.settings.oidc, parameters)
-        id_token = await _redeem(services, provider, code, pending)
+        with _outages_logged():
+            code = await _authorization_code(provider, services.settings.oidc, parameters)
+            id_token = await _redeem(services, provider, code, pending)
     except SignInRefused as refused:
         await record_refusal(services, EventOrigin(now, caller), refused)
         raise
@@ -126,6 +133,16 @@ async def verify_response(
         await record_refusal(services, EventOrigin(now, caller), SignInRefused(error.code, error.message))
         raise
     return VerifiedResponse(pending, id_token)
+
+
+@contextmanager
+def _outages_logged() -> Iterator[None]:
+    """Log why the provider cannot be used. Users only learn that it cannot."""
+    try:
+        yield
+    except ProviderUnavailable as error:
+        _log.warning("oidc.unavailable", reason=error.detail[:_MAXIMUM_REASON_LENGTH])
+        raise
 
 
 async def record_refusal(

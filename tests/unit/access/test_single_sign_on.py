@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from daybreak.access import operators, single_sign_on
 from daybreak.access.login import SecondFactorPending, SessionStarted
@@ -409,11 +410,19 @@ async def test_userinfo_of_another_user_is_refused(setup: Setup) -> None:
 
 
 async def test_unavailable_provider_is_reported_and_recorded(setup: Setup) -> None:
+    setup.provider.metadata = {"issuer": "https://other.example.org/" + "x" * 1000}
+    with capture_logs() as lines, pytest.raises(ProviderUnavailable):
+        await setup.begin()
+    setup.provider.metadata = {}
     begun = await setup.begin()
     setup.provider.replies["/token"] = Reply(500, b"<html>")
-    with pytest.raises(ProviderUnavailable):
+    with capture_logs() as more, pytest.raises(ProviderUnavailable):
         await setup.respond(begun.cookie, setup.provider.authorize(begun.url))
     assert setup.instance.audit("login")[-1].result == "provider_unavailable"
+    other, token = (line["reason"] for line in (*lines, *more) if line["event"] == "oidc.unavailable")
+    assert other.startswith("the provider names itself 'https://other.example.org/xxx")
+    assert len(other) == 300
+    assert token == f"{setup.provider.issuer}/token responded with status 500 and no JSON object"
 
 
 async def test_attempts_are_limited_per_address(setup: Setup) -> None:
