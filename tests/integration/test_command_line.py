@@ -39,6 +39,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.settings import load_settings
 from daybreak.snapshots.disk_space import RESERVE_BYTES
 from daybreak.state.nodes import Node
+from daybreak.state.stores import Stores
 from tests.parts.row_faults import ENDLESS_MODEL
 from tests.parts.s3 import S3Bucket
 
@@ -119,6 +120,23 @@ def test_migrate_needs_only_the_url_of_the_state_database(
     monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{tmp_path / 'own.db'}")
     assert run(["migrate"]) == 0
     assert (tmp_path / "own.db").exists()
+
+
+def test_doctor_reports_second_factors_of_another_keyring(
+    installation: tuple[Path, DemoDirectory], command: Command
+) -> None:
+    with closing(open_state(load_settings(installation[0] / "daybreak.toml", {}))) as state:
+
+        def enrol(stores: Stores) -> None:
+            seat = stores.seats.by_email(VISITOR_EMAIL)
+            assert seat is not None
+            stores.seats.begin_second_factor(seat.seat_id, "1.0badc0de.00.00", now_utc())
+            stores.seats.confirm_second_factor(seat.seat_id, 0, (), now_utc())
+
+        state.write(enrol)
+    assert "lacks the key 0badc0de, which encrypts second factors" in command("doctor", code=1)
+    command("seat", "reset-second-factor", VISITOR_EMAIL)
+    assert "ok    keyring:" in command("doctor")
 
 
 @pytest.mark.release

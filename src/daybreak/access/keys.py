@@ -67,13 +67,8 @@ def reencrypt(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) 
 
 def kids_in_use(stores: Stores) -> frozenset[str]:
     """Return the keys that encrypt stored second-factor seeds and secrets of webhooks."""
-    seeds = [
-        seed
-        for seat in stores.seats.list_all()
-        for seed in (stores.seats.sealed_seed(seat.seat_id), stores.seats.pending_seed(seat.seat_id))
-    ]
-    of_webhooks = {sealing_kid(secret) for secret in stores.webhooks.sealed_secrets()}
-    return frozenset(totp.encryption_kid(seed) for seed in seeds if seed is not None) | of_webhooks
+    of_seeds = {totp.encryption_kid(seed) for seed in stores.seats.sealed_seeds()}
+    return frozenset(of_seeds | {sealing_kid(secret) for secret in stores.webhooks.sealed_secrets()})
 
 
 def kids_of_s3_keys(stores: Stores, keyring: Keyring, now: datetime, tolerance: timedelta) -> frozenset[str]:

@@ -117,9 +117,17 @@ def _leads_elsewhere(settings: "Settings") -> bool:
 
 
 def _keyring(settings: "Settings") -> str:
+    from daybreak.access.keys import kids_in_use
     from daybreak.bootstrap import read_keyring
 
-    ring = read_state(settings, lambda stores: read_keyring(settings, stores))
+    ring, in_use = read_state(settings, lambda stores: (read_keyring(settings, stores), kids_in_use(stores)))
+    lost = sorted(in_use.difference(ring.usable(in_use)))
+    if lost:
+        raise OperatorError(
+            f"keys.file: {settings.keys.file} lacks the key {lost[0]}, which encrypts second factors or secrets of "
+            "webhooks. Restore the keyring that was backed up with the state database, and revoke again what was "
+            "revoked. Without it, use `daybreakd seat reset-second-factor`, and renew these secrets in the dashboard."
+        )
     return f"{settings.keys.file}, signing key {ring.signing_kid}"
 
 

@@ -163,6 +163,10 @@ class SeatStore(Store):
         """Return the encrypted seed of an unconfirmed enrolment."""
         return self._execute(sa.select(seats.c.pending_seed).where(seats.c.seat_id == seat_id)).scalar()
 
+    def sealed_seeds(self) -> list[str]:
+        """Return the encrypted seeds of all second factors."""
+        return list(self._connection.scalars(sa.select(seats.c.sealed_seed).where(seats.c.sealed_seed.is_not(None))))
+
     def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None:
         self._change(seats, seat_id, pending_seed=sealed_seed, pending_since=now)
 
