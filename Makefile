@@ -37,7 +37,7 @@ BENCH_ARGS ?= all --write
 AGAINST ?= origin/main
 TAG ?=
 
-.PHONY: help setup system npm duckdb check-api coverage release test-newest test-next-duckdb demo test test-release test-unit test-random check bench docs lock sbom reference format clean
+.PHONY: help setup system npm duckdb check-api coverage release test-newest test-next-duckdb test-oldest demo test test-release test-unit test-random check bench docs lock sbom reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -95,6 +95,12 @@ test-next-duckdb: $(DEV) system npm
 test-newest:
 	UPGRADE=1 $(MAKE) lock
 	$(MAKE) test-unit
+
+# With the oldest versions of the client's dependencies that pyproject.toml accepts.
+test-oldest: $(DEV)
+	$(BIN)/python -m pip install \
+	    $$(sed -n '/^dependencies/,/^]/s/^ *"\([a-z]*\)>=\([0-9.]*\)".*/\1==\2/p' pyproject.toml)
+	$(PYTEST) -n $(WORKERS) tests/unit/client $(TEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .

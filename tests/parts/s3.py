@@ -16,7 +16,6 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
-import boto3
 import httpx
 import obstore
 import pytest
@@ -150,6 +149,8 @@ class S3Bucket:
 
     def keep_versions(self) -> None:
         """Turn versioning on."""
+        import boto3
+
         client = boto3.client(
             "s3",
             endpoint_url=self.server.endpoint,
