@@ -115,6 +115,8 @@ class Database(Protocol):
             f"WHERE client_id = {self.placeholder} ORDER BY resource",
             [client_id],
         )
+        # A row with NULL, which only the user can have set, counts as deleted.
+        rows = [row for row in rows if None not in row]
         if not rows:
             return None
         resources = {row[0]: resource_state(row[0], *row[6:]) for row in rows if row[0] in tables}
@@ -167,7 +169,8 @@ class Database(Protocol):
         """Return the names of columns that syncs have added to a table, also former ones."""
         if STATE_TABLE not in self._columns():
             return frozenset()
-        rows = self._rows(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE resource = {self.placeholder}", [table])
+        of_table = f"resource = {self.placeholder} AND columns IS NOT NULL"
+        rows = self._rows(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE {of_table}", [table])
         return frozenset(each.split(" ")[0] for (columns,) in rows for each in columns.split(","))
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:

@@ -10,16 +10,19 @@ from daybreak_client.database_sync.database import KEY_PROBLEM, DatabaseProblem,
 from daybreak_client.errors import DatabaseFailed
 from daybreak_client.tables import Table
 
-# Errors about files, names, permissions and memory.
+# Errors about files, names, permissions and memory, and files that the process has opened in another way.
 _WITHOUT_VALUES = (
     duckdb.BinderException,
     duckdb.CatalogException,
+    duckdb.ConnectionException,
     duckdb.DependencyException,
     duckdb.IOException,
     duckdb.OutOfMemoryException,
     duckdb.ParserException,
     duckdb.PermissionException,
+    duckdb.ResourceInUseException,
 )
+_CORRUPT = "Corrupt database file"
 _NOT_NULL = re.compile(r"Constraint Error: NOT NULL constraint failed: \w+\.(\w+)")
 _REFERRED = (
     "DuckDB: a row that must be deleted is referred to by a foreign key. DuckDB cannot delete both in one "
@@ -61,6 +64,8 @@ def _described(error: duckdb.Error) -> str:
         return f"DuckDB: {text}"
     if isinstance(error, duckdb.ConstraintException) and "foreign key" in text:
         return _REFERRED
+    if text.startswith(_CORRUPT):
+        return f"DuckDB: {_CORRUPT}. Restore a copy, or move the file away and run the sync again."
     place = _PLACE.match(text)
     return f"DuckDB: {place[place.lastindex or 0] if place else type(error).__name__}"
 

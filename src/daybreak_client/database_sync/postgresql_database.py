@@ -35,12 +35,21 @@ _TYPES = {
 _ACCEPTED = {
     **{kind: {name} for kind, name in _TYPES.items()},
     TEXT: {"text", "character varying"},
-    TIMESTAMP: {"timestamp with time zone"},
+    TIMESTAMP: {"timestamp with time zone", "timestamp(6) with time zone"},
 }
 _NUL = b"\0"
 _CSV = "WITH (FORMAT csv, HEADER true)"
+# A connection whose other end has vanished ends after two minutes, not after the two hours of the system. At the server
+# it would hold the lock of the sync.
+_KEEPALIVES: dict[str, Any] = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}
+# A statement that follows the wait for the lock sees what the other sync has committed, whatever the default isolation.
 # Rows that a policy hides would be duplicates, so PostgreSQL must refuse to hide them.
-_SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL row_security = off"
+_SETTINGS = "; SET LOCAL ".join(
+    (
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "TimeZone = 'UTC'", "DateStyle = 'ISO'", "row_security = off",
+        *(f"tcp_{name} = {value}" for name, value in _KEEPALIVES.items()),
+    )
+)  # fmt: skip
 _DIALECT = Dialect(_TYPES, "%s", "ROW({})::text", "concat({0}.tableoid, {0}.ctid)", "text")
 # Tables without primary key are in publications FOR ALL TABLES too, which need to identify rows.
 _LACKS_IDENTITY = (
@@ -88,8 +97,9 @@ class PostgreSQLDatabase(Database):
             # Behind a pooler such as PgBouncer, each transaction may be in another session, which other clients use
             # too: no prepared statements.
             return psycopg.connect(
-                self._url, autocommit=True, prepare_threshold=None, connect_timeout=30, client_encoding="utf8"
-            )
+                self._url, autocommit=True, prepare_threshold=None, connect_timeout=30, client_encoding="utf8",
+                **_KEEPALIVES,
+            )  # fmt: skip
 
     def renew_connection(self) -> None:
         try:
@@ -260,8 +270,10 @@ class PostgreSQLDatabase(Database):
         return f"{identifier(self._schema)}.{identifier(table)}"
 
     def _columns(self) -> dict[str, dict[str, str]]:
+        # A timestamp with fewer digits would round values. Text that is too long is an error.
         rows = self._rows(
-            "SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_attribute a "
+            "SELECT c.relname, a.attname, format_type(a.atttypid, CASE a.atttypid WHEN 'timestamptz'::regtype "
+            "THEN a.atttypmod END) FROM pg_attribute a "
             "JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped",
             [self._schema],

@@ -50,12 +50,14 @@ _ADVICE: dict[type[psycopg.Error], str] = {
     errors.ProgramLimitExceeded: "A value is too long for an index of yours. Drop the index, or index a part of the "
     "value.",
     errors.UniqueViolation: "Drop the constraint, or the index with this name: published rows repeat its values.",
+    errors.DuplicateTable: "Rename it, or select another schema with --schema.",
+    errors.StringDataRightTruncation: "A column has a maximum length. Change its type to text.",
 }
 
 
 def _described(error: psycopg.Error) -> str:
     """Return what PostgreSQL reports, without values of rows, which most messages, details and contexts quote."""
-    found = error.diag
+    found, advice = error.diag, _ADVICE.get(type(error), "")
     if error.sqlstate is None:
         # An error of the connection, which has no rows.
         return f"PostgreSQL: {reason_of(error)}"
@@ -66,16 +68,14 @@ def _described(error: psycopg.Error) -> str:
             "Drop what depends on it and run the sync again."
         )
     if error.sqlstate[:2] in _CLASSES_WITHOUT_VALUES and not found.context and found.message_primary:
-        limit = f". {_ADVICE[type(error)]}" if isinstance(error, errors.ProgramLimitExceeded) else ""
-        return f"PostgreSQL: {found.message_primary}{limit}"
+        return ". ".join(filter(None, (f"PostgreSQL: {found.message_primary}", advice)))
     place = _PLACE.match(found.context or "")
     named = {"table": found.table_name, "column": found.column_name, "constraint": found.constraint_name}
     if found.source_function == _RAISE:
-        named = {}
+        named, advice = {}, ""
     places = [f"{kind} {name}" for kind, name in named.items() if name] + ([place[1]] if place else [])
     text = ", ".join([f"PostgreSQL: {type(error).__name__}", *places])
-    advice = _ADVICE.get(type(error)) if found.source_function != _RAISE else None
-    return f"{text}. {advice}" if advice else text
+    return ". ".join(filter(None, (text, advice)))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from daybreak_client import AccountFiles, DatabaseFailed, sync
@@ -57,6 +58,25 @@ def test_full_disk_is_reported_with_its_path(tmp_path: Path, north: Publisher, a
         sync(account, target)
     assert caught.value.message == f'DuckDB: Could not write file "{tmp_path}/exports.duckdb.wal": File too large'
     assert {each.verified for each in sync(account, target, verify=True).resources} == {"equal"}
+
+
+def test_file_that_cannot_be_opened_is_reported_with_the_reason(
+    tmp_path: Path, north: Publisher, account: AccountFiles
+) -> None:
+    path, target = tmp_path / "exports.duckdb", f"duckdb:///{tmp_path}/exports.duckdb"
+    north.publish({})
+    sync(account, target)
+    # Such as a notebook, which syncs in the process that reads.
+    with duckdb.connect(str(path), read_only=True), pytest.raises(DatabaseFailed, match="different configuration"):
+        sync(account, target)
+    with duckdb.connect() as other:
+        other.execute(f"ATTACH '{path}' AS exports")
+        with pytest.raises(DatabaseFailed, match="already attached"):
+            sync(account, target)
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    with pytest.raises(DatabaseFailed, match=r"Corrupt database file\. Restore a copy, or move the file away"):
+        sync(account, target)
 
 
 def test_ctrl_c_ends_a_statement(tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ USER_RULES = [
     ),
     ("postgresql", TRIGGER.format('PERFORM NEW."COMMUNITY_NAME"::int;'), "InvalidTextRepresentation"),
     ("postgresql", TRIGGER.format("EXECUTE 'SELECT ' || NEW.\"COMMUNITY_NAME\";"), "Undefined"),
+    (
+        "postgresql",
+        'ALTER TABLE daybreak.communities ALTER "COMMUNITY_NAME" TYPE varchar(9)',
+        "Change its type to text",
+    ),
+    ("postgresql", "DROP TABLE daybreak.communities; CREATE SEQUENCE daybreak.communities", "Rename it, or select"),
 ]
 
 

@@ -1,17 +1,30 @@
 """Sync into PostgreSQL: other sessions, lost connections, restricted users."""
 
-from concurrent.futures import ThreadPoolExecutor
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from daybreak_client import AccountFiles, Busy, Callbacks, DatabaseFailed, LockWait, WrongUse, sync
+from daybreak_client import (
+    AccountFiles,
+    Busy,
+    Callbacks,
+    DatabaseFailed,
+    Daybreak,
+    LockWait,
+    SyncResult,
+    WrongUse,
+    sync,
+)
 from daybreak_client.database_sync import remove_account, synced_accounts
 from daybreak_client.published import PublishedFile
-from tests.integration.sync.conftest import NORTH, SOUTH
+from tests.integration.sync.conftest import NORTH, SOUTH, TOKEN
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher
 from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.waiting import wait_until
 
 
 def verified(account: AccountFiles, url: str) -> set[str]:
@@ -68,6 +81,69 @@ def test_accounts_sync_at_the_same_time(
         with ThreadPoolExecutor(2) as threads:
             list(threads.map(lambda account: sync(account, postgresql_url), accounts))
     assert [verified(account, postgresql_url) for account in accounts] == [{"equal"}, {"equal"}]
+
+
+def test_sync_that_waited_for_another_sees_its_result(
+    postgresql_url: str, north: Publisher, account: AccountFiles
+) -> None:
+    """From another machine, whatever the default isolation: a snapshot from before the wait would conflict."""
+    database = postgresql_url.rpartition("/")[2]
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {database} SET default_transaction_isolation = 'repeatable read'".encode())
+    churn = Churn(NORTH, seed=14)
+    north.publish(churn.day())
+    sync(account, postgresql_url)
+    north.publish(churn.day())
+    waiting = "query LIKE '%pg_try_advisory_xact_lock%' AND state = 'idle in transaction'"
+    # Another address has another folder of downloads.
+    address = north.service.url.replace("127.0.0.1", "localhost")
+    with Daybreak(address, TOKEN) as service, ThreadPoolExecutor(1) as threads:
+        elsewhere = service.account(NORTH)
+        second: list[Future[SyncResult]] = []
+
+        def start_second(_text: str) -> None:
+            if not second:
+                second.append(threads.submit(sync, elsewhere, postgresql_url))
+                with psycopg.connect(postgresql_url, autocommit=True) as other:
+                    query = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND {waiting}".encode()
+                    wait_until(lambda: other.execute(query).fetchone() is not None, 60)
+
+        first = sync(account, postgresql_url, callbacks=Callbacks(on_step=start_second))
+        assert (first.version, second[0].result().version) == (2, 2)
+    assert not second[0].result().changed
+    assert verified(account, postgresql_url) == {"equal"}
+
+
+def test_connection_finds_out_that_its_other_end_vanished(
+    postgresql_url: str, north: Publisher, account: AccountFiles
+) -> None:
+    """Both ends send keepalives: one that vanished would keep the lock of the sync for hours."""
+    north.publish(Churn(NORTH, seed=15).day())
+    seen: dict[bool, int] = {}
+
+    def observe(_text: str) -> None:
+        with psycopg.connect(postgresql_url) as other:
+            query = "SELECT client_port FROM pg_stat_activity WHERE datname = current_database() ORDER BY backend_start"
+            (port,) = other.execute(query).fetchone() or (0,)
+        seen.update(wait_until(lambda: keepalives(port)))
+
+    sync(account, postgresql_url, callbacks=Callbacks(on_step=observe))
+    assert max(seen.values()) <= 60
+
+
+def keepalives(port: int) -> dict[bool, int]:
+    """Return the seconds to the next keepalive of both ends of a connection from a port, the client's as True.
+
+    Returns nothing while an end waits for an acknowledgment.
+    """
+    found = {}
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        local, remote, state, timer = (line.split()[place] for place in (1, 2, 3, 5))
+        ports = [int(address.partition(":")[2], 16) for address in (local, remote)]
+        kind, _, ticks = timer.partition(":")
+        if port in ports and (state, kind) == ("01", "02"):
+            found[ports[0] == port] = int(ticks, 16) // os.sysconf("SC_CLK_TCK")
+    return found if len(found) == 2 else {}
 
 
 def test_readers_see_one_version(postgresql_url: str, north: Publisher, account: AccountFiles) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from daybreak_client import (
@@ -322,13 +323,18 @@ def test_dropped_table_is_loaded_again(target: Target, north: Publisher, account
     assert actions(result) == {"members": "full"}
 
 
-@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize(
+    ("change", "verify"),
+    [("DELETE FROM", False), ("DELETE FROM", True), ("UPDATE", False)],
+)
 def test_deleted_state_is_loaded_again(
-    target: Target, north: Publisher, account: AccountFiles, *, verify: bool
+    target: Target, north: Publisher, account: AccountFiles, change: str, *, verify: bool
 ) -> None:
+    """A row of the state with NULL counts as deleted."""
     north.publish(members(member(1)))
     sync(account, target.url)
-    target.query(f"DELETE FROM {target.schema}._daybreak_sync WHERE resource = 'members'")
+    values = "SET version = NULL, columns = NULL" if change == "UPDATE" else ""
+    target.query(f"{change} {target.schema}._daybreak_sync {values} WHERE resource = 'members'")
     result = sync(account, target.url, verify=verify)
     assert (actions(result), reason(result, "members")) == ({"members": "full"}, "not in the database")
     assert_verified(sync(account, target.url, verify=True))
@@ -402,6 +408,21 @@ def test_full_load_checks_column_types(target: Target, north: Publisher, account
             WrongUse, match=r"(?i)communities\.MEMBER_COUNT has the type (character )?var.*Drop the table"
         ):
             sync(account, target.url, full=full, verify=True)
+
+
+def test_timestamps_that_would_be_rounded_are_refused(
+    postgresql_url: str, north: Publisher, account: AccountFiles
+) -> None:
+    north.publish({})
+    sync(account, postgresql_url)
+    for digits in (6, 3):
+        north.publish({})
+        with psycopg.connect(postgresql_url) as connection:
+            connection.execute(f'ALTER TABLE daybreak.campaigns ALTER "SENT_AT" TYPE timestamptz({digits})'.encode())
+        if digits == 6:
+            sync(account, postgresql_url)
+    with pytest.raises(WrongUse, match=r"campaigns\.SENT_AT has the type timestamp\(3\) with time zone, not timestamp"):
+        sync(account, postgresql_url)
 
 
 def test_dropped_column_fails_the_verification(target: Target, north: Publisher, account: AccountFiles) -> None:
