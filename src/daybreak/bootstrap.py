@@ -169,7 +169,7 @@ def run_context(
     return RunContext(
         state=state,
         store=open_files(settings),
-        source=SyncingSource(source, directory_sync(settings, state)) if settings.directory.accounts else source,
+        source=SyncingSource(source, directory_sync(settings, state)) if settings.directory.is_synced else source,
         settings=settings,
         builder=f"{socket.gethostname()}:{os.getpid()}",
         clock=now_utc,

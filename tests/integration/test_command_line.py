@@ -444,7 +444,11 @@ def test_seats_are_managed_from_the_command_line(
         changed.setenv("DAYBREAK_ACCESS__BREACHED_PASSWORDS", str(breached))
         changed.setattr("sys.stdin", io.StringIO("nine lanterns in the fog\n"))
         assert "data breach" in command("seat", "set-password", email, code=1)
-    assert "is disabled" in command("seat", "disable", email)
+    assert command("seat", "disable", email) == f"{email} is disabled.\n"
+    with monkeypatch.context() as changed:
+        for query in ("ACCOUNTS", "SEATS", "ACCESS"):
+            changed.setenv(f"DAYBREAK_DIRECTORY__{query}", "SELECT 1")
+        assert "The next sync of the directory enables it" in command("seat", "disable", email)
     assert "is enabled" in command("seat", "enable", email)
     assert f"daybreakd seat enrol {email}" in command("seat", "grant-operator", email, code=1)
     with monkeypatch.context() as changed:

@@ -200,7 +200,7 @@ def _encoder(settings: "Settings") -> str:
 
 def _state(settings: "Settings") -> str:
     accounts, seats = read_state(settings, lambda stores: (stores.directory.load().accounts, stores.seats.list_all()))
-    verb = "sync" if settings.directory.accounts else "import FILE"
+    verb = "sync" if settings.directory.is_synced else "import FILE"
     hint = "" if accounts and seats else f"; next, run `daybreakd directory {verb}`"
     return f"{format_count(len(accounts), 'account')}, {format_count(len(seats), 'seat')}{hint}"
 
@@ -271,7 +271,7 @@ def _directory(settings: "Settings") -> str:
     """Run the queries without applying changes, and check the age of the latest sync."""
     from daybreak.bootstrap import directory_sync
 
-    if not settings.directory.accounts:
+    if not settings.directory.is_synced:
         return "not synchronized with the platform"
     with state_of(settings) as state:
         changes, faults = directory_sync(settings, state).run(actor="operator", dry_run=True)

@@ -119,6 +119,8 @@ def disable(email: Email, *, config: Config = None) -> None:
 
     _write(config, email, operators.set_disabled, now_utc(), disabled=True, actor=ACTOR)
     print_text(f"{email} is disabled.")
+    if settings_of(config).directory.is_synced:
+        print_text("The next sync of the directory enables it, unless the platform disables it too.")
 
 
 @app.command

@@ -355,6 +355,11 @@ class DirectorySettings(Section):
             raise InvalidValue("Set directory.accounts, directory.seats and directory.access, or none of them.")
         return access
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the platform's database provides the directory."""
+        return bool(self.accounts)
+
 
 class AuditSettings(Section):
     """Retention of the audit trail."""

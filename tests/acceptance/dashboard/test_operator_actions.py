@@ -241,6 +241,7 @@ def test_seat_is_reset_and_signed_out(operator: Page, own_service: Service, open
     set_password(other, operator.locator("#seat-link").inner_text().strip())
     other.wait_for_url("**/files")
     operator.get_by_role("link", name="Done").click()
+    expect(operator.get_by_text("The next sync enables or disables this seat as the platform does.")).to_be_visible()
     confirm(operator, "Disable seat", "Chrome on Linux")
     expect(operator.get_by_text("Seat disabled.")).to_be_visible()
     operator.get_by_role("button", name="Enable seat").click()

@@ -38,7 +38,7 @@ class DirectorySync:
 
         Raises OperatorError when no queries are set or too much would be removed; SourceError when a query fails.
         """
-        if not self.settings.accounts:
+        if not self.settings.is_synced:
             raise OperatorError(
                 "No queries are configured. Set directory.accounts, directory.seats and directory.access, "
                 "or use `daybreakd directory import`."

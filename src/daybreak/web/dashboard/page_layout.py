@@ -49,6 +49,7 @@ def render_page(
         "current": lambda name: Markup(' aria-current="page"') if name == section else Markup(""),
         "csrf_field": lambda: csrf_field(page, login_of(page.session)),
         "uses_webhooks": dashboard.services.settings.events.webhooks,
+        "is_synced": dashboard.services.settings.directory.is_synced,
         "fresh": None,
         "status": None,
         "reloads": False,

@@ -36,7 +36,6 @@ async def show_account(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Res
         "values": page.fields if "email" in page.fields else _NEW_GRANT,
         "grants": slice_of(page, grants, _PAGE_LENGTH, lambda number: page.url(path, page=number)),
         "can_invite": passwords.is_available(page.services.settings),
-        "synced": bool(page.services.settings.directory.accounts),
     }
     return render_page(page, "operator/account.html", context, outcome)
 
