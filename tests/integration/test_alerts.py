@@ -32,9 +32,9 @@ SHORT = {
     "DaybreakMailFails": ['daybreak_deliveries_failed{channel="mail"} 6x60 1x60'],
     "DaybreakKeyringsDiffer": ["daybreak_keyrings 2x60 1x60"],
 }
-# The condition holds for 28 hours. Values are per ten minutes.
+# The condition holds for 28 hours. Values are per ten minutes. The time of files is 0 before the first publication.
 LONG = {
-    "DaybreakFilesOld": ["daybreak_files_as_of_timestamp_seconds 0x168 100800x20"],
+    "DaybreakFilesOld": ["daybreak_files_as_of_timestamp_seconds 1x168 0x20"],
     "DaybreakDirectoryFailing": ["daybreak_directory_sync_failing 1x168 0x20"],
     "DaybreakDirectoryOld": ["daybreak_directory_sync_timestamp_seconds 1x168 100800x20"],
     "DaybreakVersionsDiffer": ['daybreak_nodes{version="1"} 1x168 _x20', 'daybreak_nodes{version="2"} 1x188'],

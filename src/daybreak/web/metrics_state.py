@@ -210,8 +210,11 @@ def _node_values(state: ServiceState) -> dict[str, Values]:
 
 
 def _delivery_values(state: ServiceState) -> dict[str, Values]:
-    """Return the events and deliveries that wait, since when, and the deliveries that failed."""
-    (events, oldest), channels = state.outbox, state.deliveries or {}
+    """Return the events and deliveries that wait, since when, and the deliveries that failed.
+
+    Without a builder, nothing waits: the settings have neither webhooks nor mail.
+    """
+    (events, oldest), channels = (state.outbox, state.deliveries or {}) if state.needs_builder else ((0, None), {})
     overdue = {
         (channel,): max((state.now - each.due_at).total_seconds(), 0) if each.due_at is not None else 0
         for channel, each in channels.items()

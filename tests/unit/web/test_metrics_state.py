@@ -174,4 +174,7 @@ def test_waiting_and_failed_deliveries_are_counted() -> None:
         'daybreak_deliveries_overdue_seconds{channel="webhook"} 0.0',
         'daybreak_deliveries_failed{channel="mail"} 2.0',
     } <= set(samples(state))
-    assert samples_of(state, "daybreak_outbox_oldest_timestamp_seconds") == {"": HOUR.timestamp() - 60}
+    oldest = "daybreak_outbox_oldest_timestamp_seconds"
+    assert samples_of(state, oldest) == {"": HOUR.timestamp() - 60}
+    # Without webhooks, mail and schedule, events stay in the outbox.
+    assert samples_of(replace(state, needs_builder=False), oldest) == {"": 0}
