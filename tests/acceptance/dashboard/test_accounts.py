@@ -137,3 +137,19 @@ def test_palette_opens_actions_and_keeps_the_section(sign_in_as: Callable[..., P
     expect(options).to_have_count(1)
     page.keyboard.press("Enter")
     page.wait_for_url("**/settings/security#password-title")
+
+
+def test_searches_report_a_server_that_cannot_be_reached(
+    sign_in_as: Callable[..., Page], console_messages: list[str]
+) -> None:
+    page = sign_in_as()
+    page.context.set_offline(True)
+    page.locator(".switcher summary").click()
+    expect(page.locator("#switch-list")).to_have_text("The server can't be reached.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("kita")
+    expect(page.get_by_role("listbox", name="Results")).to_have_text(
+        "Accounts and files can't be loaded. Reload the page."
+    )
+    console_messages[:] = [message for message in console_messages if "ERR_INTERNET_DISCONNECTED" not in message]

@@ -231,7 +231,8 @@ def test_curl_command_uses_the_documented_path(files: Page, service: Service) ->
     )
     files.context.grant_permissions(["clipboard-read", "clipboard-write"])
     usage.get_by_role("button", name="Copy").click()
-    expect(usage.get_by_role("button", name="Copied")).to_be_visible()
+    usage.get_by_role("button", name="Copied").click()
+    expect(usage.get_by_role("button", name="Copy", exact=True)).to_be_visible()
     copied = files.evaluate("() => navigator.clipboard.readText()")
     assert copied == usage.locator("pre").inner_text().strip()
     assert "-H @daybreak-token.txt" in copied

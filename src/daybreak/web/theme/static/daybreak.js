@@ -10,7 +10,8 @@
     if (!button) return;
     const source = document.getElementById(button.dataset.copy) ?? button.closest("figure")?.querySelector("code");
     if (!source) return;
-    const label = button.textContent;
+    // A second click finds the answer to the first one.
+    button.dataset.label ??= button.textContent;
     try {
       await navigator.clipboard.writeText(source.textContent.trim());
       button.textContent = "Copied";
@@ -23,7 +24,7 @@
     }
     const status = document.getElementById("status");
     if (status) status.textContent = button.textContent;
-    setTimeout(() => { button.textContent = label; }, 2000);
+    setTimeout(() => { button.textContent = button.dataset.label; }, 2000);
   });
 
   // --- Send each form once --------------------------------------------------------------------

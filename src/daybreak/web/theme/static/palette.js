@@ -10,6 +10,7 @@ const MAXIMUM_RECENT = 6;
 const IS_APPLE = /^(Mac|iP)/.test(navigator.platform);
 let items = [];
 let fetched = [];
+let isIncomplete = false;
 let active = 0;
 let lastQuery = 0;
 let moved = false;
@@ -25,13 +26,14 @@ function pages() {
   return [...document.querySelectorAll(".nav a")].map((link) => ({ kind: "Page", label: link.textContent.trim(), detail: "", url: link.getAttribute("href") }));
 }
 
+// Return what the server finds, or null if it can't be reached or the session has ended.
 async function remote(query) {
   if (!dialog.dataset.url) return [];
   try {
     const response = await fetch(`${dialog.dataset.url}&q=${encodeURIComponent(query)}`, { headers: { Accept: "application/json" } });
-    return response.ok ? (await response.json()).items : [];
+    return response.ok ? (await response.json()).items : null;
   } catch {
-    return [];
+    return null;
   }
 }
 
@@ -51,8 +53,9 @@ async function search() {
   show([...local, ...fetched.filter(matches)], "");
   const found = await remote(input.value);
   if (number !== lastQuery) return;
-  fetched = found;
-  show([...local, ...found], moved && items[active] ? keyOf(items[active]) : "");
+  fetched = found ?? [];
+  isIncomplete = found === null;
+  show([...local, ...fetched], moved && items[active] ? keyOf(items[active]) : "");
 }
 
 function show(found, activeKey) {
@@ -77,11 +80,11 @@ function draw() {
     }
     return option;
   }));
-  if (items.length === 0) {
-    const none = document.createElement("li");
-    none.className = "soft";
-    none.textContent = "No match.";
-    list.append(none);
+  if (isIncomplete || items.length === 0) {
+    const note = document.createElement("li");
+    note.className = "soft";
+    note.textContent = isIncomplete ? "Accounts and files can't be loaded. Reload the page." : "No match.";
+    list.append(note);
   }
   input.setAttribute("aria-activedescendant", items.length ? `palette-${active}` : "");
   list.children[active]?.scrollIntoView({ block: "nearest" });

@@ -67,7 +67,9 @@ function showResults(input) {
   const query = new URLSearchParams(new FormData(input.form));
   const results = document.getElementById(input.dataset.results);
   setTimeout(() => {
-    if (!signal.aborted) load(results, `${input.form.action}?${query}`, signal).catch(() => {});
+    if (!signal.aborted) load(results, `${input.form.action}?${query}`, signal).catch((error) => {
+      if (!signal.aborted) results.textContent = error.text ?? "The server can't be reached.";
+    });
   }, 200);
 }
 document.addEventListener("input", (event) => {
