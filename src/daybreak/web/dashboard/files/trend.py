@@ -21,12 +21,12 @@ class RowChange:
 
 
 def row_change(rows: int, previous: int | None) -> RowChange:
-    """Return the difference as text: `+120 (+1.2 %)`, `no change`, or `nothing to compare` without a previous count."""
+    """Return the difference as text: `+120 (+1.2 %)`, `same number`, or `nothing to compare` without `previous`."""
     if previous is None:
         return RowChange("nothing to compare", "none")
     difference = rows - previous
     if difference == 0:
-        return RowChange("no change", "same")
+        return RowChange("same number", "same")
     sign = "+" if difference > 0 else "\N{MINUS SIGN}"
     percentage = f" ({sign}{format_percentage(abs(difference), previous)})" if previous else ""
     return RowChange(
