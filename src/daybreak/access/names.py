@@ -19,8 +19,10 @@ def normalize_name(name: str, *, subject: str) -> str:
     normalized = unicodedata.normalize("NFC", name[: 4 * MAX_NAME_LENGTH + 1]).strip()
     if not 1 <= len(normalized) <= MAX_NAME_LENGTH or HIDDEN_CHARACTERS.search(normalized):
         raise InvalidRequest(
-            f"{subject} has 1 to {MAX_NAME_LENGTH} characters and no line breaks.",
-            faults=(FieldFault("/name", f"Use 1 to {MAX_NAME_LENGTH} characters without line breaks."),),
+            f"{subject} has 1 to {MAX_NAME_LENGTH} characters, and no hidden ones such as line breaks.",
+            faults=(
+                FieldFault("/name", f"Use 1 to {MAX_NAME_LENGTH} characters, and no hidden ones such as line breaks."),
+            ),
         )
     if contains_secret(normalized):
         raise InvalidRequest(

@@ -6,11 +6,11 @@ from datetime import date, datetime, timedelta
 
 from daybreak.domain import display
 from daybreak.domain.display import local, localized, zone_name
+from daybreak.domain.identity import HIDDEN_CHARACTERS
 
 EN_DASH = "\N{EN DASH}"
 
-_CONTROL = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
-_CONTROL |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], "\N{REPLACEMENT CHARACTER}")
+_PICTURES = {chr(code): chr(0x2400 + code) for code in range(0x20)} | {"\x7f": "\u2421"}
 _BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 _SYSTEMS = (
     ("iPhone", "iPhone"),
@@ -111,8 +111,10 @@ def format_bar_width(part: float, maximum: float) -> str:
 
 
 def make_visible(text: str) -> str:
-    """Replace control and text-direction characters with visible ones, so that a value cannot hide or reorder text."""
-    return text.translate(_CONTROL)
+    """Replace hidden characters with visible ones, so that a value cannot hide or reorder text."""
+    return HIDDEN_CHARACTERS.sub(
+        lambda found: "".join(_PICTURES.get(each, "\N{REPLACEMENT CHARACTER}") for each in found[0]), text
+    )
 
 
 def make_lines_visible(text: str) -> str:

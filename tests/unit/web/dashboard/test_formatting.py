@@ -10,7 +10,7 @@ def test_unknown_values_are_a_dash() -> None:
 
 
 def test_control_characters_become_visible() -> None:
-    assert formatting.make_visible("a\x00b\u202ec\nd") == "a\u2400b\ufffdc\u240ad"
+    assert formatting.make_visible("a\x00b\u202ec\nd\u061c\x85") == "a\u2400b\ufffdc\u240ad\ufffd\ufffd"
 
 
 def test_name_is_one_line_without_control_characters() -> None:
