@@ -18,11 +18,13 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from daybreak.access.services import Services
 from daybreak.catalogue.formats import FORMATS, delta_format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
 from daybreak.credentials.s3_keys import AccessKey, session_key
+from daybreak.credentials.sigv4 import S3Error
 from daybreak.domain.delta import Chain, Publication
 from daybreak.domain.errors import FileStoreError, NotFound
 from daybreak.domain.identity import Principal
@@ -56,7 +58,8 @@ class StatementObject(msgspec.Struct, frozen=True):
 
 
 class AttachedObject(msgspec.Struct, frozen=True):
-    """An object of an account, with its size in bytes. `source` is the content if it is made for each request.
+    """An object of an account, with its size in bytes. `source` is the content if it is made for each request. Lists
+    leave out that of metadata.
 
     `modified_at` is the publication in which the bytes first appeared.
     """
@@ -107,7 +110,7 @@ class AttachedFiles:
     async def list_objects(self, bucket: Bucket, prefix: str) -> list[AttachedObject]:
         """Return the objects whose keys begin with a prefix, sorted by key.
 
-        Raises FileStoreError, Unavailable.
+        Raises S3Error, FileStoreError, Unavailable.
         """
         found, statements = await self._services.state.aread(lambda stores: _read(stores, bucket, prefix))
         for each in statements:
@@ -115,7 +118,7 @@ class AttachedFiles:
         return sorted((each for each in found if each.key.startswith(prefix)), key=lambda each: each.key)
 
     async def find(self, bucket: Bucket, key: str) -> AttachedObject:
-        """Return the object with a key. Raises NotFound, FileStoreError, Unavailable."""
+        """Return the object with a key. Raises NotFound, S3Error, FileStoreError, Unavailable."""
         found = await self.list_objects(bucket, key)
         if not found or found[0].key != key:
             raise NotFound("The specified key does not exist.")
@@ -177,10 +180,15 @@ def _needs(resource: str, folder: str, prefix: str) -> bool:
 
 
 def _read(stores: Stores, bucket: Bucket, prefix: str) -> tuple[list[AttachedObject], list[_Statement]]:
-    """Read the objects below a prefix, and no more than they need: most requests are about one object."""
+    """Read the objects below a prefix, and no more than they need: most requests are about one object.
+
+    Raises S3Error if a session key pins a version that is not kept. Copying programs delete what a list lacks.
+    """
     client_id, pinned = bucket.client_id, bucket.pinned_version
     publications = stores.deltas.publications()
     latest = next((each for each in publications if pinned is None or each.version == pinned), None)
+    if pinned and latest is None and _overlaps(_LATEST, prefix):
+        raise S3Error("ExpiredToken", f"latest/ was version {pinned} for this token, which is no longer kept.")
     folders = [(_LATEST, latest)] if latest is not None else []
     folders += [(_version_folder(each), each) for each in publications]
     folders = [folder for folder in folders if _overlaps(folder[0], prefix)]
@@ -262,8 +270,10 @@ def _iceberg_objects(table: Table, prefix: str) -> Iterator[AttachedObject]:
     files = {file.name: (version, file) for version in table.versions for file in version.files}
     for name, (version, file) in files.items():
         yield _stored(table.folder + name, named, version.publication, file.stored, file.rows, file.part)
-    for name, (version, content) in table.described(prefix.removeprefix(table.folder)).items():
-        yield _generated(table.folder + name, content, version.publication.published_at)
+    for name, version, content in table.described(prefix[len(table.folder) :]):
+        found = _generated(table.folder + name, content, version.publication.published_at)
+        # The metadata of 400 versions takes 45 MB. Lists need its size and digest.
+        yield found if found.key == prefix else replace(found, source=b"")
 
 
 def _generated(key: str, content: bytes, modified_at: datetime) -> AttachedObject:

@@ -207,6 +207,8 @@ def test_lists_begin_after_a_key_and_below_a_prefix(north: Attached) -> None:
     assert (after["IsTruncated"], after["KeyCount"]) == (True, 2)
     tables = north.s3.list_objects_v2(Bucket=NORTH, Prefix="tables/members/", Delimiter="/")
     assert [each["Prefix"] for each in tables["CommonPrefixes"]] == ["tables/members/v=1/", "tables/members/v=2/"]
+    assert north.keys("iceberg/members/").keys() == {key for key in north.keys("iceberg/") if "/members/" in key}
+    assert north.keys("iceberg/member").keys() < north.keys("iceberg/").keys()
     assert north.s3.list_objects_v2(Bucket=NORTH, MaxKeys=0)["KeyCount"] == 0
     assert north.s3.list_objects_v2(Bucket=NORTH, Prefix="<&> \N{SNOWMAN}")["KeyCount"] == 0
     for options in ({"ContinuationToken": "%"}, {"MaxKeys": -1}, {"EncodingType": "other"}):
@@ -346,6 +348,12 @@ def test_credentials_end(service: Service) -> None:
     session = client.with_session()
     past = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
     assert client.with_session(version=2, expires_at=past).refusal() == (403, "ExpiredToken")
+    deleted = client.with_session(version=99, expires_at=past + timedelta(hours=1))
+    assert deleted.refusal() == (403, "ExpiredToken")
+    with pytest.raises(ClientError) as caught:
+        deleted.keys()
+    assert code_of(caught.value) == (403, "ExpiredToken")
+    assert deleted.read("v=2/campaigns.csv.gz")
     broken = AccessKey(session.key.access_key_id, session.key.secret, session.key.session_token[:-1] + "-")
     assert Attached(service, NORTH, "", "", broken).refusal() == (400, "InvalidToken")
     wrong = AccessKey(client.key.access_key_id, "other")

@@ -1,6 +1,8 @@
 """Table metadata: the kept versions of a table as snapshots, and the files that describe them."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -58,58 +60,75 @@ class Table:
         """The URL of the folder."""
         return f"s3://{self.client_id}/{self.folder}".rstrip("/")
 
-    def described(self, prefix: str) -> dict[str, tuple[KeptVersion, bytes]]:
-        """Return the metadata files whose names begin with a prefix, and the first version that has each."""
-        found: dict[str, tuple[KeptVersion, bytes]] = {}
-        for number, each in enumerate(self.versions, 1):
-            if each.metadata_name.startswith(prefix):
-                found[each.metadata_name] = each, msgspec.json.encode(metadata(self, self.versions[:number]))
+    def described(self, prefix: str) -> Iterator[tuple[str, KeptVersion, bytes]]:
+        """Yield the names and contents of the metadata files whose names begin with a prefix, and the first version
+        that has each.
+        """
+        numbers = [number for number, each in enumerate(self.versions, 1) if each.metadata_name.startswith(prefix)]
+        for number, content in zip(numbers, _metadata(self, numbers), strict=False):
+            yield self.versions[number - 1].metadata_name, self.versions[number - 1], msgspec.json.encode(content)
+        shared: set[str] = set()
+        for each in self.versions:
             name = manifest_list_name(each.version, each.files)
             if name.startswith(prefix):
-                found[name] = each, manifest_list(self.location, each.version, each.files)
+                yield name, each, manifest_list(self.location, each.version, each.files)
             for file in each.files:
-                if file.manifest_name.startswith(prefix):
-                    found.setdefault(file.manifest_name, (each, manifest(self.location, file)))
-        return found
+                if file.manifest_name.startswith(prefix) and file.manifest_name not in shared:
+                    shared.add(file.manifest_name)
+                    yield file.manifest_name, each, manifest(self.location, file)
 
 
-def metadata(table: Table, versions: tuple[KeptVersion, ...]) -> dict[str, Any]:
-    """Return the metadata of a table whose latest version is the last one of `versions`."""
-    latest = versions[-1]
+def metadata(table: Table) -> dict[str, Any]:
+    """Return the metadata of a table."""
+    return next(_metadata(table, [len(table.versions)]))
+
+
+def _metadata(table: Table, counts: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Yield the metadata of a table as of its first versions, for each of these numbers of versions.
+
+    What they have in common is encoded once: each of up to 400 versions has the snapshots of all earlier ones.
+    """
+    versions = table.versions
     described = [schema_of(each.columns, described=True) for each in versions]
-    schemas = {schema["schema-id"]: schema for schema in described}
-    names = {field["name"]: field["id"] for schema in schemas.values() for field in schema["fields"]}
-    name_mapping = [{"field-id": number, "names": [name]} for name, number in names.items()]
-    return {
-        "format-version": 2,
-        "table-uuid": str(uuid5(UUID(table.client_id), table.name)),
-        "location": table.location,
-        "last-sequence-number": latest.version,
-        "last-updated-ms": milliseconds(latest.publication.published_at),
-        "last-column-id": max(names.values()),
-        "schemas": list(schemas.values()),
-        "current-schema-id": described[-1]["schema-id"],
-        "partition-specs": [{"spec-id": 0, "fields": []}],
-        "default-spec-id": 0,
-        "last-partition-id": _LAST_PARTITION_ID,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "default-sort-order-id": 0,
-        "properties": {_NAME_MAPPING: msgspec.json.encode(name_mapping).decode()},
-        "current-snapshot-id": latest.version,
-        "snapshots": [
-            _snapshot(table, each, schema["schema-id"], parent)
-            for each, schema, parent in zip(versions, described, (None, *versions), strict=False)
-        ],
-        "snapshot-log": [
-            {"snapshot-id": each.version, "timestamp-ms": milliseconds(each.publication.published_at)}
-            for each in versions
-        ],
-        "metadata-log": [],
-        "refs": {
-            "main": {"snapshot-id": latest.version, "type": "branch"},
-            **{f"v{each.version}": {"snapshot-id": each.version, "type": "tag"} for each in versions},
-        },
-    }
+    snapshots = [
+        _encoded(_snapshot(table, each, schema["schema-id"], parent))
+        for each, schema, parent in zip(versions, described, (None, *versions), strict=False)
+    ]
+    instants = [milliseconds(each.publication.published_at) for each in versions]
+    log = [
+        _encoded({"snapshot-id": each.version, "timestamp-ms": at}) for each, at in zip(versions, instants, strict=True)
+    ]
+    tags = {f"v{each.version}": _encoded({"snapshot-id": each.version, "type": "tag"}) for each in versions}
+    for count in counts:
+        latest = versions[count - 1].version
+        schemas = {schema["schema-id"]: schema for schema in described[:count]}
+        names = {field["name"]: field["id"] for schema in schemas.values() for field in schema["fields"]}
+        name_mapping = [{"field-id": number, "names": [name]} for name, number in names.items()]
+        yield {
+            "format-version": 2,
+            "table-uuid": str(uuid5(UUID(table.client_id), table.name)),
+            "location": table.location,
+            "last-sequence-number": latest,
+            "last-updated-ms": instants[count - 1],
+            "last-column-id": max(names.values()),
+            "schemas": list(schemas.values()),
+            "current-schema-id": described[count - 1]["schema-id"],
+            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "default-spec-id": 0,
+            "last-partition-id": _LAST_PARTITION_ID,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "default-sort-order-id": 0,
+            "properties": {_NAME_MAPPING: msgspec.json.encode(name_mapping).decode()},
+            "current-snapshot-id": latest,
+            "snapshots": snapshots[:count],
+            "snapshot-log": log[:count],
+            "metadata-log": [],
+            "refs": {"main": {"snapshot-id": latest, "type": "branch"}, **dict(islice(tags.items(), count))},
+        }
+
+
+def _encoded(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def _snapshot(table: Table, version: KeptVersion, schema_id: int, parent: KeptVersion | None) -> dict[str, Any]:

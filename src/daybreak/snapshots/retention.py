@@ -1,8 +1,9 @@
 """Retention: deletes the files of old snapshots, expired deltas, and what dead runs left.
 
-A file is never deleted while a link to it is valid: links are issued until the snapshot is retired, and are valid for
-`access.link_lifetime`. The manifest of a snapshot is deleted from the database first, and its files afterwards, outside
-any transaction. If a clean-up is killed in between, the next one deletes the files. The same is true for deltas.
+Links are issued to all kept snapshots, and are valid for `access.link_lifetime`. A snapshot that stops being one of the
+`snapshot.keep` newest is therefore kept for as long. The manifest of a snapshot is deleted from the database first, and
+its files afterwards, outside any transaction. If a clean-up is killed in between, the next one deletes the files. The
+same is true for deltas.
 
 A run is recorded in the database before it writes a file, and its record is permanent. Files of a snapshot that is not
 in the database therefore belong to another instance in the same store, or were written after the backup that was
@@ -49,19 +50,16 @@ class Cleaned:
 
 
 def expired_snapshots(snapshots: Sequence[Snapshot], settings: Settings, now: datetime) -> list[Snapshot]:
-    """Return the snapshots whose files may be deleted. `snapshots` are those with files, newest publication first.
-
-    A snapshot is retired when the next one is published.
-    """
-    expired = []
+    """Return the snapshots whose files may be deleted. `snapshots` are those with files, newest publication first."""
     link_lifetime = settings.access.link_lifetime + LINK_MARGIN
-    for position, snapshot in enumerate(snapshots):
-        if position < max(settings.snapshot.keep, 1) or snapshot.state is not SnapshotState.RETIRED:
-            continue
-        retired_at = snapshots[position - 1].published_at
-        if retired_at is not None and now >= retired_at + link_lifetime:
-            expired.append(snapshot)
-    return expired
+    # Each one with the publication that made it older than the `keep` newest.
+    return [
+        snapshot
+        for snapshot, follower in zip(snapshots[max(settings.snapshot.keep, 1) :], snapshots, strict=False)
+        if snapshot.state is SnapshotState.RETIRED
+        and follower.published_at is not None
+        and now >= follower.published_at + link_lifetime
+    ]
 
 
 def unknown_snapshots(stores: Stores, in_store: Sequence[str]) -> tuple[str, ...]:

@@ -49,6 +49,8 @@ def entries_query(snapshot_count: int, resource_count: int) -> PreparedRead:
     return PreparedRead(
         snapshots.join(snapshot_leaders, snapshot_leaders.c.fence == fence).join(snapshot_files, files.fence == fence),
         (snapshots.c.snapshot_id, files.resource, files.rows, files.fingerprint, FORMATS_TEXT),
+        # The rows of a snapshot are deleted in several transactions. None of them is a part of a manifest.
+        snapshots.c.files_stand.is_(True),
         snapshot_leaders.c.client_id == client_id,
         snapshots.c.snapshot_id.in_(parameters("snapshot", snapshot_count)),
         # With the resources listed, both databases seek in the primary key instead of scanning the snapshot.

@@ -94,6 +94,13 @@ def test_manifest_of_a_leader_includes_header_only_files(state: Database) -> Non
     assert state.read(lambda stores: stores.snapshots.manifest(uuid(99), ONE)) == []
 
 
+def test_no_part_of_a_manifest_is_read_while_it_is_deleted(state: Database) -> None:
+    first, _ = published(state, 9), published(state, 10)
+    assert state.write(lambda stores: stores.snapshots.forget(first, at_most=1)) == 1
+    assert state.read(lambda stores: list(stores.snapshots.leaders(first))), "rows are left"
+    assert state.read(lambda stores: stores.snapshots.manifest(first, ONE)) == []
+
+
 def test_manifests_of_many_snapshots_are_read_with_one_statement(state: Database) -> None:
     ids = [published(state, number) for number in range(9, 20)]
     statements: list[str] = []

@@ -34,11 +34,12 @@ def test_recent_snapshots_are_kept() -> None:
 
 
 def test_snapshot_expires_with_its_last_link() -> None:
-    settings = configured(snapshot={"keep": 1}, access={"link_lifetime": timedelta(minutes=15)})
-    snapshots = chain(FOUR, FOUR - timedelta(days=1))
     link_validity = timedelta(minutes=25)
-    assert expired_snapshots(snapshots, settings, FOUR + link_validity - timedelta(microseconds=1)) == []
-    assert expired_snapshots(snapshots, settings, FOUR + link_validity) == snapshots[1:]
+    for keep in (1, 3):
+        settings = configured(snapshot={"keep": keep}, access={"link_lifetime": timedelta(minutes=15)})
+        snapshots = chain(*(FOUR - timedelta(days=back) for back in range(keep + 1)))
+        assert expired_snapshots(snapshots, settings, FOUR + link_validity - timedelta(microseconds=1)) == []
+        assert expired_snapshots(snapshots, settings, FOUR + link_validity) == snapshots[keep:]
 
 
 def test_published_snapshot_never_expires() -> None:
@@ -57,7 +58,7 @@ def test_valid_links_keep_their_files(minutes: list[int], keep: int, lifetime: i
     now = FOUR + timedelta(minutes=now_minute)
     expired = expired_snapshots(snapshots, settings, now)
     for snapshot in expired:
-        follower = snapshots[snapshots.index(snapshot) - 1]
+        follower = snapshots[snapshots.index(snapshot) - max(keep, 1)]
         last_link_issued = follower.published_at
         assert last_link_issued is not None
         assert last_link_issued + settings.access.link_lifetime < now

@@ -96,7 +96,7 @@ class _CatalogEndpoints:
         return _json(
             {
                 "metadata-location": location,
-                "metadata": metadata(table, table.versions),
+                "metadata": metadata(table),
                 "config": credentials[0]["config"],
                 "storage-credentials": credentials,
             }
