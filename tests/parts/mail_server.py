@@ -26,6 +26,7 @@ class MailServer:
 
     url: str
     mails: list[EmailMessage] = field(default_factory=list)
+    contents: list[bytes] = field(default_factory=list)
     recipients: list[str] = field(default_factory=list)
     logins: list[tuple[str, str]] = field(default_factory=list)
     was_encrypted: list[bool] = field(default_factory=list)
@@ -47,6 +48,7 @@ class MailServer:
             return refusal
         content = cast("bytes", envelope.content)
         parsed: Any = email.message_from_bytes(content, policy=email.policy.default)
+        self.contents.append(content)
         self.mails.append(parsed)
         self.recipients += envelope.rcpt_tos
         self.was_encrypted.append(session.ssl is not None or self.url.startswith("smtps:"))

@@ -4,9 +4,9 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from email.headerregistry import Address
+from email.headerregistry import Address, BaseHeader, HeaderRegistry, UnstructuredHeader
 from email.message import EmailMessage
-from email.policy import SMTPUTF8
+from email.policy import SMTP, Policy
 from email.utils import format_datetime
 from functools import cache
 from pathlib import Path
@@ -51,6 +51,21 @@ _WITH_UNSUBSCRIBE_LINK = frozenset({*ACCOUNT_EVENTS, *OPERATOR_EVENTS})
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+")
 # Characters that reorder or end the text around them: bidirectional controls and line separators (UAX 9, UAX 14).
 _HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+class _UnfoldedHeader(UnstructuredHeader, BaseHeader):
+    """Header on one line. In others, Python replaces a long word such as a URL by encoded words (RFC 2047), which no
+    mail program decodes there.
+    """
+
+    def fold(self, *, policy: Policy) -> str:
+        return f"{self.name}: {self}{policy.linesep}"
+
+
+_HEADERS = HeaderRegistry()
+_HEADERS.map_to_type("list-unsubscribe", _UnfoldedHeader)
+# ASCII only, which every mail server accepts. `smtplib` sends UTF-8 in headers if an address needs it (RFC 6531).
+_POLICY = SMTP.clone(cte_type="7bit", header_factory=_HEADERS)
 
 
 class MailDelivery:
@@ -182,7 +197,7 @@ def mail_message(
         token = unsubscribe_token(seat.seat_id, delivery.type, keyring=keyring)
         unsubscribe_url = f"{settings.base_url}{UNSUBSCRIBE_PATH}/{token}"
     variables = {"content": content, "base_url": settings.base_url, "unsubscribe_url": unsubscribe_url}
-    message = EmailMessage(policy=SMTPUTF8)
+    message = EmailMessage(policy=_POLICY)
     message["From"] = Address("Daybreak", addr_spec=settings.mail.sender)
     local, _, domain = seat.email.rpartition("@")
     message["To"] = Address(username=local, domain=domain)

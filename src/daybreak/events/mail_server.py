@@ -108,8 +108,9 @@ class MailServer:
         except smtplib.SMTPDataError as error:
             return self._refused(error.smtp_code, error.smtp_error)
         except (smtplib.SMTPException, OSError) as error:
-            # The address has letters that the server does not accept (RFC 6531).
-            is_permanent = isinstance(error, smtplib.SMTPNotSupportedError) and self._connection is not None
+            # The recipient's address has letters that the server does not accept (RFC 6531).
+            is_refused = isinstance(error, smtplib.SMTPNotSupportedError) and self._connection is not None
+            is_permanent = is_refused and self._settings.sender.isascii()
             self.disconnect()
             status = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else None
             if is_reused and status == _CLOSING:
