@@ -612,7 +612,8 @@ def test_doctor_names_snapshots_of_another_instance(installation: tuple[Path, De
     command("snapshot", "run")
     assert "not in the state database" not in command("doctor")
     others = [f"{place}1111111-1111-4111-8111-111111111111" for place in range(4)]
-    folders = [installation[0] / "files/snapshots" / other for other in others]
+    places = ("snapshots", "snapshots", "deltas", "staging")
+    folders = [installation[0] / "files" / place / other for place, other in zip(places, others, strict=True)]
     for folder in folders:
         (folder / "7d").mkdir(parents=True)
     report = command("doctor")

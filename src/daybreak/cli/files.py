@@ -49,14 +49,18 @@ def copy(
     target_store.probe()
     with state_of(settings) as state:
         copied = copy_files(state, source_store, target_store, _MAX_THREADS, _print_progress())
-    for fault in copied.faults[:_MAX_NAMED]:
+    # A lost pack is the fault of each file in it.
+    for fault in list(dict.fromkeys(copied.faults))[:_MAX_NAMED]:
         print_text(f"fault: {fault}")
     print_text(
         f"{format_count(copied.files, 'file')} copied, {format_size(copied.bytes)}; {copied.present:,} were there; "
         f"{copied.deleted:,} deleted; {format_count(len(copied.faults), 'fault')}"
     )
     if copied.faults:
-        print_note("Damaged files: `daybreakd snapshot verify --repair`. Then run this command again.")
+        print_note(
+            "To write files of the published snapshot again, run `daybreakd snapshot verify --repair` and `daybreakd "
+            "snapshot run`. Delete other snapshots with `daybreakd snapshot forget`. Then run this command again."
+        )
         return 1
     print_note(f'To serve these files, stop the service, run this command again, and set files.url = "{to.files.url}".')
     return 0

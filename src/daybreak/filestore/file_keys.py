@@ -25,7 +25,9 @@ from daybreak.domain.identity import is_id
 from daybreak.filestore.file_store import FileSlice, PublicationMark
 
 _ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS, STATEMENTS)}
-_DELTAS = frozenset(format.name for format in DELTA_FORMATS)
+_DELTA_FORMATS = frozenset(format.name for format in DELTA_FORMATS)
+DELTAS = "deltas/"
+"""Beginning of the keys of deltas."""
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _REVISION = re.compile(r"[0-9a-f]{0,32}")
@@ -69,12 +71,12 @@ def delta_folder(snapshot_id: str) -> str:
     """Return the folder of a snapshot's deltas. Raises FileStoreError for an invalid id."""
     if not is_id(snapshot_id):
         raise FileStoreError("A snapshot's id must be a lower-case UUID.")
-    return f"deltas/{snapshot_id}"
+    return f"{DELTAS}{snapshot_id}"
 
 
 def format_folder(snapshot_id: str, format: str) -> str:
     """Return the folder of a snapshot's files in a format. Raises FileStoreError for an invalid id."""
-    return delta_folder(snapshot_id) if format in _DELTAS else snapshot_folder(snapshot_id)
+    return delta_folder(snapshot_id) if format in _DELTA_FORMATS else snapshot_folder(snapshot_id)
 
 
 def file_key(snapshot_id: str, client_id: str, resource: str, format: str, revision: str = "") -> str:

@@ -1,4 +1,8 @@
-"""Searches for lost files of kept snapshots, by key and size."""
+"""Searches for lost files of kept snapshots, by key and size.
+
+The run writes those of the published snapshot again. Deltas are not written again: if a version has lost one, all its
+deltas are withdrawn, so that consumers who need it load full files instead of waiting for it.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
@@ -9,10 +13,10 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, StoredFormat
-from daybreak.filestore.file_keys import snapshot_folder
+from daybreak.filestore.file_keys import DELTAS, snapshot_folder
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.packs import last_in_packs
-from daybreak.snapshots.retention import with_all_reused_keys
+from daybreak.snapshots.retention import with_all_reused_keys, withdraw_deltas
 from daybreak.snapshots.verify import delta_files, statement_files
 from daybreak.state.manifest_entries import Place
 from daybreak.state.stores import State, Stores
@@ -24,8 +28,8 @@ _Page = Sequence[tuple[str, str, Collection[Place | StoredFormat]]]
 
 
 def find_lost_files(state: State, store: FileStore, now: datetime, check: Callable[[], None]) -> dict[str, set[str]]:
-    """Record the lost files of every kept snapshot. Return the Leaders whose files of the published snapshot are lost,
-    by resource. `check` is called often, and raises an error to stop.
+    """Record the lost files of every kept snapshot, and withdraw lost deltas. Return the Leaders whose files of the
+    published snapshot are lost, by resource. `check` is called often, and raises an error to stop.
 
     Raises FileStoreError, Unavailable.
     """
@@ -35,15 +39,21 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
     is_any_lost = not all(_is_complete(page, is_stored) for page in chain.from_iterable(pages))
     lost_leaders: dict[str, set[str]] = {}
     for position, snapshot in enumerate(served):
-        lost = 0
+        lost = lost_deltas = 0
         for page in _pages(state, snapshot, "", check) if is_any_lost else ():
             for resource, client_id, files in page:
-                missing = [file for file in files if not is_stored(file.key, file.bytes)]
+                missing = [file.key for file in files if not is_stored(file.key, file.bytes)]
+                if missing and missing[0].startswith(DELTAS):
+                    lost_deltas += len(missing)
+                    continue
                 lost += len(missing)
                 if missing and position == 0:
                     lost_leaders.setdefault(resource, set()).add(client_id)
         if lost:
             _log.error("files.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost)
+        if lost_deltas:
+            _log.error("deltas.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost_deltas)
+            withdraw_deltas(state, snapshot.snapshot_id)
         faults = (snapshot.snapshot_id, lost, now)
         state.write(lambda stores, faults=faults: stores.file_faults.record(*faults, by_reading=False))  # type: ignore[misc]
     state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())

@@ -64,8 +64,7 @@ def expired_snapshots(snapshots: Sequence[Snapshot], settings: Settings, now: da
 
 def unknown_snapshots(stores: Stores, in_store: Sequence[str]) -> tuple[str, ...]:
     """Return the snapshots of the store that the database does not know. List the store before the transaction."""
-    known = stores.snapshots.known(in_store)
-    return tuple(found for found in in_store if found not in known)
+    return tuple(sorted(set(in_store).difference(stores.snapshots.known(in_store))))
 
 
 def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, own: str | None = None) -> Cleaned:
@@ -77,13 +76,13 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     state.write(lambda stores: discard_superseded(stores, now))
     end_lapsed_runs(state, now)
     # The store is listed first, so that a run that starts in between is in the database when it is read.
-    in_store = store.snapshot_ids()
+    in_store, with_deltas = store.snapshot_ids(), store.delta_ids()
     with_files, unpublished, abandoned, unknown = state.read(
         lambda stores: (
             stores.snapshots.served(),
             stores.snapshots.unpublished(),
             stores.snapshots.abandoned(),
-            unknown_snapshots(stores, in_store),
+            unknown_snapshots(stores, [*in_store, *with_deltas]),
         )
     )
     others_building = any(run.is_running(now) and run.snapshot_id != own for run in unpublished)
@@ -94,7 +93,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     for snapshot in [*expired, *abandoned]:
         _delete_manifest(state, snapshot.snapshot_id)
     # After the manifests: the deltas after the oldest snapshot with files are kept.
-    delta_files = _clean_deltas(state, store, settings.snapshot, now)
+    delta_files = _clean_deltas(state, store, with_deltas, settings.snapshot, now)
     if not expired and not leftovers:
         return Cleaned(files=delta_files, unknown=unknown)
     deleted = sorted({*expired_ids, *leftovers})
@@ -122,10 +121,10 @@ def _expired_deltas(
     ]
 
 
-def _clean_deltas(state: State, store: FileStore, settings: SnapshotSettings, now: datetime) -> int:
+def _clean_deltas(
+    state: State, store: FileStore, in_store: Sequence[str], settings: SnapshotSettings, now: datetime
+) -> int:
     """Delete deltas that are no longer needed. Return the number of files. Raises FileStoreError, Unavailable."""
-    # The store is listed first, so that a run that starts in between is in the database when it is read.
-    in_store = store.delta_ids()
 
     def read(stores: Stores) -> tuple[list[str], set[str]]:
         with_deltas = stores.deltas.published_with_deltas()
@@ -134,7 +133,7 @@ def _clean_deltas(state: State, store: FileStore, settings: SnapshotSettings, no
 
     ended, needed = state.read(read)
     for snapshot_id in ended:
-        _delete_deltas(state, snapshot_id)
+        withdraw_deltas(state, snapshot_id)
     known = state.read(lambda stores: stores.snapshots.known(in_store))
     removed = [each for each in in_store if each in known and (each in ended or each not in needed)]
     return sum(store.remove_deltas(snapshot_id) for snapshot_id in removed)
@@ -188,7 +187,10 @@ def _delete_manifest(state: State, snapshot_id: str) -> None:
     delete_in_batches(state, lambda stores, at_most: stores.snapshots.forget(snapshot_id, at_most=at_most))
 
 
-def _delete_deltas(state: State, snapshot_id: str) -> None:
+def withdraw_deltas(state: State, snapshot_id: str) -> None:
+    """Delete the deltas of a snapshot from the database: consumers of earlier versions then load full files. The next
+    clean-up deletes the files.
+    """
     delete_in_batches(state, lambda stores, at_most: stores.deltas.forget(snapshot_id, at_most=at_most))
 
 

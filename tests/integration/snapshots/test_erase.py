@@ -35,6 +35,7 @@ from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import FoundMember, erase_member, find_member
+from daybreak.snapshots.lost_files import find_lost_files
 from daybreak.snapshots.member_files import MemberInSource, member_in_source
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -472,6 +473,20 @@ def test_lost_delta_ends_the_chain_of_its_account(context: RunContext, person: P
     chain = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
     assert chain is not None
     assert chain.started_by == "member_erased"
+
+
+def test_next_run_withdraws_the_deltas_of_a_version_that_has_lost_one(
+    context: RunContext, person: Person, folder: Path
+) -> None:
+    """Consumers that need it would wait for it, for as long as deltas are kept."""
+    second, deltas = next_day_without(person, context, folder)
+    lost = next(each.delta for each in deltas if each.delta.state == "changed")
+    (folder / "files" / slice_of(lost.formats["csv"].key).key).unlink()
+    assert find_lost_files(context.state, context.store, now(), lambda: None) == {}
+    chain = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
+    assert chain is not None
+    assert (chain.oldest_version, chain.started_by) == (second.version, "version_too_old")
+    assert context.state.read(lambda stores: stores.file_faults.list_all()) == []
 
 
 def test_erasure_that_ends_meanwhile_leaves_no_unknown_files(

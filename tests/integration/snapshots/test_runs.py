@@ -552,7 +552,8 @@ def write_lapsed_run(context: RunContext) -> FileSink:
 
 def test_unknown_snapshots_are_reported_and_kept(run_context: RunContext, folder: Path) -> None:
     """Such snapshots belong to another instance, or were written after the backup of a restored state database."""
-    unknown_id, being_built = run_context.new_id(), run_context.new_id()
+    unknown_id, being_built, with_deltas = (run_context.new_id() for _ in range(3))
+    (folder / "files" / "deltas" / with_deltas).mkdir()
     for snapshot_id in (unknown_id, being_built):
         sink = run_context.store.stage(snapshot_id)
         sink.write(LEADERS[0], "members", "csv", [b"another instance's"])
@@ -560,7 +561,7 @@ def test_unknown_snapshots_are_reported_and_kept(run_context: RunContext, folder
             sink.commit()
     own = run_manually(run_context)
     cleaned = clean(run_context.state, run_context.store, DEFAULTS, now())
-    assert (cleaned.files, set(cleaned.unknown)) == (0, {unknown_id, being_built})
+    assert (cleaned.files, set(cleaned.unknown)) == (0, {unknown_id, being_built, with_deltas})
     assert folders(run_context, folder) == ({own.snapshot_id, unknown_id}, {being_built})
 
 
