@@ -44,25 +44,13 @@ class BucketLines:
 
     def bundles(self) -> Iterator[LineBundle]:
         """Yield the lines of all Leaders in order. Small buckets are combined."""
-        buckets, bundle_bytes = self._partition.buckets, min(_BUNDLE_BYTES, self._max_bytes)
-        pending: list[Bucket] = []
-        for number, size_bytes in enumerate(buckets.sizes):
-            if not size_bytes:
-                continue
-            bucket = Bucket(self._partition.ordinals(number), buckets.take(number), size_bytes)
-            if pending and sum(one.size_bytes for one in pending) + size_bytes > bundle_bytes:
-                yield self._bundle(pending)
-                pending = []
-            pending.append(bucket)
-        if pending:
-            yield self._bundle(pending)
-
-    def _bundle(self, buckets: Sequence[Bucket]) -> LineBundle:
-        size_bytes = sum(one.size_bytes for one in buckets)
-        ordinals = range(buckets[0].ordinals.start, buckets[-1].ordinals.stop)
-        bucket = Bucket(ordinals, [segment for one in buckets for segment in one.segments], size_bytes)
-        is_large = size_bytes > self._max_bytes
-        return LineBundle(self._lines_in_parts(bucket) if is_large else self._lines(bucket), is_large)
+        partition, bundle_bytes = self._partition, min(_BUNDLE_BYTES, self._max_bytes)
+        sizes = partition.buckets.sizes
+        for buckets in _neighbors(sizes, bundle_bytes):
+            segments = partition.buckets.segments(buckets)
+            bucket = Bucket(partition.ordinals(buckets), segments, sum(sizes[buckets.start : buckets.stop]))
+            is_large = bucket.size_bytes > self._max_bytes
+            yield LineBundle(self._lines_in_parts(bucket) if is_large else self._lines(bucket), is_large)
 
     def _lines(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. Each list overwrites the lines of the previous list."""
@@ -110,7 +98,7 @@ class BucketLines:
         groups = grouped(bucket.segments, _SIZE, _GROUP_BYTES)
         fill_buckets(parts, groups, new, divide, self._executor, self._threads)
         for number, part_bytes in enumerate(parts.sizes):
-            part = Bucket(bucket.ordinals, parts.take(number), part_bytes)
+            part = Bucket(bucket.ordinals, parts.segments(range(number, number + 1)), part_bytes)
             # A part as large as the whole has equal rows only.
             if part_bytes > self._max_bytes and part_bytes < size_bytes:
                 yield from self._parts(part)
@@ -118,14 +106,25 @@ class BucketLines:
                 yield part
 
 
+def _neighbors(sizes: Sequence[int], max_bytes: int) -> Iterator[range]:
+    """Yield ranges of buckets with up to `max_bytes`, or one bucket. Together they have all bytes."""
+    start = size_bytes = 0
+    for bucket, own_bytes in enumerate(sizes):
+        if size_bytes and size_bytes + own_bytes > max_bytes:
+            yield range(start, bucket)
+            start, size_bytes = bucket, 0
+        size_bytes += own_bytes
+    if size_bytes:
+        yield range(start, len(sizes))
+
+
 def _samples(segment: Segment) -> Iterator[tuple[int, bytes]]:
     """Yield the ordinals and the first bytes of a few records."""
-    for content in segment.beginnings(_SAMPLED_BYTES):
-        at = 0
-        for _ in range(_SAMPLES):
-            if at + HEADER.size > len(content):
-                break
-            size, ordinal = HEADER.unpack_from(content, at)
-            at += HEADER.size
-            yield ordinal, bytes(content[at : min(at + size, at + _SAMPLE_BYTES)])
-            at += size
+    content, at = segment.beginning(_SAMPLED_BYTES), 0
+    for _ in range(_SAMPLES):
+        if at + HEADER.size > len(content):
+            break
+        size, ordinal = HEADER.unpack_from(content, at)
+        at += HEADER.size
+        yield ordinal, bytes(content[at : min(at + size, at + _SAMPLE_BYTES)])
+        at += size

@@ -4,16 +4,15 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from daybreak.domain.errors import RunError
-from daybreak.export.memory import MemoryPool, copy
+from daybreak.export.memory import copy, discard
 
 _MAX_BUFFERS = 512
-_MAX_CHUNK_BYTES = 1 << 20
 _SEGMENT_BYTES = 1 << 20
 """Minimum size of a spilled segment, unless it is the last one of its bucket."""
 
@@ -21,36 +20,24 @@ _SEGMENT_BYTES = 1 << 20
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class MemorySegment:
-    """Neighboring records of a bucket in the first `size` bytes of a chunk. `ends` are those of all additions."""
+    """Neighboring records of a bucket in memory."""
 
-    pool: MemoryPool
-    chunk: memoryview
-    ends: list[int] = field(default_factory=list)
+    content: memoryview
 
     @property
     def size(self) -> int:
-        return self.ends[-1] if self.ends else 0
+        return len(self.content)
 
-    @property
-    def content(self) -> memoryview:
-        return self.chunk[: self.size]
-
-    def beginnings(self, size: int) -> Iterator[memoryview]:
-        """Yield up to `size` bytes of each addition."""
-        for start, end in pairwise((0, *self.ends)):
-            yield self.chunk[start : min(end, start + size)]
+    def beginning(self, size: int) -> memoryview:
+        """Return up to `size` bytes."""
+        return self.content[:size]
 
     def move_to(self, buffer: memoryview) -> None:
         """Fill a buffer, and free the memory."""
         copy(buffer, self.content)
-        self.free()
-
-    def free(self) -> None:
-        """Free the memory."""
-        chunk, self.chunk = self.chunk, memoryview(b"")
-        self.pool.give_back(chunk)
+        discard(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +48,11 @@ class SpilledSegment:
     position: int
     size: int
 
-    def beginnings(self, size: int) -> Iterator[memoryview]:
-        """Yield up to `size` bytes."""
+    def beginning(self, size: int) -> memoryview:
+        """Return up to `size` bytes."""
         content = memoryview(bytearray(min(size, self.size)))
         self.spill.read_into(self.position, content)
-        yield content
+        return content
 
     def move_to(self, buffer: memoryview) -> None:
         """Fill a buffer."""
@@ -148,66 +135,42 @@ class Spill:
 
 
 class Buckets:
-    """Records of `count` buckets. When those in memory exceed `max_bytes`, the largest buckets are spilled."""
+    """Records of `count` buckets. When those in memory exceed `max_bytes`, they are spilled."""
 
-    def __init__(self, count: int, max_bytes: int, spill: Spill, pool: MemoryPool | None = None) -> None:
+    def __init__(self, count: int, max_bytes: int, spill: Spill) -> None:
         self.max_bytes, self._spill = max_bytes, spill
-        # The last chunk of each bucket is half empty on average.
-        self._pool = pool or MemoryPool(max(1, min(max_bytes // (4 * count), _MAX_CHUNK_BYTES)))
-        self._in_memory: list[list[MemorySegment]] = [[] for _ in range(count)]
+        self._additions: list[tuple[memoryview, list[int]]] = []
         self._spilled: list[list[SpilledSegment]] = [[] for _ in range(count)]
         self._memory_bytes = 0
         self.sizes = [0] * count
 
     def add(self, records: memoryview, ends: Iterable[int]) -> None:
-        """Copy records, which are in the order of the buckets. `ends` are the ends of those of each bucket. Raises
-        RunError (`disk_short`).
+        """Add records, which are in the order of the buckets and are kept where they are. `ends` are the ends of those
+        of each bucket. Raises RunError (`disk_short`).
         """
-        start = 0
-        for bucket, end in enumerate(ends):
-            if end > start:
-                copy(self._reserve(bucket, end - start), records[start:end])
-                start = end
+        if self._memory_bytes >= self.max_bytes:
+            self._spill_all()
+        bounds = [0, *ends]
+        self._additions.append((records, bounds))
+        self._memory_bytes += len(records)
+        self.sizes = [size + end - start for size, (start, end) in zip(self.sizes, pairwise(bounds), strict=True)]
 
     def like(self, count: int) -> "Buckets":
-        """Return other buckets with the same limit, spill and unused memory."""
-        return Buckets(count, self.max_bytes, self._spill, self._pool)
+        """Return other buckets for parts of one, with half the limit and the same spill."""
+        return Buckets(count, self.max_bytes // 2, self._spill)
 
-    def take(self, bucket: int) -> list[Segment]:
-        """Remove the records of a bucket, and return them."""
-        in_memory, spilled = self._in_memory[bucket], self._spilled[bucket]
-        self._in_memory[bucket], self._spilled[bucket], self.sizes[bucket] = [], [], 0
-        self._memory_bytes -= _memory_bytes(in_memory)
-        return [*spilled, *in_memory]
+    def segments(self, buckets: range) -> list[Segment]:
+        """Return the records of neighboring buckets. Move them once."""
+        spilled = [segment for own in self._spilled[buckets.start : buckets.stop] for segment in own]
+        return [*spilled, *map(MemorySegment, self._in_memory(buckets))]
 
-    def _reserve(self, bucket: int, size: int) -> memoryview:
-        """Return memory for the next records of a bucket, which are not divided among chunks."""
-        last = self._in_memory[bucket][-1] if self._in_memory[bucket] else None
-        if last is None or last.size + size > len(last.chunk):
-            if self._memory_bytes >= self.max_bytes:
-                self._spill_largest()
-            last = MemorySegment(self._pool, self._pool.take(size))
-            self._in_memory[bucket].append(last)
-            self._memory_bytes += len(last.chunk)
-        start, end = last.size, last.size + size
-        last.ends.append(end)
-        self.sizes[bucket] += size
-        return last.chunk[start:end]
+    def _in_memory(self, buckets: range) -> list[memoryview]:
+        parts = (records[bounds[buckets.start] : bounds[buckets.stop]] for records, bounds in self._additions)
+        return [part for part in parts if part]
 
-    def _spill_largest(self) -> None:
-        by_size = sorted(range(len(self.sizes)), key=lambda bucket: _memory_bytes(self._in_memory[bucket]))
-        while self._memory_bytes > self.max_bytes // 2:
-            self._spill_bucket(by_size.pop())
-
-    def _spill_bucket(self, bucket: int) -> None:
-        segments, self._in_memory[bucket] = self._in_memory[bucket], []
-        for contents in grouped((segment.content for segment in segments), len, _SEGMENT_BYTES):
-            position = self._spill.write(contents)
-            self._spilled[bucket].append(SpilledSegment(self._spill, position, sum(map(len, contents))))
-        self._memory_bytes -= _memory_bytes(segments)
-        for segment in segments:
-            segment.free()
-
-
-def _memory_bytes(segments: Iterable[MemorySegment]) -> int:
-    return sum(len(segment.chunk) for segment in segments)
+    def _spill_all(self) -> None:
+        for bucket, spilled in enumerate(self._spilled):
+            for contents in grouped(self._in_memory(range(bucket, bucket + 1)), len, _SEGMENT_BYTES):
+                position = self._spill.write(contents)
+                spilled.append(SpilledSegment(self._spill, position, sum(map(len, contents))))
+        self._additions, self._memory_bytes = [], 0

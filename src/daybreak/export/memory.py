@@ -1,4 +1,4 @@
-"""Memory outside Python's objects: copies without the interpreter's lock, and chunks that are used again."""
+"""Memory outside Python's objects: copies without the interpreter's lock, and memory that is used again or returned."""
 
 import ctypes
 import mmap
@@ -8,6 +8,8 @@ _MIN_BYTES = 256 << 10
 """Below this size, waiting for the lock afterwards takes longer than the copy."""
 _BLOCK_BYTES = 4 << 20
 """Memory that is requested from the system at a time."""
+
+_libc = ctypes.CDLL(None)
 
 
 def copy(target: memoryview, source: bytes | memoryview) -> None:
@@ -22,6 +24,15 @@ def copy(target: memoryview, source: bytes | memoryview) -> None:
     ctypes.memmove(ctypes.byref(first(target)), ctypes.byref(first(source)), size)
 
 
+def discard(memory: memoryview) -> None:
+    """Return whole pages of writable memory to the system. Afterwards, their content is undefined."""
+    size, page = len(memory), mmap.PAGESIZE
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    start, end = -(-address // page) * page, (address + size) // page * page
+    if start < end:
+        _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
+
+
 class MemoryPool:
     """Chunks of up to 4 MiB. Those that are given back are used again, because the system clears each new page. Safe to
     use from several threads.
@@ -31,25 +42,19 @@ class MemoryPool:
         self._chunk_bytes = chunk_bytes
         self._free: deque[memoryview] = deque()
 
-    def take(self, size: int = 0) -> memoryview:
-        """Return a chunk, or `size` bytes if a chunk is too small."""
-        if size > self._chunk_bytes:
-            return _pages(size)
+    def take(self) -> memoryview:
+        """Return a chunk."""
         try:
             return self._free.pop()
         except IndexError:
-            block, size = _pages(_BLOCK_BYTES), self._chunk_bytes
+            size = self._chunk_bytes
+            # Python's default is memory that can be shared with other processes, whose pages take the system several
+            # times as long.
+            block = memoryview(mmap.mmap(-1, _BLOCK_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         first, *others = (block[at : at + size] for at in range(0, _BLOCK_BYTES - size + 1, size))
         self._free += others
         return first
 
     def give_back(self, memory: memoryview) -> None:
-        """Use a chunk again. Other memory is freed."""
-        if len(memory) == self._chunk_bytes:
-            self._free.append(memory)
-
-
-def _pages(size: int) -> memoryview:
-    # Python's default is memory that can be shared with other processes, whose pages take the system several times as
-    # long.
-    return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        """Use a chunk again."""
+        self._free.append(memory)

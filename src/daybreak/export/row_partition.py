@@ -19,7 +19,7 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Buckets, grouped
 from daybreak.export.duckdb_internals import packed_row, record_batches
-from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
+from daybreak.export.line_encoder.partitioner import Divided, Divider, PackedRows, Partitioner
 from daybreak.export.line_encoder.records import RecordLayout, packed_text
 from daybreak.export.sql import identifier
 from daybreak.export.work_tables import WorkTables
@@ -32,8 +32,11 @@ GROUP_BYTES = 4 << 20
 """Size from which packed rows are divided among buckets, unless many threads share little memory."""
 _MIN_GROUP_BYTES = 1 << 20
 
+_MAX_DIVIDER_BYTES = 2 << 30
+"""Memory from which a divider is not used again: half of what it can have."""
+
 T = TypeVar("T")
-D = TypeVar("D")
+D = TypeVar("D", Partitioner, Divider)
 
 
 class RowPartition:
@@ -48,9 +51,9 @@ class RowPartition:
         self.bucket_of = _buckets_of(leaders.values(), len(buckets.sizes))
         self._tables, self._rows = tables, rows
 
-    def ordinals(self, bucket: int) -> range:
-        """Return the ordinals of a bucket's Leaders."""
-        return range(bisect_left(self.bucket_of, bucket), bisect_right(self.bucket_of, bucket))
+    def ordinals(self, buckets: range) -> range:
+        """Return the ordinals of the Leaders of neighboring buckets."""
+        return range(bisect_left(self.bucket_of, buckets.start), bisect_left(self.bucket_of, buckets.stop))
 
     def read(self, executor: Executor, threads: int, watch: Callable[[], None]) -> None:
         """Read all rows. `watch` is called between batches, and may raise."""
@@ -139,14 +142,15 @@ def fill_buckets(
     """Divide groups of rows among buckets in parallel. `new` returns a divider, which one thread uses at a time."""
     dividers = deque([new()])
 
-    def divided(group: T) -> tuple[D, Divided]:
+    def divided(group: T) -> Divided:
         try:
             divider = dividers.pop()
         except IndexError:
             divider = new()
-        return divider, divide(divider, group)
+        records = divide(divider, group)
+        if divider.memory_bytes < _MAX_DIVIDER_BYTES:
+            dividers.append(divider)
+        return records
 
-    for divider, records in bounded_map(executor, divided, groups, threads + 1):
+    for records in bounded_map(executor, divided, groups, threads + 1):
         buckets.add(*records)
-        # Its next group overwrites the records.
-        dividers.append(divider)

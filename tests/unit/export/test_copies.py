@@ -1,10 +1,10 @@
-"""Copies of memory, and chunks that are used again."""
+"""Copies of memory, pages that are returned, and chunks that are used again."""
 
 import mmap
 
 import pytest
 
-from daybreak.export.memory import MemoryPool, copy
+from daybreak.export.memory import MemoryPool, copy, discard
 
 SIZES = [0, 1, (16 << 10) - 1, 16 << 10, 3 << 20]
 
@@ -27,6 +27,18 @@ def test_another_length_is_an_error(size: int, excess: int) -> None:
     assert target == bytes(size + excess)
 
 
+def test_only_pages_inside_are_discarded() -> None:
+    page = mmap.PAGESIZE
+    memory = memoryview(mmap.mmap(-1, 4 * page, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    memory[:] = b"x" * 4 * page
+    discard(memory[1:page])
+    discard(memory[page - 1 : page + 1])
+    assert memory == b"x" * 4 * page
+    discard(memory[1:-1])
+    # Pages that were returned contain zeros.
+    assert memory == b"x" * page + bytes(2 * page) + b"x" * page
+
+
 @pytest.mark.parametrize("chunk_bytes", [mmap.PAGESIZE + 1, 1 << 20, 4 << 20])
 def test_chunks_do_not_overlap_and_are_used_again(chunk_bytes: int) -> None:
     pool = MemoryPool(chunk_bytes)
@@ -36,7 +48,3 @@ def test_chunks_do_not_overlap_and_are_used_again(chunk_bytes: int) -> None:
     assert [bytes(chunk) for chunk in chunks] == [bytes([number]) * chunk_bytes for number in range(9)]
     pool.give_back(chunks[4])
     assert pool.take() is chunks[4]
-    larger = pool.take(chunk_bytes + 1)
-    assert len(larger) == chunk_bytes + 1
-    pool.give_back(larger)
-    assert len(pool.take()) == chunk_bytes

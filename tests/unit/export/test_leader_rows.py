@@ -15,7 +15,7 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.catalogue.written_sums import SUMMED_COLUMNS
 from daybreak.domain.errors import RunError
-from daybreak.export import bucket_lines, buckets, duckdb_internals, leader_rows, row_partition
+from daybreak.export import bucket_lines, duckdb_internals, leader_rows, row_partition
 from daybreak.export.buckets import Buckets, Spill, move_segments
 from daybreak.export.engine import open_engine
 from daybreak.export.job import ExportResults, ResourceReport
@@ -88,7 +88,6 @@ def limit_buckets(monkeypatch: pytest.MonkeyPatch, max_bytes: int) -> None:
     monkeypatch.setattr(bucket_lines, "_MIN_BUCKET_BYTES", max_bytes)
     monkeypatch.setattr(bucket_lines, "_MAX_BUCKET_BYTES", max_bytes)
     monkeypatch.setattr(bucket_lines, "_GROUP_BYTES", max_bytes)
-    monkeypatch.setattr(buckets, "_MAX_CHUNK_BYTES", max_bytes)
     monkeypatch.setattr(encoder, "_WHOLE_OUTPUT_RATIO", 1)
 
 
@@ -137,6 +136,24 @@ def test_rows_with_large_texts_do_not_change_the_bytes(
         whole, report = export(rows)
         monkeypatch.setattr(row_partition, "_LARGE_TEXT_BYTES", large_bytes)
         assert export(rows) == (whole, report)
+
+
+def test_divider_with_much_memory_is_replaced(rows: SampleRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _ = export(rows)
+    monkeypatch.setattr(row_partition, "GROUP_BYTES", 30_000)
+    made: list[int] = []
+    new = Partitioner.__init__
+
+    def recording(self: Partitioner, leaders: bytes, bucket_of: bytes, buckets: int) -> None:
+        made.append(buckets)
+        new(self, leaders, bucket_of, buckets)
+
+    monkeypatch.setattr(Partitioner, "__init__", recording)
+    assert export(rows)[0] == whole
+    assert len(made) <= 2
+    monkeypatch.setattr(row_partition, "_MAX_DIVIDER_BYTES", 0)
+    assert export(rows)[0] == whole
+    assert len(made) > 10
 
 
 def test_groups_are_smaller_when_many_threads_share_the_memory(
@@ -199,9 +216,9 @@ def test_totals_are_those_of_known_leaders(tmp_path: Path, monkeypatch: pytest.M
 def test_spill_is_private_and_has_no_name(tmp_path: Path) -> None:
     spill = Spill(tmp_path)
     buckets = Buckets(2, 10, spill)
-    buckets.add(memoryview(b"first0123456789"), [5, 15])
-    buckets.add(memoryview(b"last"), [4])
-    assert spill.bytes == 10
+    buckets.add(memoryview(bytearray(b"first0123456789")), [5, 15])
+    buckets.add(memoryview(bytearray(b"last")), [4, 4])
+    assert spill.bytes == 15
     assert spill._file is not None
     found = os.fstat(spill._file.fileno())
     assert (stat.S_IMODE(found.st_mode), found.st_nlink) == (0o600, 0)
@@ -209,7 +226,7 @@ def test_spill_is_private_and_has_no_name(tmp_path: Path) -> None:
     assert buckets.sizes == [9, 10]
     for bucket, expected in enumerate((b"firstlast", b"0123456789")):
         records = bytearray(len(expected))
-        move_segments(buckets.take(bucket), memoryview(records))
+        move_segments(buckets.segments(range(bucket, bucket + 1)), memoryview(records))
         assert records == expected
     spill.close()
 
@@ -221,9 +238,9 @@ def test_full_disk_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("daybreak.export.buckets.os", with_functions(os, pwritev=full))
     with closing(Spill(tmp_path)) as spill:
         buckets = Buckets(1, 10, spill)
-        buckets.add(memoryview(b"0123456789a"), [11])
+        buckets.add(memoryview(bytearray(b"0123456789a")), [11])
         with pytest.raises(RunError, match=r"snapshot\.temp_dir") as raised:
-            buckets.add(memoryview(b"b"), [1])
+            buckets.add(memoryview(bytearray(b"b")), [1])
     assert raised.value.code == "disk_short"
 
 

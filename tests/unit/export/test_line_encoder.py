@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -30,8 +31,8 @@ from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.line_encoder import encoder as line_encoder
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
-from daybreak.export.line_encoder.partitioner import Partitioner
-from daybreak.export.line_encoder.records import RecordLayout
+from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner
+from daybreak.export.line_encoder.records import HEADER, RecordLayout
 from daybreak.export.memory import copy
 from daybreak.export.row_partition import split_batch
 from daybreak.export.work_tables import WorkTables
@@ -226,6 +227,25 @@ def test_lent_memory_is_given_back_after_its_last_use() -> None:
     assert (bytes(second), given_back) == (b"second", [])
     second.release()
     assert given_back == [instance]
+
+
+def test_divided_records_stay_valid_and_their_memory_is_used_again() -> None:
+    cells = [bytes([letter]) * (3 << 20) for letter in b"abc"]
+    partitioner = Partitioner(UUID(LEADERS[0]).bytes, bytes(4), 1)
+
+    def divided(own: bytes) -> memoryview:
+        content = memoryview(b"\2" + UUID(LEADERS[0]).bytes + own)
+        rows = PackedRows(memoryview(array("i", (0, len(content)))), content, None)
+        return partitioner.partition([rows])[0]
+
+    records = [divided(own) for own in cells]
+    assert records == [HEADER.pack(len(own), 0) + own for own in cells]
+    records.clear()
+    divided(cells[0])
+    memory_bytes = partitioner.memory_bytes
+    for own in 4 * cells:
+        assert divided(own) == HEADER.pack(len(own), 0) + own
+    assert partitioner.memory_bytes == memory_bytes < 32 << 20
 
 
 def test_missing_library_is_reported_as_a_reason() -> None:

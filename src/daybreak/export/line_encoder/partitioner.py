@@ -1,14 +1,19 @@
 """Divides rows among buckets with the compiled code."""
 
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from daybreak.export.line_encoder.records import HEADER, RecordLayout, write_words
 from daybreak.export.line_encoder.runtime import Instance
 
+_BLOCK_BYTES = 1 << 20
+"""Sizes of blocks are multiples of it, so that later outputs fit."""
+
 Divided = tuple[memoryview, list[int]]
-"""Records in the order of their buckets, and the ends of those of each bucket. The next call overwrites them."""
+"""Records in the order of their buckets, and the ends of those of each bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +28,52 @@ class PackedRows:
 
 
 class _Scatter:
-    """The struct Scatter of partition.c, at `address`."""
+    """The struct Scatter of partition.c, at `address`. Reserve memory for input between `begin` and `finish` only."""
 
     def __init__(self, instance: Instance, buckets: int) -> None:
         self._instance, self._buckets = instance, buckets
+        self._unused: deque[tuple[int, int]] = deque()
+        self._input_at = 0
         self._sizes_at = instance.reserve(4 * buckets)
         self.address = instance.reserve(24)
 
     def begin(self, rows: int) -> None:
         """Begin with up to `rows` records."""
         instance = self._instance
+        self._input_at = instance.free
         self._rows_at = instance.reserve(4 * rows)
         places_at = instance.reserve(4 * rows)
         instance.memory[self._sizes_at : self._sizes_at + 4 * self._buckets] = bytes(4 * self._buckets)
         write_words(instance, self.address, self._rows_at, places_at, 0, self._buckets, self._sizes_at)
 
     def finish(self) -> Divided:
-        """Return the records by bucket."""
+        """Return the records by bucket. Their memory is used again after the last use of the view."""
         instance = self._instance
         sizes = slice(self._sizes_at, self._sizes_at + 4 * self._buckets)
         size = sum(instance.memory[sizes].cast("I"))
-        output = instance.reserve(size)
+        output, capacity = self._output(size)
         write_words(instance, self.address + 20, output)
         instance.call("scatter", self.address)
-        return instance.memory[output : output + size], instance.memory[sizes].cast("I").tolist()
+        records = instance.lend(partial(self._give_back, output, capacity))[output : output + size]
+        return records, instance.memory[sizes].cast("I").tolist()
+
+    def _give_back(self, address: int, size: int) -> None:
+        self._unused.append((address, size))
+
+    def _output(self, size: int) -> tuple[int, int]:
+        """Return address and size of an unused block. If there is none, the output follows the input, whose memory
+        becomes an unused block.
+        """
+        instance, input_at = self._instance, self._input_at
+        for _ in range(len(self._unused)):
+            address, capacity = self._unused.popleft()
+            if capacity >= size:
+                instance.free = input_at
+                return address, capacity
+            self._give_back(address, capacity)
+        self._give_back(input_at, instance.free - input_at)
+        capacity = -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
+        return instance.reserve(capacity), capacity
 
 
 class Partitioner:
@@ -64,12 +91,15 @@ class Partitioner:
         self._task_at = instance.reserve(36)
         write_words(instance, self._task_at, count, leaders_at, buckets_at, slots_at, slots - 1, self._scatter.address)
         instance.call("number_leaders", self._task_at)
-        self._fixed = instance.free
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the memory with all records."""
+        return self._instance.memory_bytes
 
     def partition(self, batches: Sequence[PackedRows]) -> Divided:
         """Return the records of known Leaders by bucket."""
         instance = self._instance
-        instance.free = self._fixed
         self._scatter.begin(sum(len(batch.offsets) - 1 for batch in batches))
         for batch in batches:
             packed_at = instance.write(batch.content)
@@ -90,12 +120,15 @@ class Divider:
         self._scatter = _Scatter(instance, len(splitters) + 1)
         self._task_at = instance.reserve(16)
         write_words(instance, self._task_at, 0, 0, table_at, self._scatter.address)
-        self._fixed = instance.free
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the memory with all records."""
+        return self._instance.memory_bytes
 
     def divide(self, size_bytes: int, read: Callable[[memoryview], None]) -> Divided:
         """Return records by bucket. `read` copies them to a buffer of `size_bytes`."""
         instance = self._instance
-        instance.free = self._fixed
         self._scatter.begin(size_bytes // self._least_record_bytes)
         start = instance.reserve(size_bytes)
         read(instance.memory[start : start + size_bytes])

@@ -17,7 +17,8 @@ from daybreak.export.memory import copy
 if TYPE_CHECKING:
     import wasmtime
 
-_PAGE_BYTES = 1 << 16
+_GROWTH_PAGES = 64
+_GROWTH_BYTES = _GROWTH_PAGES << 16
 # The compiled code reads and writes sixteen bytes at a time, so it can access bytes after the end of its data.
 _PADDING_BYTES = 64
 _MALFORMED_ROW = 0xFFFFFFFF
@@ -49,13 +50,14 @@ def _module(package: str, name: str) -> tuple[wasmtime.Engine, wasmtime.Module]:
     config = wasmtime.Config()
     # wasmtime must not start threads, because the process may fork later.
     config.parallel_compilation = False
+    config.memory_may_move = False
     engine = wasmtime.Engine(config)
     code = files(package).joinpath(name).read_bytes()
     return engine, wasmtime.Module(engine, code)
 
 
 class Instance:
-    """An instance of a compiled module with its own memory. The memory from `free` on is not assigned."""
+    """An instance of a compiled module with its own memory, up to 4 GiB. The memory from `free` on is not assigned."""
 
     def __init__(self, package: str = "daybreak.export.line_encoder", name: str = "line_encoder.wasm") -> None:
         import wasmtime
@@ -77,12 +79,13 @@ class Instance:
         return result
 
     def reserve(self, size_bytes: int) -> int:
-        """Assign memory and return its address. Enlarges the memory if necessary, which invalidates earlier views."""
+        """Assign memory and return its address. Enlarges the memory if necessary. Earlier views stay valid."""
         address = self.free
         self.free = (address + size_bytes + _PADDING_BYTES) & ~15
         missing = self.free + _PADDING_BYTES - self.memory_bytes
         if missing > 0:
-            self._memory.grow(self._store, -(-missing // _PAGE_BYTES))
+            # Python makes a type for each size. Pages that are not used take no memory.
+            self._memory.grow(self._store, -(-missing // _GROWTH_BYTES) * _GROWTH_PAGES)
             self.memory_bytes = int(self._memory.data_len(self._store))
             self.memory = self._view()
         return address
@@ -94,7 +97,9 @@ class Instance:
         return address
 
     def lend(self, give_back: Callable[[], object]) -> memoryview:
-        """Return a view of the memory. `give_back` is called when neither it nor a part of it is in use."""
+        """Return a view of the memory. `give_back`, which must refer to this instance, is called when neither the view
+        nor a part of it is in use.
+        """
         content = self._content()
         weakref.finalize(content, give_back).atexit = False
         return memoryview(content).cast("B")
