@@ -14,8 +14,8 @@ import pytest
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.bucket import RequestLimits
-from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.objects import PART_BYTES
 from daybreak.settings import FilesSettings
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import verify_snapshot

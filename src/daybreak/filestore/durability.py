@@ -6,8 +6,9 @@ longer than writing it. Since Linux 5.8, `syncfs` reports write errors that occu
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -15,32 +16,33 @@ from threading import Lock
 _SYNC_BYTES = 128 << 20
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder. Raises OSError."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+@contextmanager
+def opened(path: str | Path, flags: int) -> Iterator[int]:
+    """Open a file or a folder, and close its handle at the end. Raises OSError."""
+    handle = os.open(path, flags | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        yield handle
     finally:
         os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder. Raises OSError."""
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as handle:
+        os.fsync(handle)
 
 
 def sync_tree(folder: Path) -> None:
     """Flush all files and names below a folder. Raises OSError."""
     syncfs = _syncfs()
     if syncfs is not None:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as handle:
             syncfs(handle)
-        finally:
-            os.close(handle)
         return
     for path, _folders, names in os.walk(folder):
         for name in names:
-            handle = os.open(os.path.join(path, name), os.O_RDONLY)
-            try:
+            with opened(os.path.join(path, name), os.O_RDONLY) as handle:
                 os.fsync(handle)
-            finally:
-                os.close(handle)
         sync_folder(Path(path))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from daybreak.filestore.durability import opened
 from daybreak.filestore.file_keys import slice_key
 from daybreak.filestore.file_store import FileSlice, WrittenFile
 from daybreak.filestore.packs import gaps, new_pack
@@ -86,8 +87,7 @@ def _write_all_at(handle: int, content: bytes, offset: int) -> int:
 
 def erase_unused(path: str, slices: Sequence[FileSlice]) -> None:
     """Replace the bytes of a pack that are in none of the slices by holes, durably. Raises OSError."""
-    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_RDWR | os.O_NOFOLLOW) as handle:
         unused = [
             (start, length)
             for start, length in gaps(slices, os.fstat(handle).st_size)
@@ -99,8 +99,6 @@ def erase_unused(path: str, slices: Sequence[FileSlice]) -> None:
                 _write_all_at(handle, bytes(length), start)
         if unused:
             os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from daybreak.filestore.durability import sync_folder
+from daybreak.filestore.durability import opened, sync_folder
 from daybreak.filestore.file_keys import relative_name, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree, translated_os_errors
@@ -18,13 +18,10 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """Lock a folder against other processes and threads that lock it. Some network file systems have no locks; nothing
     is locked there.
     """
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as handle:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(handle)
 
 
 class LocalRevision:

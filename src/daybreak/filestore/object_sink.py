@@ -8,43 +8,23 @@ to no snapshot until the manifest that lists them is published.
 import hashlib
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Literal, Protocol
+from typing import Literal
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.file_keys import delta_folder, file_key, format_folder, slice_key, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.objects import PART_BYTES, Objects
 from daybreak.filestore.packs import NO_PACKS, Packing, PackReader, new_pack, pack_folder, small_content
 
-PART_BYTES = 8 << 20
 _MAXIMUM_QUEUED_BYTES = 64 << 20
 _ATTEMPTS = 3
 _RETRY_SECONDS = 0.5
 PACK_HEADERS = {"Content-Type": "application/octet-stream"}
-
-
-class UploadTarget(Protocol):
-    """Objects by key. Every method raises FileStoreError (permanent) or Unavailable (a retry can help)."""
-
-    def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
-        """Store an object in one request. Return its ETag without quotes, or an empty text."""
-
-    def put_parts(self, key: str, parts: Iterable[bytes], headers: Mapping[str, str]) -> str:
-        """Store an object in parts. It is visible after the last part. Return its ETag without quotes."""
-
-    def check(self, key: str, bytes: int, sha256: str) -> None:
-        """Read an object back. Raises FileDamaged."""
-
-    def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """Yield the bytes of an object, or `length` of them from `start`."""
-
-    def remove_below(self, prefix: str, kept: AbstractSet[str]) -> int:
-        """Delete all objects with the prefix except the kept keys. Return the number of deleted objects."""
 
 
 def stored_headers(resource: str, format: str, serve_gzip_as: Literal["file", "encoding"]) -> dict[str, str]:
@@ -67,7 +47,7 @@ class ObjectSink:
 
     def __init__(
         self,
-        target: UploadTarget,
+        objects: Objects,
         snapshot_id: str,
         serve_gzip_as: Literal["file", "encoding"],
         uploads: int,
@@ -77,14 +57,14 @@ class ObjectSink:
         """Create the sink.
 
         Args:
-            target: Bucket.
+            objects: Bucket.
             snapshot_id: Snapshot that the files belong to.
             serve_gzip_as: `files.serve_gzip_as`.
             uploads: Number of parallel uploads. With 0, `write` returns after the upload.
             revision: Part of the keys of files that replace others of a stored snapshot.
             packing: Which files are packed.
         """
-        self._target = target
+        self._objects = objects
         self._snapshot_id = snapshot_id
         self.name = revision
         self._serve_gzip_as = serve_gzip_as
@@ -95,7 +75,7 @@ class ObjectSink:
         self._discarded = False
         self._packing = packing
         self._packs: dict[str, _OpenPack] = {}
-        self._pack_reader = PackReader(target.read)
+        self._pack_reader = PackReader(objects.read)
 
     def key(self, client_id: str, resource: str, format: str) -> str:
         """Return the key of a file."""
@@ -175,15 +155,15 @@ class ObjectSink:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
         for folder in (snapshot_folder(self._snapshot_id), delta_folder(self._snapshot_id)):
-            self._target.remove_below(f"{folder}/", frozenset())
+            self._objects.remove_below(f"{folder}/")
 
     def _upload(self, key: str, content: bytes, headers: dict[str, str], sha256: str) -> None:
         """Upload a small file, with retries if the upload is damaged or the store is unavailable."""
         expected = hashlib.md5(content, usedforsecurity=False).hexdigest()
         for attempt in count(1):
             try:
-                if self._target.put(key, content, headers) != expected:
-                    self._target.check(key, len(content), sha256)
+                if self._objects.put(key, content, headers) != expected:
+                    self._objects.check(key, len(content), sha256)
                 return
             except (FileDamaged, Unavailable):
                 # No retry when the run fails anyway.
@@ -206,11 +186,11 @@ class ObjectSink:
                 number += 1
                 yield part
 
-        etag = self._target.put_parts(key, hashed_parts(), headers)
+        etag = self._objects.put_parts(key, hashed_parts(), headers)
         written = WrittenFile(key, length, digest.hexdigest())
         if etag != f"{part_digests.hexdigest()}-{number}":
             try:
-                self._target.check(key, length, written.sha256)
+                self._objects.check(key, length, written.sha256)
             except FileDamaged as error:
                 raise _damaged_upload(error) from error
         return written

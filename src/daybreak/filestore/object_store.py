@@ -6,12 +6,11 @@ the existing object. The object is kept until no manifest refers to it.
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import FileIO
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import obstore
@@ -31,21 +30,14 @@ from daybreak.filestore.file_keys import (
     split_place,
 )
 from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
-from daybreak.filestore.object_sink import PACK_HEADERS, PART_BYTES, ObjectSink
+from daybreak.filestore.object_sink import PACK_HEADERS, ObjectSink
+from daybreak.filestore.objects import READ_BYTES, Objects
 from daybreak.filestore.packs import DEFAULT_PACKING, NO_PACKS, Packing, PackReader, gaps
-from daybreak.filestore.part_queue import PartQueue
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
 from daybreak.settings import FilesSettings
 
-if TYPE_CHECKING:
-    from obstore import GetOptions
-
 _PARALLEL_UPLOADS = 16
-_PARALLEL_PARTS = 3
 _MAXIMUM_URL_SECONDS = 60
-_OBJECTS_PER_REQUEST = 1000
-# Larger pieces cost more memory for each client that reads slowly.
-_READ_BYTES = 256 << 10
 _PROBE_LIFETIME = timedelta(hours=1)
 _VERSIONED = (
     "the bucket keeps versions of deleted files, also those of erased Members. Turn versioning off, or add a lifecycle "
@@ -54,7 +46,7 @@ _VERSIONED = (
 _DEFAULT_LIMITS = RequestLimits()
 
 
-class ObjectStore:
+class ObjectStore(Objects):
     """File store in a bucket."""
 
     full_verification = False
@@ -63,9 +55,9 @@ class ObjectStore:
         self, settings: FilesSettings, limits: RequestLimits = _DEFAULT_LIMITS, packing: Packing = DEFAULT_PACKING
     ) -> None:
         """Open the bucket of `files.url` without sending a request. Raises OperatorError."""
+        super().__init__(open_bucket(settings, limits))
         self._packing = packing
         self._settings = settings
-        self._bucket = open_bucket(settings, limits)
         self._scheme = urlsplit(settings.url).scheme
         # obstore signs URLs of Cloud Storage for the host storage.googleapis.com, regardless of the endpoint.
         public = settings.model_copy(update={"endpoint": ""})
@@ -79,10 +71,6 @@ class ObjectStore:
     def revise(self, snapshot_id: str, revision: str) -> Iterator[FileRevision]:
         """Open the destination of objects that replace others of a snapshot. Sends no request."""
         yield ObjectSink(self, snapshot_id, self._settings.serve_gzip_as, 0, revision)
-
-    def check(self, key: str, bytes: int, sha256: str) -> None:
-        """Read the whole object. Raises FileDamaged, FileStoreError if it does not exist, Unavailable."""
-        check_content(key, self.read(key), bytes, sha256)
 
     @contextlib.contextmanager
     def checking(self) -> Iterator[Callable[[str, int, str], None]]:
@@ -160,60 +148,14 @@ class ObjectStore:
         with translate_errors("The URL cannot be signed", SIGN):
             return await obstore.sign_async(self._signing_bucket, method, key, lifetime)
 
-    def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """Yield the bytes of an object, or `length` of them from `start`.
-
-        Raises FileStoreError if the object does not exist or `start` is beyond its end, Unavailable.
-        """
-        part = slice_of(key)
-        start, length = part.part(start, length)
-        options: GetOptions = {} if length is None else {"range": (start, start + length)}
-        with translate_errors(f"The object {key} cannot be read", READ):
-            for piece in obstore.get(self._bucket, part.key, options=options).stream(min_chunk_size=_READ_BYTES):
-                yield bytes(piece)
-
     async def stream(self, key: str, start: int, length: int, size_bytes: int | None = None) -> AsyncIterator[bytes]:
         """Yield bytes of an object that is not packed, as `read` does, and without a thread for each piece."""
         with translate_errors(f"The object {key} cannot be read", READ):
             found = await obstore.get_async(self._bucket, key, options={"range": (start, start + length)})
             if size_bytes is not None and found.meta["size"] != size_bytes:
                 raise FileDamaged(f"The object {key} has {found.meta['size']} bytes instead of {size_bytes}.")
-            async for piece in found.stream(min_chunk_size=_READ_BYTES):
+            async for piece in found.stream(min_chunk_size=READ_BYTES):
                 yield bytes(piece)
-
-    def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
-        """Store an object in one request. Return its ETag without quotes. Raises FileStoreError, Unavailable."""
-        with translate_errors(f"The object {key} cannot be written", WRITE):
-            result = obstore.put(self._bucket, key, content, attributes=dict(headers), use_multipart=False)
-        return (result["e_tag"] or "").strip('"')
-
-    def put_parts(self, key: str, parts: Iterable[bytes], headers: Mapping[str, str]) -> str:
-        """Store an object in parts. Return its ETag without quotes.
-
-        An exception of `parts` aborts the upload and is raised. Raises FileStoreError, Unavailable.
-
-        The parts are made in this thread and uploaded in another. obstore runs an iterator inside its runtime, and
-        panics when the iterator calls obstore, for example to read the previous file.
-        """
-        queue = PartQueue(1)
-
-        def upload() -> str:
-            with queue.reader(), translate_errors(f"The object {key} cannot be written", WRITE):
-                result = obstore.put(
-                    self._bucket,
-                    key,
-                    queue.parts(),
-                    attributes=dict(headers),
-                    use_multipart=True,
-                    chunk_size=PART_BYTES,
-                    max_concurrency=_PARALLEL_PARTS,
-                )
-            return (result["e_tag"] or "").strip('"')
-
-        with ThreadPoolExecutor(1, "parts") as executor:
-            uploading = executor.submit(upload)
-            queue.fill(parts)
-            return uploading.result()
 
     def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
         """Delete the objects of a snapshot except the kept ones. Return their number.
@@ -221,35 +163,6 @@ class ObjectStore:
         Raises FileStoreError, Unavailable.
         """
         return self.remove_below(f"{snapshot_folder(snapshot_id)}/", kept)
-
-    def _objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield the key and the size of all objects with the prefix. Raises FileStoreError, Unavailable."""
-        with translate_errors(f"The objects below {prefix} cannot be listed", LIST):
-            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
-                yield from ((found["path"], found["size"]) for found in batch)
-
-    def remove_below(self, prefix: str, kept: AbstractSet[str]) -> int:
-        """Delete all objects with the prefix except the kept keys. Return their number.
-
-        Raises FileStoreError, Unavailable.
-        """
-        removed = 0
-        with translate_errors(f"The objects below {prefix} cannot be deleted", DELETE):
-            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
-                keys = [found["path"] for found in batch if found["path"] not in kept]
-                self._delete(keys)
-                removed += len(keys)
-        return removed
-
-    def _delete(self, keys: Sequence[str]) -> None:
-        """Delete objects in few requests. Those that another process has deleted are ignored."""
-        try:
-            obstore.delete(self._bucket, keys)
-        except FileNotFoundError:
-            # Azure and Google report a missing object, and the rest may not be deleted.
-            for key in keys:
-                with contextlib.suppress(FileNotFoundError):
-                    obstore.delete(self._bucket, key)
 
     def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
         """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError, Unavailable."""

@@ -17,8 +17,8 @@ import pytest
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.file_keys import slice_of
-from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.objects import PART_BYTES
 from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.filestore.store_errors import WRITE, translate_errors
 from daybreak.settings import FilesSettings

@@ -10,8 +10,8 @@ from daybreak.domain.errors import OperatorError
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore, PublicationMark
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.objects import PART_BYTES
 from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import FilesSettings
 from daybreak.snapshots.copy_files import _PACKED_FILES_PER_TASK, Copied, copy_files

@@ -27,8 +27,8 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.objects import PART_BYTES
 from daybreak.filestore.packs import NO_PACKS, Packing
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module

@@ -1,0 +1,110 @@
+"""Objects of a bucket by key: reading, writing and deleting them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import obstore
+
+from daybreak.filestore.bucket import Bucket
+from daybreak.filestore.file_keys import slice_of
+from daybreak.filestore.file_store import check_content
+from daybreak.filestore.part_queue import PartQueue
+from daybreak.filestore.store_errors import DELETE, LIST, READ, WRITE, translate_errors
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+
+PART_BYTES = 8 << 20
+_PARALLEL_PARTS = 3
+_OBJECTS_PER_REQUEST = 1000
+# Larger pieces cost more memory for each client that reads slowly.
+READ_BYTES = 256 << 10
+
+
+class Objects:
+    """Objects of a bucket. Every method raises FileStoreError (permanent) or Unavailable (a retry can help)."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def check(self, key: str, bytes: int, sha256: str) -> None:
+        """Read the whole object. Raises FileDamaged, FileStoreError if it does not exist, Unavailable."""
+        check_content(key, self.read(key), bytes, sha256)
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes of an object, or `length` of them from `start`.
+
+        Raises FileStoreError if the object does not exist or `start` is beyond its end, Unavailable.
+        """
+        part = slice_of(key)
+        start, length = part.part(start, length)
+        options: GetOptions = {} if length is None else {"range": (start, start + length)}
+        with translate_errors(f"The object {key} cannot be read", READ):
+            for piece in obstore.get(self._bucket, part.key, options=options).stream(min_chunk_size=READ_BYTES):
+                yield bytes(piece)
+
+    def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
+        """Store an object in one request. Return its ETag without quotes, or an empty text."""
+        with translate_errors(f"The object {key} cannot be written", WRITE):
+            result = obstore.put(self._bucket, key, content, attributes=dict(headers), use_multipart=False)
+        return (result["e_tag"] or "").strip('"')
+
+    def put_parts(self, key: str, parts: Iterable[bytes], headers: Mapping[str, str]) -> str:
+        """Store an object in parts. It is visible after the last part. Return its ETag without quotes.
+
+        An exception of `parts` aborts the upload and is raised.
+
+        The parts are made in this thread and uploaded in another. obstore runs an iterator inside its runtime, and
+        panics when the iterator calls obstore, for example to read the previous file.
+        """
+        queue = PartQueue(1)
+
+        def upload() -> str:
+            with queue.reader(), translate_errors(f"The object {key} cannot be written", WRITE):
+                result = obstore.put(
+                    self._bucket,
+                    key,
+                    queue.parts(),
+                    attributes=dict(headers),
+                    use_multipart=True,
+                    chunk_size=PART_BYTES,
+                    max_concurrency=_PARALLEL_PARTS,
+                )
+            return (result["e_tag"] or "").strip('"')
+
+        with ThreadPoolExecutor(1, "parts") as executor:
+            uploading = executor.submit(upload)
+            queue.fill(parts)
+            return uploading.result()
+
+    def remove_below(self, prefix: str, kept: AbstractSet[str] = frozenset()) -> int:
+        """Delete all objects with the prefix except the kept keys. Return their number."""
+        removed = 0
+        with translate_errors(f"The objects below {prefix} cannot be deleted", DELETE):
+            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
+                keys = [found["path"] for found in batch if found["path"] not in kept]
+                self._delete(keys)
+                removed += len(keys)
+        return removed
+
+    def _objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the key and the size of all objects with the prefix."""
+        with translate_errors(f"The objects below {prefix} cannot be listed", LIST):
+            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
+                yield from ((found["path"], found["size"]) for found in batch)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        """Delete objects in few requests. Those that another process has deleted are ignored.
+
+        Raises the errors of obstore.
+        """
+        try:
+            obstore.delete(self._bucket, keys)
+        except FileNotFoundError:
+            # Azure and Google report a missing object, and the rest may not be deleted.
+            for key in keys:
+                with suppress(FileNotFoundError):
+                    obstore.delete(self._bucket, key)
