@@ -156,14 +156,8 @@ def files_with_rows(table: TableFiles) -> list[StoredFormat | StoredPart]:
     return [stored for stored in table.files if stored.statistics is None or stored.statistics.rows]
 
 
-def refresh_token_of(services: Services, principal: Principal, result: QueryResult) -> str:
-    """Return a token with which the client of a query gets new links to the same files."""
-    client_id, keyring = principal.account.client_id, services.keyring.current()
-    return refresh_token(client_id, result.resource.name, result.table.version, keyring=keyring)
-
-
 def refresh_token(client_id: str, table: str, version: int, *, keyring: Keyring) -> str:
-    """Return the refresh token of a version of an account's table."""
+    """Return a token with which a client gets new links to the files of a version of an account's table."""
     return signed_text.sign(str(version), client_id, table, purpose="table-version", keyring=keyring)
 
 

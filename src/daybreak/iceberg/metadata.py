@@ -78,6 +78,11 @@ class Table:
                     yield file.manifest_name, each, manifest(self.location, file)
 
 
+def table_id(client_id: str, name: str) -> str:
+    """Return the permanent id of a table, a UUID."""
+    return str(uuid5(UUID(client_id), name))
+
+
 def metadata(table: Table) -> dict[str, Any]:
     """Return the metadata of a table."""
     return next(_metadata(table, [len(table.versions)]))
@@ -106,7 +111,7 @@ def _metadata(table: Table, counts: Iterable[int]) -> Iterator[dict[str, Any]]:
         name_mapping = [{"field-id": number, "names": [name]} for name, number in names.items()]
         yield {
             "format-version": 2,
-            "table-uuid": str(uuid5(UUID(table.client_id), table.name)),
+            "table-uuid": table_id(table.client_id, table.name),
             "location": table.location,
             "last-sequence-number": latest,
             "last-updated-ms": instants[count - 1],

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
-from uuid import UUID, uuid5
 
 import msgspec
 
@@ -17,6 +16,7 @@ from daybreak.catalogue.resources import Resource
 from daybreak.credentials.signed_link import marked_link
 from daybreak.domain.snapshot import StoredFormat, StoredPart, TableFiles, milliseconds
 from daybreak.iceberg.manifests import TYPES
+from daybreak.iceberg.metadata import table_id
 from daybreak.sharing import QueryResult, SharedFile
 from daybreak.table_changes import ChangesResult, History
 
@@ -77,7 +77,7 @@ class LineWriter(msgspec.Struct, frozen=True):
         in_delta = self.format == "delta"
         feed = "delta.enableChangeDataFeed" if in_delta else "enableChangeDataFeed"
         metadata = {
-            "id": table_id(self.client_id, resource),
+            "id": table_id(self.client_id, resource.name),
             "name": resource.name,
             "description": resource.description,
             "format": {"provider": "parquet"} | ({"options": {}} if in_delta else {}),
@@ -108,11 +108,6 @@ class LineWriter(msgspec.Struct, frozen=True):
             case "cdf":
                 action = {"cdc": body}
         return {"file": {**common, "deltaSingleAction": action}}
-
-
-def table_id(client_id: str, resource: Resource) -> str:
-    """Return the permanent id of a table."""
-    return str(uuid5(UUID(client_id), resource.name))
 
 
 def end_line(files: Sequence[SharedFile], refresh_token: str | None) -> dict[str, Any]:

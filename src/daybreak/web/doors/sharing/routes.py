@@ -16,11 +16,12 @@ from daybreak.access.services import Services
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
+from daybreak.iceberg.metadata import table_id
 from daybreak.sharing import SCHEMA_NAME, SHARING_PATH, SharedFile
 from daybreak.table_changes import VersionRange
 from daybreak.web.api.operation import token_principal
 from daybreak.web.doors.client_credentials import answer_client_credentials
-from daybreak.web.doors.sharing.lines import LineWriter, end_line, table_id
+from daybreak.web.doors.sharing.lines import LineWriter, end_line
 from daybreak.web.doors.sharing.requests import (
     Capabilities,
     capabilities_of,
@@ -120,8 +121,10 @@ class _SharingEndpoints:
         result = await sharing.query(services, principal, name, wanted, caller)
         count_event("table_queried")
         lines = writer.query(result, versioned=wanted.at != TableVersion())
-        token = sharing.refresh_token_of(services, principal, result) if with_token else None
-        return _lines(result.table.version, accepted, lines, result.files, token)
+        version, keyring = result.table.version, services.keyring.current()
+        of = principal.account.client_id, result.resource.name, version
+        token = sharing.refresh_token(*of, keyring=keyring) if with_token else None
+        return _lines(version, accepted, lines, result.files, token)
 
     async def changes(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
@@ -151,7 +154,7 @@ def _share(client_id: str) -> dict[str, str]:
 
 def _tables(client_id: str) -> list[dict[str, str]]:
     place = {"schema": SCHEMA_NAME, "share": client_id, "shareId": client_id}
-    return [{"name": resource.name, **place, "id": table_id(client_id, resource)} for resource in RESOURCES]
+    return [{"name": resource.name, **place, "id": table_id(client_id, resource.name)} for resource in RESOURCES]
 
 
 def _json(body: object) -> Response:
