@@ -338,7 +338,7 @@ async def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, 
     instance.advance(minutes=1)
     publish(instance, UNKNOWN)
     assert (await follow(instance, services, url)).file.snapshot_id == RUN
-    instance.write(lambda stores: stores.snapshots.forget(RUN))
+    instance.write(lambda stores: stores.snapshots.forget(RUN, at_most=10_000))
     assert await error_code(instance, services, url) == "file_gone"
 
 

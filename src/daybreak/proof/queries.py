@@ -140,7 +140,7 @@ class _Queries:
         with_clause = f"WITH {classed}"
         if "campaigns" in accounted:
             with_clause = f"WITH {self._campaigns}, {classed}"
-            by_campaign = self._by_campaign("n", "s", "u")
+            by_campaign = self._by_campaign("s", "u")
             parts.append(by_account("campaigns", "outbound_messages", by_campaign, is_summed=True))
             parts.append(_anomaly("other_leader", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER))
         for code, column in (
@@ -155,7 +155,7 @@ class _Queries:
         nulls = _nulls("member_id", "is_stop")
         classed = self._classed("inbound_messages", "received_at", "leader_id, campaign_id", nulls)
         parts = [
-            by_account("campaigns", "inbound_messages", self._by_campaign("n", "0", "0")),
+            by_account("campaigns", "inbound_messages", self._by_campaign("0", "0")),
             _anomaly("other_leader_of_reply", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER),
             _anomaly("null_sender", "COALESCE(SUM(null_member_id), 0)", "classed"),
             _anomaly("null_is_stop", "COALESCE(SUM(null_is_stop), 0)", "classed"),
@@ -251,13 +251,13 @@ class _Queries:
             f"'campaign_no_instant' WHEN c.sent_at > {self._as_of} THEN 'campaign_after_as_of' ELSE '' END"
         )
 
-    def _by_campaign(self, rows: str, segments: str, units: str) -> str:
+    def _by_campaign(self, segments: str, units: str) -> str:
         """Return the messages of `classed` by the Leader of their campaign."""
         s, u = (value if value == "0" else f"m.{value}" for value in (segments, units))
         return (
             "SELECT CASE WHEN c.campaign_id IS NULL THEN m.leader_id ELSE c.leader_id END AS leader_id, "
             f"CASE WHEN m.rule <> '' THEN m.rule ELSE {self._campaign_rule('m.campaign_id')} END AS rule, "
-            f"m.{rows} AS n, 0 AS k, {s} AS s, {u} AS u "
+            f"m.n AS n, 0 AS k, {s} AS s, {u} AS u "
             "FROM classed AS m LEFT JOIN one_campaign AS c ON c.campaign_id = m.campaign_id"
         )
 

@@ -84,13 +84,11 @@ class RunDeltas:
         former = self._context.state.read(lambda stores: frozenset(stores.snapshots.leaders(base_id)))
         self._lasting = former.intersection(leaders)
         new = [client_id for client_id in leaders if client_id not in former]
-        for start in range(0, len(new), _DELTAS_PER_TRANSACTION):
-            batch = new[start : start + _DELTAS_PER_TRANSACTION]
-            self._lease.write(
-                lambda stores, batch=batch: stores.deltas.add_new_leaders(  # type: ignore[misc]
-                    own.snapshot_id, own.fence, batch
-                )
-            )
+        self._lease.write_in_batches(
+            new,
+            _DELTAS_PER_TRANSACTION,
+            lambda some, stores: stores.deltas.add_new_leaders(own.snapshot_id, own.fence, some),
+        )
 
     def job(self, resource: str, before: Iterable[str], reused: Container[str]) -> DeltaJob | None:
         """Return the parameters of the deltas of one resource, None if the run makes none.

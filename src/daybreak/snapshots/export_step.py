@@ -233,13 +233,11 @@ class ManifestWriter:
     def add_leaders(self, client_ids: Sequence[str]) -> None:
         """Write the Leaders of the snapshot."""
         own = self._snapshot
-        for start in range(0, len(client_ids), _LEADERS_PER_TRANSACTION):
-            batch = client_ids[start : start + _LEADERS_PER_TRANSACTION]
-            self._lease.write(
-                lambda stores, batch=batch: stores.snapshots.add_leaders(  # type: ignore[misc]
-                    own.snapshot_id, own.fence, batch
-                )
-            )
+        self._lease.write_in_batches(
+            client_ids,
+            _LEADERS_PER_TRANSACTION,
+            lambda some, stores: stores.snapshots.add_leaders(own.snapshot_id, own.fence, some),
+        )
 
     def add(self, entries: Sequence[ManifestEntry], before: Mapping[str, ManifestEntry]) -> None:
         """Add entries. They are written when a transaction is full. `before` are the Leaders' published entries."""

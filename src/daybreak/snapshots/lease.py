@@ -6,7 +6,8 @@ stops the builder earlier.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -70,6 +71,11 @@ class Lease:
                     raise
                 self._context.stop.wait(pause)
                 pause = min(pause * 2, _MAX_PAUSE_SECONDS)
+
+    def write_in_batches(self, items: Sequence[T], size: int, work: Callable[[Sequence[T], Stores], object]) -> None:
+        """Run `work` on some of the items in each transaction, as `write` does."""
+        for start in range(0, len(items), size):
+            self.write(partial(work, items[start : start + size]))
 
     def _renew(self) -> bool:
         now, progress = self._context.clock(), self._progress()

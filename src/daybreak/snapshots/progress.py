@@ -35,18 +35,13 @@ class Progress:
         self._expected_total_seconds = expected.seconds or 0.0
 
     def enter_phase(self, phase: str) -> None:
-        """Begin a phase, named as in the report's `phases`."""
+        """Begin a phase, named as in the report's `phases`. The export of a resource has the name of the resource."""
         with self._lock:
-            self._phase = phase
-            if phase != "writing":
-                self._resource = None
-
-    def begin_resource(self, resource: str) -> None:
-        """Begin a resource."""
-        with self._lock:
-            self._phase, self._resource = "writing", resource
-            self._resource_number = self._names.index(resource) + 1
-            self._rows_before = self._rows
+            self._phase, self._resource = phase, None
+            if phase in self._names:
+                self._phase, self._resource = "writing", phase
+                self._resource_number = self._names.index(phase) + 1
+                self._rows_before = self._rows
 
     def rows_done(self, rows: int) -> None:
         """Record the rows of the resource exported so far."""

@@ -124,13 +124,9 @@ def accept(
     """
 
     def check(stores: Stores) -> Snapshot:
-        found = _found(stores, snapshot_id)
+        found = _undecided(stores, snapshot_id, "published")
         if found.state is SnapshotState.HELD and not reason.strip():
             raise OperatorError(f"Snapshot {snapshot_id} is held. State why it is valid with --accept.")
-        if found.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
-            raise OperatorError(
-                f"Snapshot {snapshot_id} is {found.state}. Only a complete or held snapshot can be published."
-            )
         return found
 
     def work(stores: Stores) -> Snapshot:
@@ -150,20 +146,20 @@ def discard(state: State, snapshot_id: str, reason: str, now: datetime, *, actor
     """Discard a complete or held snapshot. The next clean-up deletes its files. Raises OperatorError."""
 
     def work(stores: Stores) -> None:
-        found = _found(stores, snapshot_id)
-        if found.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
-            raise OperatorError(
-                f"Snapshot {snapshot_id} is {found.state}. Only a complete or held snapshot can be discarded."
-            )
-        discard_within(stores, found, now, reason, actor=actor)
+        discard_within(stores, _undecided(stores, snapshot_id, "discarded"), now, reason, actor=actor)
 
     state.write(work)
 
 
-def _found(stores: Stores, snapshot_id: str) -> Snapshot:
+def _undecided(stores: Stores, snapshot_id: str, decision: str) -> Snapshot:
+    """Return a snapshot that an operator may decide about. Raises OperatorError for another one."""
     found = stores.snapshots.get(snapshot_id)
     if found is None:
         raise OperatorError(f"There is no snapshot {snapshot_id}. Run `daybreakd snapshot list`.")
+    if found.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
+        raise OperatorError(
+            f"Snapshot {snapshot_id} is {found.state}. Only a complete or held snapshot can be {decision}."
+        )
     return found
 
 

@@ -176,10 +176,7 @@ class SnapshotRun:
         self._export.written = WrittenFigures(leaders)
         self._deltas.compare_leaders(leaders)
         for resource in RESOURCE_NAMES:
-            self._lease.check()
-            self._progress.begin_resource(resource)
-            self._phases[resource] = self._progress.seconds
-            self._context.watch(self._progress.read())
+            self._enter_phase(resource)
             self._export.export(reading, resource, self._sink)
         self._manifest.flush()
         self._deltas.flush()

@@ -91,9 +91,9 @@ class DeltaStore(Store):
 
     # --- Reads -----------------------------------------------------------------------------------
 
-    def of_snapshot(self, snapshot_id: str, resource: str | None = None) -> Iterator[LeaderDelta]:
+    def of_snapshot(self, snapshot_id: str) -> Iterator[LeaderDelta]:
         """Yield the deltas of a snapshot, ordered by client_id and resource."""
-        return in_pages(lambda after: self.deltas_after(snapshot_id, resource, after))
+        return in_pages(lambda after: self.deltas_after(snapshot_id, None, after))
 
     def deltas_after(
         self, snapshot_id: str, resource: str | None, after: tuple[str, str] | None
@@ -299,22 +299,17 @@ class DeltaStore(Store):
 
     def _beginning(self, client_id: str, service_chain_id: str) -> "_Beginning":
         """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""
-        beginning = self._closed(client_id, service_chain_id)
         values = {"client_id": client_id, "service_chain_id": service_chain_id}
+        closed = _CLOSED.first(self._connection, **values)
+        if closed is None:
+            first = _FIRST.first(self._connection, service_chain_id=service_chain_id)
+            assert first is not None  # the snapshot of a chain is kept
+            closed = service_chain_id, first[0], first[1] or ""
+        beginning = _Beginning(*closed)
         added = max((version for (version,) in _ADDED.all(self._connection, **values)), default=0)
         if added <= beginning.version:
             return beginning
         return _Beginning(beginning.chain_id, added, ACCOUNT_ADDED)
-
-    def _closed(self, client_id: str, service_chain_id: str) -> "_Beginning":
-        """Return where the account's chain was closed, else the beginning of the service's chain."""
-        values = {"client_id": client_id, "service_chain_id": service_chain_id}
-        own = _CLOSED.first(self._connection, **values)
-        if own is not None:
-            return _Beginning(*own)
-        first = _FIRST.first(self._connection, service_chain_id=service_chain_id)
-        assert first is not None  # the snapshot of a chain is kept
-        return _Beginning(service_chain_id, first[0], first[1] or "")
 
     def _resources(self, client_id: str, service_chain_id: str) -> dict[str, dict[str, ResourceDelta]]:
         found: dict[str, dict[str, ResourceDelta]] = {}

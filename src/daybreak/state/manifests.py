@@ -112,6 +112,13 @@ _LEADERS = PreparedRead(
 )
 
 
+def locked_run(connection: sa.Connection, snapshot_id: str) -> tuple[int, str] | None:
+    """Return fence and state of a run, whose row stays locked until the transaction ends. None if it is unknown."""
+    run = sa.select(snapshots.c.fence, snapshots.c.state).where(snapshots.c.snapshot_id == snapshot_id)
+    found = connection.execute(run.with_for_update()).first()
+    return None if found is None else (found.fence, found.state)
+
+
 class ManifestStore(Store):
     """The manifests of snapshots. `SnapshotStore` extends it."""
 
@@ -122,12 +129,7 @@ class ManifestStore(Store):
 
         The row of the run stays locked until the transaction ends, so that no other builder takes the run over.
         """
-        row = self._execute(
-            sa.select(snapshots.c.state, snapshots.c.fence)
-            .where(snapshots.c.snapshot_id == snapshot_id)
-            .with_for_update()
-        ).first()
-        if row is None or row.fence != fence or row.state != SnapshotState.BUILDING:
+        if locked_run(self._connection, snapshot_id) != (fence, SnapshotState.BUILDING):
             raise RunFenced(f"Run {snapshot_id} was taken over by another builder.")
 
     def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
@@ -331,38 +333,31 @@ class ManifestStore(Store):
 
     # --- Deletion --------------------------------------------------------------------------------
 
-    def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
-        """Delete a snapshot's manifest, and return the number of rows. The run stays, as retired without files.
-
-        With `at_most`, repeat until fewer rows were deleted; other transactions can write in between. Raises Conflict
-        for a snapshot that is published, or may still be published.
+    def forget(self, snapshot_id: str, *, at_most: int) -> int:
+        """Delete up to `at_most` rows of a snapshot's manifest, and return their number. Repeat until fewer were
+        deleted. The run stays, as retired without files. Raises Conflict for a snapshot that is published, or may still
+        be published.
         """
-        row = self._execute(
-            sa.select(snapshots.c.fence, snapshots.c.state)
-            .where(snapshots.c.snapshot_id == snapshot_id)
-            .with_for_update()
-        ).first()
-        if row is None:
+        run = locked_run(self._connection, snapshot_id)
+        if run is None:
             return 0
-        if row.state not in _DELETABLE:
-            raise Conflict(f"Snapshot {snapshot_id} is {row.state}. Its files are still needed.")
+        fence, state = run
+        if state not in _DELETABLE:
+            raise Conflict(f"Snapshot {snapshot_id} is {state}. Its files are still needed.")
         self._change(snapshots, snapshot_id, files_stand=False)
-        self._execute(sa.delete(snapshot_statements).where(snapshot_statements.c.fence == row.fence))
+        self._execute(sa.delete(snapshot_statements).where(snapshot_statements.c.fence == fence))
         deleted = 0
         for table in (statement_revisions, snapshot_files, snapshot_leaders):
-            remaining = None if at_most is None else at_most - deleted
-            if remaining is None or remaining > 0:
-                deleted += self.delete_rows(table, row.fence, remaining)
+            if deleted < at_most:
+                deleted += self.delete_rows(table, fence, at_most - deleted)
         return deleted
 
-    def delete_rows(self, table: sa.Table, fence: int, at_most: int | None) -> int:
+    def delete_rows(self, table: sa.Table, fence: int, at_most: int) -> int:
         """Delete up to `at_most` rows of a run, and return their number."""
-        condition = table.c.fence == fence
-        if at_most is not None:
-            keys = [column for column in table.primary_key.columns if column.name != "fence"]
-            first = sa.select(*keys).where(condition).order_by(*keys).limit(at_most)
-            condition = sa.and_(condition, sa.tuple_(*keys).in_(first) if len(keys) > 1 else keys[0].in_(first))
-        return self._changes(sa.delete(table).where(condition))
+        own, keys = table.c.fence == fence, [column for column in table.primary_key.columns if column.name != "fence"]
+        first = sa.select(*keys).where(own).order_by(*keys).limit(at_most)
+        is_first = sa.tuple_(*keys).in_(first) if len(keys) > 1 else keys[0].in_(first)
+        return self._changes(sa.delete(table).where(own, is_first))
 
     # --- Internal --------------------------------------------------------------------------------
 

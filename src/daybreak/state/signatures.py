@@ -14,7 +14,7 @@ from daybreak.domain.signing import Edition, Revision, SignedSnapshot, Statement
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.state.columns import instant_of
 from daybreak.state.manifest_entries import ENTRY_COLUMNS, entry_of
-from daybreak.state.manifests import IS_SERVED
+from daybreak.state.manifests import IS_SERVED, locked_run
 from daybreak.state.records import values_of
 from daybreak.state.schema import account_chains, current_snapshot, snapshot_deltas, snapshot_files, snapshots
 from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
@@ -77,15 +77,11 @@ class SignatureStore(Store):
 
     def record(self, signed: SignedSnapshot) -> None:
         """Replace the statements of a run. Raises Conflict for a published one, whose statements never change."""
-        row = self._execute(
-            sa.select(snapshots.c.fence, snapshots.c.state)
-            .where(snapshots.c.snapshot_id == signed.snapshot_id)
-            .with_for_update()
-        ).first()
-        if row is None or row.state not in UNPUBLISHED:
+        run = locked_run(self._connection, signed.snapshot_id)
+        if run is None or run[1] not in UNPUBLISHED:
             raise Conflict(f"Snapshot {signed.snapshot_id} can no longer be signed.")
         values = {name: getattr(signed, name) for name in _SIGNED}
-        self._upsert(snapshot_statements, [{"fence": row.fence, **values}])
+        self._upsert(snapshot_statements, [{"fence": run[0], **values}])
 
     def of_snapshot(self, snapshot_id: str) -> SignedSnapshot | None:
         """Return the statements of a run, None if they were not signed."""

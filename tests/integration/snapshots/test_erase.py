@@ -371,7 +371,7 @@ def test_chain_of_the_account_ends(context: RunContext, person: Person, folder: 
     """Deltas that name the Member are deleted, even if no kept full file does. Other accounts keep theirs."""
     second, deltas = next_day_without(person, context, folder)
     (first,) = (each for each in kept(context) if each.snapshot_id != second.snapshot_id)
-    context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
+    context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id, at_most=10_000))
     own = [each for each in deltas if each.client_id == person.client_id]
     assert own, "the run made deltas"
     before = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
@@ -445,7 +445,7 @@ def test_deltas_are_part_of_the_receipt(context: RunContext, person: Person, fol
     """The Member's rows are in deltas only."""
     second, deltas = next_day_without(person, context, folder)
     (first,) = (each for each in kept(context) if each.snapshot_id != second.snapshot_id)
-    context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
+    context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id, at_most=10_000))
     own = {each.resource for each in deltas if each.client_id == person.client_id and each.delta.has_rows}
     found = find_member(context, person.member_id)
     assert (found.files, found.faults) == ([], {})

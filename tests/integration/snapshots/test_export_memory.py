@@ -94,7 +94,7 @@ def export_day(context: RunContext, leaders: list[str], *, changes: bool) -> tup
     tracemalloc.start()
     try:
         for resource in RESOURCES:
-            progress.begin_resource(resource)
+            progress.enter_phase(resource)
             step.export(reading, resource, sink)
         manifest.flush()
         run_deltas.flush()

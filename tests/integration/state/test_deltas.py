@@ -7,6 +7,7 @@ from daybreak.domain.errors import Conflict, RunFenced
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState, StoredFormat
 from daybreak.state.database import Database
+from daybreak.state.paging import in_pages
 from daybreak.state.stores import Stores
 from tests.integration.state.values import LEASE_SECONDS, MINUTE, NOW, run, uuid
 
@@ -199,7 +200,7 @@ def test_deltas_are_read_in_pages(state: Database) -> None:
     many = [delta(uuid(number), 2, resource) for number in range(10, 1210) for resource in ("a", "b")]
     publish(state, 2, 1, *many)
     assert state.read(lambda stores: list(stores.deltas.of_snapshot(uuid(2)))) == many
-    only = state.read(lambda stores: list(stores.deltas.of_snapshot(uuid(2), "b")))
+    only = state.read(lambda stores: list(in_pages(lambda after: stores.deltas.deltas_after(uuid(2), "b", after))))
     assert only == [each for each in many if each.resource == "b"]
 
 

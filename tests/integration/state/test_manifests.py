@@ -63,7 +63,7 @@ def test_only_published_snapshots_with_files_are_found(state: Database) -> None:
     first, second = published(state, 9), published(state, 10)
     assert found(first), "issued links still work"
     assert found(second)
-    assert state.write(lambda stores: stores.snapshots.forget(first)) == 5
+    assert state.write(lambda stores: stores.snapshots.forget(first, at_most=10_000)) == 5
     assert not found(first)
     assert found(None)
     kept = state.read(lambda stores: stores.snapshots.get(first))
@@ -77,8 +77,8 @@ def test_served_and_publishable_snapshots_are_not_deleted(state: Database) -> No
     state.write(lambda stores: complete_run(stores, 10))
     for snapshot_id in (served, uuid(10)):
         with pytest.raises(Conflict):
-            state.write(lambda stores, it=snapshot_id: stores.snapshots.forget(it))  # type: ignore[misc]
-    assert state.write(lambda stores: stores.snapshots.forget(uuid(99))) == 0
+            state.write(lambda stores, it=snapshot_id: stores.snapshots.forget(it, at_most=10_000))  # type: ignore[misc]
+    assert state.write(lambda stores: stores.snapshots.forget(uuid(99), at_most=10_000)) == 0
 
 
 def test_manifest_of_a_leader_includes_header_only_files(state: Database) -> None:
@@ -251,7 +251,7 @@ def test_tables_are_found_by_version_and_time(state: Database) -> None:
     assert [found(not_after=instant) for instant in instants] == [None, 1, 1, 2, 3]
     assert [found(not_before=instant) for instant in instants] == [1, 1, 2, 2, None]
     assert (found(TWO), found(UNKNOWN), found("")) == (3, None, None)
-    assert state.write(lambda stores: stores.snapshots.forget(uuid(9))) == 5
+    assert state.write(lambda stores: stores.snapshots.forget(uuid(9), at_most=10_000)) == 5
     for client_id, versions in ((ONE, [2, 3]), (TWO, [2, 3]), (UNKNOWN, [])):
         kept = state.read(lambda stores, it=client_id: stores.snapshots.tables(it, "members"))  # type: ignore[misc]
         assert [table.version for table in kept] == versions

@@ -57,7 +57,7 @@ def use_every_store(stores: Stores) -> None:
     for number in (8, 9):
         complete_run(stores, number)
         stores.snapshots.publish(uuid(number), None, NOW)
-    stores.snapshots.forget(uuid(8))
+    stores.snapshots.forget(uuid(8), at_most=10_000)
     stores.directory.put_accounts(replace(ANN, active=False))
     assert stores.snapshots.file(None, uuid(1), "members", "csv") is not None
     assert stores.audit.delete_before(NOW) == 0

@@ -13,7 +13,7 @@ EARLIER = RunReport(seconds=10.0, resources={"members": ResourceFigures(rows=100
 
 def test_share_follows_rows_and_is_one_at_the_end() -> None:
     progress = Progress(("members",), EARLIER, lambda: NOW, iter([0.0, *[5.0] * 9]).__next__)
-    progress.begin_resource("members")
+    progress.enter_phase("members")
     shares = []
     for rows in (0, 50, 1000):
         progress.rows_done(rows)
