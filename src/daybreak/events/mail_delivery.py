@@ -168,9 +168,10 @@ class MailDelivery:
             return "The credentials of the seat ended after the request." if ended else ""
         if delivery.attempts:
             return ""
-        rule = ThrottleRule(f"mail:{subject.seat.seat_id}", MAX_PER_DAY, _DAY_SECONDS)
+        # For each type, so that failed runs and expiring tokens do not suppress the mail about a changed password.
+        rule = ThrottleRule(f"mail:{subject.seat.seat_id}:{delivery.type}", MAX_PER_DAY, _DAY_SECONDS)
         exceeded = await self._context.state.awrite(lambda stores: stores.throttle.count([rule], now))
-        return f"The seat received {MAX_PER_DAY} mails within a day." if exceeded is not None else ""
+        return f"The seat received {MAX_PER_DAY} such mails within a day." if exceeded is not None else ""
 
     async def _content(self, delivery: Delivery, subject: MailSubject) -> MailContent:
         if delivery.type not in LINK_LIFETIMES:

@@ -219,17 +219,20 @@ async def test_held_snapshots_are_mailed_to_operators_only(events: Events, serve
     assert server.recipients == ["ines@example.org"]
 
 
-async def test_seat_receives_ten_mails_a_day(events: Events, server: MailServer) -> None:
+async def test_seat_receives_ten_mails_of_a_type_a_day(events: Events, server: MailServer) -> None:
     for _ in range(12):
-        _emit_to(events, EventType.PASSWORD_CHANGED)
+        _emit_to(events, EventType.TOKEN_EXPIRING)
     await events.deliver()
     assert len(server.mails) == 10
     skipped = events.deliveries(state=DeliveryState.SKIPPED)
-    assert {each.detail for each in skipped} == {"The seat received 10 mails within a day."}
-    events.instance.advance(days=1)
+    assert {each.detail for each in skipped} == {"The seat received 10 such mails within a day."}
     _emit_to(events, EventType.PASSWORD_CHANGED)
     await events.deliver()
-    assert len(server.mails) == 11
+    assert server.mails[10]["Subject"] == "Your password was changed"
+    events.instance.advance(days=1)
+    _emit_to(events, EventType.TOKEN_EXPIRING)
+    await events.deliver()
+    assert len(server.mails) == 12
 
 
 async def test_no_mail_without_a_mail_server(events: Events) -> None:
