@@ -93,7 +93,7 @@ async def history(
     """
     async with recorded_request(services, principal, caller, TABLE_QUERIED, {}) as details:
         resource = shared_table(principal, name)
-        first, tables = await _kept_tables(services, principal.account.client_id, resource.name, wanted)
+        first, last, tables = await _kept_tables(services, principal.account.client_id, resource.name, wanted)
         named = NamedFile(resource, format_named(_FORMAT))
 
         def shared(files: Sequence[StoredFormat | StoredPart], table: TableFiles | None) -> tuple[SharedFile, ...]:
@@ -106,15 +106,15 @@ async def history(
                 at = resource_at(resource.name, table.columns)
                 revisions.append(Revision(at, table, shared(added, table), shared(removed, before)))
         files = sum(len(each.added) + len(each.removed) for each in revisions)
-        details |= {"table": resource.name, "from_version": first, "files": files}
+        details |= {"table": resource.name, "from_version": first, "version": last, "files": files}
         columns = next((table.columns for table in tables[first > 1 :] if table is not None), None)
     return History(resource_at(resource.name, columns), first, tuple(revisions))
 
 
 async def _kept_tables(
     services: Services, client_id: str, table: str, wanted: VersionRange[int]
-) -> tuple[int, list[TableFiles | None]]:
-    """Return the first version of a range, and the files of all its versions and of the one before.
+) -> tuple[int, int, list[TableFiles | None]]:
+    """Return the first and the last version of a range, and the files of all its versions and of the one before.
 
     Versions begin at 1. Raises InvalidRequest, NotFound.
     """
@@ -138,7 +138,7 @@ async def _kept_tables(
             f"current one is {current}. Query the table at version {oldest}, and continue after it.",
             code="version_not_kept",
         )
-    return first, [tables.get(number) for number in range(max(first - 1, 1), last + 1)]
+    return first, last, [tables.get(number) for number in range(max(first - 1, 1), last + 1)]
 
 
 def _difference(left: TableFiles | None, right: TableFiles | None) -> list[StoredFormat | StoredPart]:

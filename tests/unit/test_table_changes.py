@@ -19,6 +19,7 @@ from daybreak.table_changes import ChangesResult, VersionRange
 from tests.configured import DEFAULTS
 from tests.unit.access.instance import ALPHA, BRAVO, CALLER, ROSA, Instance, open_instance
 from tests.unit.test_sharing import MEMBERS, audited, principal_of, services_of
+from tests.unit.test_sharing import publish as publish_files
 
 
 @pytest.fixture
@@ -164,3 +165,11 @@ async def test_requests_count_as_links(instance: Instance) -> None:
     assert next(dict(event.details) for event in events if event.result == "ok") == {
         "table": "members", "from_version": 2, "version": 2, "files": 1,
     }  # fmt: skip
+
+
+async def test_queries_of_files_record_the_range(instance: Instance, services: Services) -> None:
+    publish_files(instance)
+    work = table_changes.history(services, await principal_of(instance), MEMBERS, VersionRange(0), CALLER)
+    await audited(services, work)
+    (event,) = instance.audit("table.queried")
+    assert event.details == {"table": "members", "from_version": 1, "version": 1, "files": 1}

@@ -68,8 +68,9 @@ class EventRow:
             changes = permission_changes(details)
             return f"{details['seat']}: {changes}" if changes else str(details["seat"])
         if "table" in details:
-            first = f"{details['from_version']} to " if "from_version" in details else ""
-            return f"{details['table']}, version {first}{details['version']}"
+            # Earlier versions of Daybreak recorded only the first version of some ranges.
+            versions = [str(details[name]) for name in ("from_version", "version") if name in details]
+            return f"{details['table']}, version {' to '.join(versions)}"
         return str(details.get("file") or details.get("name") or details.get("format") or "")
 
     @property

@@ -155,6 +155,7 @@ def test_queries_name_the_table_and_its_version() -> None:
     cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"table": "members", "version": 48, "files": 1}, "members, version 48"),
         ({"table": "members", "from_version": 45, "version": 48, "files": 2}, "members, version 45 to 48"),
+        ({"table": "members", "from_version": 45, "files": 2}, "members, version 45"),
         ({}, ""),
     )
     for details, subject in cases:
