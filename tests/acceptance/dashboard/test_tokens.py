@@ -133,6 +133,28 @@ def test_password_is_required_before_a_secret(
     ignore_failed_loads(console_messages, 400, 401)
 
 
+def test_polling_keeps_typed_text_and_a_secret(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.CHANGER, address=None)
+    page.clock.install()
+    page.goto(service.account(directory.KITA, "settings/tokens/new"))
+    page.get_by_label("Name").fill("polled")
+    page.get_by_role("button", name="Create token").click()
+    expect(page.locator("#token-value")).to_contain_text("service_api_")
+    token = page.context.new_page()
+    token.clock.install()
+    token.goto(service.account(directory.KITA, "settings/tokens"))
+    token.get_by_role("link", name="polled").first.click()
+    token.get_by_label("Allowed addresses").fill("203.0.113.0/24")
+    service.end_sessions(directory.CHANGER)
+    for each in (page, token):
+        with each.expect_response("**/first-use") as polled:
+            each.clock.fast_forward(2000)
+        assert "sign-in" in polled.value.headers["daybreak-location"]
+    expect(page.locator("#token-value")).to_be_visible()
+    token.get_by_role("button", name="Save").click()
+    token.wait_for_url("**/sign-in?next=*203.0.113.0*")
+
+
 def test_missing_permission_names_the_operator(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.ANALYST, address=service.account(directory.NORTHLIGHT, "settings/tokens"))
     expect(page.get_by_text("No Async REST API access")).to_be_visible()

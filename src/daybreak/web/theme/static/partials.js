@@ -4,19 +4,22 @@
 const TIMEOUT_MS = 20_000;
 const DRAWER = "drawer";
 
-// Return whether a reload would close what the user has opened.
-const isInUse = () => document.querySelector("dialog[open], .switcher[open]") !== null;
+// Return whether leaving the page would close what the user has opened, or lose what was typed or is shown once.
+let hasTyped = false;
+document.addEventListener("input", (event) => { hasTyped ||= event.target.form?.method === "post"; });
+const isInUse = () => hasTyped || document.querySelector("dialog[open], .switcher[open], .secret") !== null;
 
 // Return the response to a request for a part, or null if the page is left or the part is unchanged.
-async function request(url, signal) {
+async function request(url, { signal, isPoll }) {
   const headers = { "Daybreak-Page": location.pathname + location.search };
   const timeout = AbortSignal.timeout(TIMEOUT_MS);
   const response = await fetch(url, { headers, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
   const elsewhere = response.headers.get("Daybreak-Location");
-  if (elsewhere) location.assign(elsewhere);
-  else if (response.status === 205) {
-    // The next request reloads a page that is in use now.
-    if (!isInUse()) location.reload();
+  if (elsewhere || response.status === 205) {
+    // A poll does not leave a page that is in use.
+    if (isPoll && isInUse()) return null;
+    if (elsewhere) location.assign(elsewhere);
+    else location.reload();
   } else if (!response.ok) {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     throw Object.assign(new Error(), { text: page.querySelector(".lead")?.textContent });
@@ -24,8 +27,8 @@ async function request(url, signal) {
   return null;
 }
 
-async function load(element, url, signal) {
-  const response = await request(url, signal);
+async function load(element, url, options) {
+  const response = await request(url, options);
   const html = await response?.text();
   if (!html) return;
   const named = response.headers.get("Daybreak-Target");
@@ -39,7 +42,7 @@ async function load(element, url, signal) {
 async function keepLoading(element) {
   await new Promise((resolve) => { setTimeout(resolve, Number(element.dataset.seconds) * 1000); });
   if (!element.isConnected) return;
-  if (!document.hidden) await load(element, element.dataset.poll).catch(() => {});
+  if (!document.hidden) await load(element, element.dataset.poll, { isPoll: true }).catch(() => {});
   keepLoading(element);
 }
 function poll() {
@@ -67,7 +70,7 @@ function showResults(input) {
   const query = new URLSearchParams(new FormData(input.form));
   const results = document.getElementById(input.dataset.results);
   setTimeout(() => {
-    if (!signal.aborted) load(results, `${input.form.action}?${query}`, signal).catch((error) => {
+    if (!signal.aborted) load(results, `${input.form.action}?${query}`, { signal }).catch((error) => {
       if (!signal.aborted) results.textContent = error.text ?? "The server can't be reached.";
     });
   }, 200);
@@ -98,7 +101,7 @@ async function open(link) {
   if (!drawer.open) drawer.showModal();
   nameInUrl(link.id);
   try {
-    await load(drawer, link.href, signal);
+    await load(drawer, link.href, { signal });
   } catch (error) {
     if (signal.aborted) return;
     fill("drawer-failed", link.dataset.drawer);
