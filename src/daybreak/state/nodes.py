@@ -67,10 +67,11 @@ class NodeStore(Store):
         return max(before - found, timedelta(0)) + min(clock() - found, timedelta(0))
 
     def check_clock(self, host: str, clock: Callable[[], datetime]) -> None:
-        """Record a fault of the task `clock` while the clock of a host is wrong."""
+        """Record a failure of the task `clock` while the clock of a host is wrong."""
         offset, faults = self.clock_offset(clock), TaskFaultStore(self._connection)
         if abs(offset) > CLOCK_TOLERANCE:
-            faults.record(TaskFault("clock", host, 1, clock(), describe_offset(offset)))
+            failures = 1 + sum(each.failures for each in faults.list_all() if (each.task, each.host) == ("clock", host))
+            faults.record(TaskFault("clock", host, failures, clock(), describe_offset(offset)))
         else:
             faults.clear("clock", host)
 

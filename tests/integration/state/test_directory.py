@@ -1,5 +1,6 @@
 """Accounts, seats, grants and nodes."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -70,20 +71,24 @@ def test_accounts_have_the_same_order_on_both_databases(state: Database) -> None
 
 
 def test_clock_that_differs_from_the_database_is_a_fault(state: Database, state_url: str) -> None:
-    def fault_of(offset: timedelta) -> list[str]:
+    def faults_with(offset: timedelta) -> list[tuple[int | str, ...]]:
         def clock() -> datetime:
             return datetime.now(UTC) + offset
 
         state.write(lambda stores: stores.nodes.check_clock("host-a", clock))
-        return [fault.error for fault in state.read(lambda stores: stores.task_faults.list_all())]
+        faults = state.read(lambda stores: stores.task_faults.list_all())
+        return [(fault.failures, *re.findall("ahead of|behind", fault.error)) for fault in faults]
 
     if state_url.startswith("sqlite"):
-        assert fault_of(timedelta(hours=1)) == []
+        assert faults_with(timedelta(hours=1)) == []
         return
-    assert fault_of(timedelta(seconds=50)) == []
-    assert "ahead of that of the state database" in fault_of(timedelta(minutes=2))[0]
-    assert "behind that of the state database" in fault_of(timedelta(minutes=-2))[0]
-    assert fault_of(timedelta(0)) == []
+    assert faults_with(timedelta(seconds=50)) == []
+    # The alarm fires on the third failure in a row.
+    assert [faults_with(timedelta(minutes=minutes)) for minutes in (2, 2, -2)] == [
+        [(1, "ahead of")], [(2, "ahead of")], [(3, "behind")]
+    ]  # fmt: skip
+    assert faults_with(timedelta(0)) == []
+    assert faults_with(timedelta(minutes=2)) == [(1, "ahead of")]
 
 
 def test_nodes_with_recent_heartbeats_are_listed(state: Database) -> None:
