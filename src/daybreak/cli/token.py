@@ -10,6 +10,7 @@ from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_ex
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError, WrongUse
+from daybreak.domain.operator_file import read_bounded
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,6 +27,7 @@ AllowedNetworks = Annotated[
     ),
 ]
 app = App(name="token", help="Manage API tokens.")
+_MAX_REPORT_BYTES = 256 << 20
 
 
 @app.command
@@ -160,7 +162,7 @@ def revoke(
     with state_of(config) as state:
         if leaked is not None:
             try:
-                report = leaked.read_text("utf-8", "replace")
+                report = read_bounded(leaked, _MAX_REPORT_BYTES)[0].decode("utf-8", "replace")
             except OSError as fault:
                 raise OperatorError(f"{leaked} cannot be read: {fault.strerror}.") from fault
             revoked = state.write(

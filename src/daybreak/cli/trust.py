@@ -46,9 +46,9 @@ def rotate(
     `pkcs11:token=daybreak?module-path=/usr/lib/module.so&pin-source=/etc/pin`. The
     next rotations use the same token.
 
-    If the recovery key is lost, create another one with `daybreakd init FOLDER`, and
-    use it with --replace-recovery-key. Consumers refuse the new trust file until they
-    have received it over another channel.
+    If the recovery key is lost, create another one with `daybreakd init FOLDER`,
+    and use it with --replace-recovery-key. Consumers refuse the new trust file
+    until they have received it over another channel.
 
     Statements that the previous CA certified stay valid. Run it on the node of the
     builder.

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.operator_file import read_bounded
 
 if TYPE_CHECKING:
     import pkcs11
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SCHEME = "pkcs11:"
 _EXAMPLE = "pkcs11:token=daybreak;object=ca?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/daybreak/pin"
 _COORDINATE_BYTES = 32
+_MAX_BYTES = 1 << 16
 
 _FORBIDDEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -155,8 +157,9 @@ def _attributes(text: str, separator: str) -> dict[str, str]:
 def read_private(path: Path) -> bytes:
     """Return the content. Raises OperatorError if it cannot be read, or if others can."""
     try:
-        if path.stat().st_mode & _FORBIDDEN_BITS:
-            raise OperatorError(f"Other users can read {path}. Run `chmod 600 {path}`.")
-        return path.read_bytes()
+        content, mode = read_bounded(path, _MAX_BYTES)
     except OSError as error:
         raise OperatorError(f"{path} cannot be read: {error.strerror}.") from None
+    if mode & _FORBIDDEN_BITS:
+        raise OperatorError(f"Other users can read {path}. Run `chmod 600 {path}`.")
+    return content

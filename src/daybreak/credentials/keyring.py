@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import json
 import os
-import stat
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.operator_file import read_bounded
 
 State = Literal["next", "signing", "verify_only", "decrypt_only", "gone"]
 Purpose = Literal[
@@ -44,6 +44,7 @@ Purpose = Literal[
 SECRET_BYTES = 32
 _STORED_PURPOSES = frozenset({"totp-seed", "webhook-secret"})
 """Purposes of values that the state database stores. No client can send such a value."""
+_MAX_BYTES = 1_000_000
 _SALT = b"daybreak keyring"
 # Published binary secrets. Published texts are rejected because they are texts.
 _KNOWN_SHA256 = frozenset(
@@ -183,9 +184,7 @@ def load(path: Path) -> Keyring:
     """Read and check the keyring of the setting keys.file. Raises OperatorError."""
     name = f"keys.file: {path}"
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read(1_000_000)
+        content, mode = read_bounded(path, _MAX_BYTES)
     except FileNotFoundError:
         raise OperatorError(
             f"{name} does not exist. Restore it from a backup or copy it from another node. Without a copy, "

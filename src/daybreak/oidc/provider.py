@@ -2,8 +2,6 @@
 
 import base64
 import hashlib
-import os
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,6 +13,7 @@ import structlog
 
 from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnverifiedIdToken, validate
 from daybreak.domain.errors import OperatorError, ProviderUnavailable
+from daybreak.domain.operator_file import read_bounded
 from daybreak.oidc.http import ProviderRequest, is_secure, send
 from daybreak.settings import OidcSettings
 
@@ -95,9 +94,7 @@ def read_client_secret(settings: OidcSettings) -> str:
 
 def _read_file(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read(_MAXIMUM_BYTES + 1)
+        content, mode = read_bounded(path, _MAXIMUM_BYTES)
     except OSError as error:
         raise OperatorError(f"oidc.client_secret_file: {path} cannot be read: {error.strerror}.") from None
     if mode & 0o077:
@@ -108,7 +105,7 @@ def _read_file(path: Path) -> str:
         secret = content.decode("ascii").strip()
     except UnicodeDecodeError:
         secret = ""
-    if not secret.isprintable() or not secret or len(content) > _MAXIMUM_BYTES:
+    if not secret.isprintable() or not secret:
         raise OperatorError(
             f"oidc.client_secret_file: {path} must contain the client secret on one line, and nothing else."
         )

@@ -11,10 +11,12 @@ from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.operator_file import read_bounded
 from daybreak.settings.reference import as_toml, bounds_of, known_settings, notation_of
 from daybreak.settings.text_forms import InvalidValue
 from daybreak.settings.tree import SECTIONS, Settings
 
+_MAX_BYTES = 1 << 20
 _PREFIX = "DAYBREAK_"
 # Variables of the client, which may run in the same environment, and of this program.
 _OTHER_VARIABLES = frozenset({"CONFIG", "SERVICE", "TOKEN", "TOKEN_FILE", "ACCOUNT", "PROFILE", "PLAIN_HTTP"})
@@ -102,7 +104,7 @@ def _has_password(value: object) -> bool:
 
 def _read_file(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
+        return tomllib.loads(read_bounded(path, _MAX_BYTES)[0].decode("utf-8-sig"))
     except FileNotFoundError:
         hint = "Create it with `daybreakd init`, or select another file with --config."
         raise OperatorError(f"{path} does not exist. {hint}", code=SettingsFault.code) from None

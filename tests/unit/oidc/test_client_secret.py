@@ -35,7 +35,7 @@ def test_secret_is_read_without_the_line_end(tmp_path: Path) -> None:
         (b"\n", 0o600, "must contain the client secret on one line"),
         (b"two\nlines", 0o600, "must contain the client secret on one line"),
         (b"\xff\xfe", 0o600, "must contain the client secret on one line"),
-        (b"x" * 5000, 0o600, "must contain the client secret on one line"),
+        (b"x" * 5000, 0o600, "File too large"),
     ],
 )
 def test_unusable_file_is_refused(content: bytes, mode: int, advice: str, tmp_path: Path) -> None:
