@@ -1,14 +1,13 @@
 """`daybreakd member`: erasure of Members from stored files, and its receipts."""
 
 import os
-import pwd
 import socket
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, Flag, parse_member_id, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, parse_member_id, settings_of, state_of, user_name
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import SourceError
@@ -85,11 +84,7 @@ def receipts(*, json: AsJson = False, config: Config = None) -> None:
 
 def _operator() -> str:
     """Return the user and the machine, for the receipt."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
+    return f"{user_name(os.getuid())}@{socket.gethostname()}"
 
 
 def _print_found(found: "FoundMember") -> None:

@@ -1,6 +1,7 @@
 """Options shared by several commands, and the parsing of their values."""
 
 import os
+import pwd
 import re
 import sys
 from contextlib import closing, contextmanager
@@ -42,7 +43,7 @@ AsJson = Annotated[Flag, Parameter(name="--json", help="Print JSON, for programs
 
 
 def settings_of(config: Path | None, *, source_needed: bool = True) -> "Settings":
-    """Load the settings of a command. Raises SettingsFault.
+    """Load the settings of a command. Raises SettingsFault, and WrongUse for root if the service runs as another user.
 
     A command that needs no source runs without a file if `DAYBREAK_STATE__URL` is set.
     """
@@ -53,7 +54,34 @@ def settings_of(config: Path | None, *, source_needed: bool = True) -> "Settings
     if file is None and (Path(DEFAULT_FILE).exists() or enough not in os.environ):
         file = Path(DEFAULT_FILE)
     unused = {} if source_needed or file else {"DAYBREAK_SOURCE__LOCATION": "unused"}
-    return load_settings(file, {**unused, **os.environ})
+    settings = load_settings(file, {**unused, **os.environ})
+    if os.geteuid() == 0:
+        _require_own_keyring(settings.keys.file)
+    return settings
+
+
+def _require_own_keyring(path: Path) -> None:
+    """Raise WrongUse if another user owns the keyring. Only its owner can read it, so the service runs as that user,
+    and could not read keys and files that this command writes.
+    """
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return  # The keyring is missing, which its users report.
+    if owner != os.geteuid():
+        name = user_name(owner)
+        raise WrongUse(
+            f"The service runs as {name}, who owns {path}, and cannot read what root writes. Run the command as that "
+            f"user: `sudo -Hu {name} daybreakd ...`"
+        )
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the number of one without a name."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 @contextmanager

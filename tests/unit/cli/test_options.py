@@ -1,11 +1,13 @@
-"""Parsing of the values of shared options."""
+"""Options shared by several commands."""
 
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from daybreak.cli.options import parse_expiry, parse_instant, parse_instant_or_age, parse_member_id
+from daybreak.cli.options import parse_expiry, parse_instant, parse_instant_or_age, parse_member_id, settings_of
 from daybreak.domain.errors import OperatorError
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -47,3 +49,19 @@ def test_member_id_may_be_an_integer_key() -> None:
     for text, known in (("123", None), ("0123", namespace), ("1.0", namespace), ("+49 30 123", namespace)):
         with pytest.raises(OperatorError, match="Use the MEMBER_ID of the Member"):
             parse_member_id(text, known)
+
+
+def test_root_is_refused_if_the_service_runs_as_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service could not read the files of a run of root, and every later run would fail."""
+    config, keyring = tmp_path / "daybreak.toml", tmp_path / "keyring.json"
+    config.write_text('[source]\nlocation = "platform"\n')
+    keyring.touch()
+    assert settings_of(config).file == config
+    if os.geteuid() == 0:
+        os.chown(keyring, 65534, 65534)
+    monkeypatch.setattr("daybreak.cli.options.os.geteuid", lambda: 0)
+    with pytest.raises(OperatorError, match=rf"owns {keyring}, .* `sudo -Hu \w+ daybreakd \.\.\.`") as refused:
+        settings_of(config)
+    assert refused.value.code == "wrong_use"
+    keyring.unlink()
+    assert settings_of(config).file == config
