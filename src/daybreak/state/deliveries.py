@@ -26,7 +26,10 @@ class DeliveryFilter:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryBacklog:
-    """Deliveries of a channel: pending ones, when the first of them was due, and those that failed."""
+    """Deliveries of a channel: pending ones, when the first of them was due, and those that failed.
+
+    A mail that the mail server could not take is due since it was created: further attempts do not hide the outage.
+    """
 
     pending: int
     due_at: datetime | None
@@ -36,6 +39,8 @@ class DeliveryBacklog:
 _COLUMNS = columns_of(Delivery, deliveries)
 # A later version may have recorded others, before an operator returned to this one.
 _KNOWN_TYPES = tuple(EventType)
+# Replies of a mail server from here on are permanent (RFC 5321 §4.2.1).
+_PERMANENT_REPLY = 500
 _RETRIABLE = (DeliveryState.FAILED, DeliveryState.SKIPPED)
 
 
@@ -104,8 +109,15 @@ class DeliveryStore(Store):
 
     def backlog(self, failed_since: datetime) -> dict[str, DeliveryBacklog]:
         """Return the pending deliveries of each channel, and how many failed since that instant."""
+        # A refusal of the recipient or the content has another reply, or is final.
+        is_without_server = sa.and_(
+            deliveries.c.channel == "mail",
+            deliveries.c.attempts > 0,
+            sa.or_(deliveries.c.status.is_(None), deliveries.c.status >= _PERMANENT_REPLY),
+        )
+        due_at = sa.case((is_without_server, deliveries.c.created_at), else_=deliveries.c.next_attempt_at)
         pending = self._execute(
-            sa.select(deliveries.c.channel, sa.func.count(), sa.func.min(deliveries.c.next_attempt_at))
+            sa.select(deliveries.c.channel, sa.func.count(), sa.func.min(due_at))
             .where(deliveries.c.next_attempt_at.is_not(None), deliveries.c.type.in_(_KNOWN_TYPES))
             .group_by(deliveries.c.channel)
         )

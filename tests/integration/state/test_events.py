@@ -3,7 +3,9 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
+import pytest
+
+from daybreak.domain.events import Attempt, Channel, Delivery, DeliveryState, EventType, Webhook, new_event
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.database import Database
 from daybreak.state.deliveries import DeliveryBacklog, DeliveryFilter
@@ -141,6 +143,33 @@ def test_mail_to_reset_a_password_is_sent_first(state: Database) -> None:
     state.write(write)
     due = state.read(lambda stores: stores.deliveries.due_mails(NOW, 9))
     assert [each.delivery_id for each in due] == ["reset", "a", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("status", "channel", "is_overdue"),
+    [(None, "mail", True), (535, "mail", True), (452, "mail", False), (None, "webhook", False)],
+    ids=["no reply", "sign-in refused", "mailbox full", "receiver down"],
+)
+def test_mail_is_overdue_while_the_server_cannot_be_used(
+    state: Database, status: int | None, channel: Channel, is_overdue: bool
+) -> None:
+    endpoint_id, seat_id = (None, SEATS[0]) if channel == "mail" else ("endpoint-0", None)
+    delivery = Delivery(
+        "a", EVENT.event_id, "msg_a", EVENT.type, channel, "{}", NOW, None, endpoint_id, seat_id, next_attempt_at=NOW
+    )
+    later = NOW + timedelta(hours=2)
+
+    def write(stores: Stores) -> None:
+        _fill(stores)
+        stores.outbox.add(EVENT)
+        stores.webhooks.add(_webhook(0))
+        stores.deliveries.add_all([delivery])
+        attempt = Attempt(1, NOW, status, "refused", 12)
+        stores.deliveries.record(delivery, attempt, DeliveryState.PENDING, next_attempt_at=later)
+
+    state.write(write)
+    backlog = state.read(lambda stores: stores.deliveries.backlog(NOW))
+    assert backlog[channel].due_at == (NOW if is_overdue else later)
 
 
 def test_backlog_counts_what_waits_and_what_failed(state: Database) -> None:
