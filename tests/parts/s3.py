@@ -77,6 +77,7 @@ use = egg:swift#s3api
 location = us-east-1
 s3_acl = false
 min_segment_size = 5242880
+max_bucket_listing = 25
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:cache]

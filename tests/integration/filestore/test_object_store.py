@@ -16,7 +16,7 @@ import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import RequestLimits
-from daybreak.filestore.file_keys import slice_of
+from daybreak.filestore.file_keys import file_key, slice_of
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.objects import PART_BYTES
 from daybreak.filestore.packs import NO_PACKS, Packing
@@ -283,11 +283,21 @@ def test_more_files_than_one_delete_request_are_deleted(
     assert store.snapshot_ids() == []
 
 
+def test_snapshots_are_listed_page_by_page(store: ObjectStore) -> None:
+    ids = sorted(new_id() for _ in range(30))
+    for snapshot_id in ids:
+        store.put(file_key(snapshot_id, "", "members", "csv"), b"rows", {})
+    assert store.snapshot_ids() == ids
+
+
 def test_objects_deleted_by_another_process_are_ignored(store: ObjectStore) -> None:
     snapshot_id = new_id()
     sink = store.stage(snapshot_id)
     written = [sink.write(str(uuid.uuid4()), "members", "csv", [b"rows"]) for _ in range(300)]
     sink.commit()
+    is_stored = store.presence()
+    # The S3 server of the tests lists 25 objects in a response.
+    assert all(is_stored(each.key, each.bytes) for each in written)
 
     class OthersDelete(frozenset[str]):
         """Kept objects. While they are looked up, another process deletes an object of the list."""

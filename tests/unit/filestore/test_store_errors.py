@@ -29,14 +29,19 @@ CREDENTIALS = {
 
 @dataclass
 class ErrorServer:
-    """Server that answers every request with one status. It sends each body once, then repeats the last one."""
+    """Server that answers every request with one status. It sends each body once, then repeats the last one.
+
+    `deleted` are the numbers of objects in requests of bulk deletes.
+    """
 
     url: str = ""
     status: int = 403
     bodies: list[str] = field(default_factory=list)
     requests: int = 0
+    deleted: list[int] = field(default_factory=list)
 
-    def answer(self, _: Request) -> Reply:
+    def answer(self, request: Request) -> Reply:
+        self.deleted.append(request.body.count(b"<Key>"))
         body = self.bodies[min(self.requests, len(self.bodies) - 1)].encode()
         self.requests += 1
         return Reply(self.status, body)
@@ -169,6 +174,13 @@ def test_one_denied_object_fails_a_bulk_delete(server: ErrorServer) -> None:
     server.status, server.bodies = 200, [listing, f"<DeleteResult>{error}</DeleteResult>"]
     with pytest.raises(FileStoreError, match="lack s3:DeleteObject"):
         s3_store_at(server).remove_below("snapshots/", frozenset())
+
+
+def test_bulk_deletes_are_split(server: ErrorServer) -> None:
+    """S3 deletes at most 1,000 objects in a request."""
+    server.status, server.bodies = 200, ["<DeleteResult><Deleted><Key>key</Key></Deleted></DeleteResult>"]
+    s3_store_at(server).delete([KEY.replace("000001", f"{number:06}") for number in range(2300)])
+    assert sorted(server.deleted) == [300, 1000, 1000]
 
 
 def test_busy_store_is_retried(server: ErrorServer) -> None:
