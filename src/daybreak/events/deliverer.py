@@ -87,6 +87,7 @@ class Deliverer:
         the events of another.
         """
         context = self._context
+        await context.state.aread(lambda stores: stores.nodes.require_clock(context.clock))
         now = context.clock()
         await self._sweep()
         if not self._tasks and not await context.state.aread(lambda stores: stores.outbox.has_work(now)):

@@ -20,7 +20,7 @@ from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean, end_lapsed_runs
 from daybreak.snapshots.run import run_day, run_manually
-from daybreak.snapshots.run_context import RunContext, require_clock
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.run_requests import take_request
 from daybreak.snapshots.schedule import STOPPED, Publish, Wait, decide, last_due
 from daybreak.state.nodes import Node
@@ -72,7 +72,7 @@ class Builder:
         starts the daily runs.
         """
         context = self._context
-        require_clock(context)
+        context.state.read(lambda stores: stores.nodes.require_clock(context.clock))
         now = context.clock()
         request = take_request(context.state, now)
         if request is not None:

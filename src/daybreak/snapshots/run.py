@@ -22,7 +22,7 @@ from daybreak.snapshots.events import failed_event, held_event
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.publish import publish_signed, publish_within
-from daybreak.snapshots.run_context import RunContext, require_clock
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED, publication_of
 from daybreak.snapshots.snapshot_run import SnapshotRun
 from daybreak.state.stores import Stores
@@ -37,7 +37,7 @@ def run_manually(context: RunContext, *, as_of: datetime | None = None, full: bo
     `full` writes every file, without reuse. Raises OperatorError for an `as_of` in the future or before the published
     snapshot, and the error of the last attempt.
     """
-    require_clock(context)
+    context.state.read(lambda stores: stores.nodes.require_clock(context.clock))
     if as_of is not None:
         _check_instant(context, as_of)
 

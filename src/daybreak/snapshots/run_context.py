@@ -5,20 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from daybreak.domain.errors import OperatorError
 from daybreak.domain.run_report import RunProgress
 from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.schedule import RunTimings
 from daybreak.sources.reading import RowSource
-from daybreak.state.nodes import describe_offset
 from daybreak.state.stores import State
-
-_MAX_CLOCK_OFFSET = timedelta(minutes=5)
 
 if TYPE_CHECKING:
     from daybreak.telemetry import Tracing
@@ -48,14 +44,3 @@ class RunContext:
     watch: Callable[[RunProgress], object] = lambda _progress: None
     housekeeping: Callable[[datetime], object] = lambda _now: None
     tracing: Tracing | None = None
-
-
-def require_clock(context: RunContext) -> None:
-    """Raise OperatorError when the clock is far from that of the state database.
-
-    A builder would publish at another hour than it states, as of an instant that blocks later publications, and delete
-    what is not due.
-    """
-    offset = context.state.read(lambda stores: stores.nodes.clock_offset(context.clock))
-    if abs(offset) > _MAX_CLOCK_OFFSET:
-        raise OperatorError(f"{describe_offset(offset)} Nothing is built, published or deleted until then.")

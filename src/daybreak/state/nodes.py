@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from daybreak.domain.errors import OperatorError
 from daybreak.settings.text_forms import duration_in_words
 from daybreak.state.records import values_of
 from daybreak.state.service_tables import nodes, task_faults
@@ -17,6 +18,7 @@ CLOCK_TOLERANCE = timedelta(minutes=1)
 """Maximum difference between the clock of a node and that of the state database. Tokens of another node are accepted
 within it.
 """
+_MAX_CLOCK_OFFSET = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,16 @@ class NodeStore(Store):
         before = clock()
         found: datetime = self._execute(sa.select(sa.func.clock_timestamp())).scalar_one()
         return max(before - found, timedelta(0)) + min(clock() - found, timedelta(0))
+
+    def require_clock(self, clock: Callable[[], datetime]) -> None:
+        """Raise OperatorError when a clock is far from that of the database.
+
+        A builder would publish at another hour than it states, as of an instant that blocks later publications, and
+        delete what is not due. Receivers of webhooks refuse timestamps that are more than five minutes away.
+        """
+        offset = self.clock_offset(clock)
+        if abs(offset) > _MAX_CLOCK_OFFSET:
+            raise OperatorError(f"{describe_offset(offset)} Nothing is built, published, sent or deleted until then.")
 
     def check_clock(self, host: str, clock: Callable[[], datetime]) -> None:
         """Record a failure of the task `clock` while the clock of a host is wrong."""

@@ -726,7 +726,7 @@ def test_builder_with_a_wrong_clock_does_nothing(postgresql_url: str, tmp_path: 
 
         offset = timedelta(minutes=minutes)
         for work in (builder.step, lambda: run_manually(context)):
-            with pytest.raises(OperatorError, match=r"^The clock is .*Nothing is built, published or deleted"):
+            with pytest.raises(OperatorError, match=r"^The clock is .*Nothing is built, published, sent or deleted"):
                 work()
         assert (history(context), folders(context, tmp_path)) == before
         assert state.read(lambda stores: waiting_requests(stores, now())) == [requested]
