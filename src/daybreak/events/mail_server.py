@@ -130,15 +130,19 @@ class MailServer:
         return self._connection
 
     def check(self) -> str:
-        """Connect and sign in, and return a description. Raises OperatorError that names the setting."""
+        """Connect, sign in, name the sender, and return a description. Raises OperatorError that names the setting."""
+        sender = self._settings.sender
         try:
-            self._open(time.monotonic() + self._mail_seconds).noop()
+            connection = self._open(time.monotonic() + self._mail_seconds)
+            status, reply = connection.mail(sender, () if sender.isascii() else ("SMTPUTF8",))
+            if status != _OK:
+                raise smtplib.SMTPSenderRefused(status, reply, sender)
         except (smtplib.SMTPException, OSError) as error:
             raise OperatorError(f"mail.url: {self._settings.url} cannot be used: {_reason(error)}.") from None
         finally:
             self.disconnect()
         user = f" as {self._settings.username}" if self._settings.username else ""
-        return f"{self._settings.url}{user}, from {self._settings.sender}"
+        return f"{self._settings.url}{user}, from {sender}"
 
     def disconnect(self) -> None:
         """Close the connection, if any."""
@@ -162,6 +166,7 @@ class MailServer:
             connection.ehlo_or_helo_if_needed()
             if parts.scheme == "smtp" and (connection.has_extn("starttls") or host not in LOOPBACK_HOSTS):
                 connection.starttls(context=context)
+                connection.ehlo_or_helo_if_needed()
             if self._settings.username:
                 connection.login(self._settings.username, self._settings.password.get_secret_value())
         except binascii.Error:
