@@ -1,9 +1,7 @@
 """`daybreakd init`: a new configuration folder."""
 
-import os
 import secrets
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +10,8 @@ from cyclopts import Parameter
 from daybreak.cli.options import DEFAULT_FILE, refuse_password
 from daybreak.cli.output import print_text
 from daybreak.domain.clock import now_utc
-from daybreak.domain.errors import DaybreakError, OperatorError
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.operator_file import write_private
 
 DEFAULT_SOURCE = "platform"
 
@@ -39,6 +38,7 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
     """Create configuration, keyring, signing keys and state database, and return the path of the configuration.
 
     `values` are set in it; all other settings are commented out. Raises OperatorError when a configuration exists.
+    The configuration is created last, so that the command can be repeated after an error.
     """
     from daybreak.credentials import keyring
     from daybreak.credentials.signing_folder import create_keys
@@ -47,23 +47,21 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / DEFAULT_FILE
-    text = "\n".join(configuration(values)) + "\n"
+    if path.exists():
+        raise OperatorError(f"{path} already exists. Nothing was changed.")
+    unfinished = folder / f"{DEFAULT_FILE}.new"
+    unfinished.unlink(missing_ok=True)
+    # Private, because a URL may contain a password.
+    write_private(unfinished, ("\n".join(configuration(values)) + "\n").encode())
     try:
-        # A URL may contain a password.
-        with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
-            file.write(text)
-    except FileExistsError:
-        raise OperatorError(f"{path} already exists. Nothing was changed.") from None
-    try:
-        settings = load_settings(path, {})
-    except DaybreakError:
-        # Removed, so that the command can be repeated with valid values.
-        path.unlink()
-        raise
-    if not settings.keys.file.exists():
-        keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
-    create_keys(settings.signing.folder)
-    migrate(settings.state.url.get_secret_value())
+        settings = load_settings(unfinished, {})
+        if not settings.keys.file.exists():
+            keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
+        create_keys(settings.signing.folder)
+        migrate(settings.state.url.get_secret_value())
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
     return path
 
 

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.operator_file import read_bounded
+from daybreak.domain.operator_file import read_bounded, write_private
 
 State = Literal["next", "signing", "verify_only", "decrypt_only", "gone"]
 Purpose = Literal[
@@ -170,12 +170,11 @@ def create(path: Path, now: datetime, random: Callable[[int], bytes]) -> "Keyrin
     first = _new_key("signing", now, random, set())
     keyring = Keyring((first, _new_key("next", now, random, {first.kid})))
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        write_private(path, _content(keyring))
     except FileExistsError:
         raise OperatorError(f"{path} exists. A keyring is never overwritten.") from None
     except OSError as fault:
         raise OperatorError(f"{path} cannot be written: {fault.strerror}.") from fault
-    _write(handle, keyring)
     _sync_folder(path.parent)
     return keyring
 
@@ -205,13 +204,9 @@ def load(path: Path) -> Keyring:
 def save(path: Path, keyring: Keyring) -> None:
     """Replace the file atomically. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        _write(handle, keyring)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    temporary.unlink(missing_ok=True)
+    write_private(temporary, _content(keyring))
+    temporary.replace(path)
     _sync_folder(path.parent)
 
 
@@ -288,12 +283,10 @@ def _new_key(state: State, now: datetime, random: Callable[[int], bytes], taken:
     return Key(kid=kid, state=state, secret=random(SECRET_BYTES), created_at=now)
 
 
-def _write(handle: int, keyring: Keyring) -> None:
+def _content(keyring: Keyring) -> bytes:
+    """Return the content of the file."""
     keys = [{**asdict(key), "secret": key.secret.hex()} for key in keyring.keys]
-    with os.fdopen(handle, "wb") as file:
-        file.write(json.dumps({"version": 1, "keys": keys}, indent=1, default=datetime.isoformat).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    return json.dumps({"version": 1, "keys": keys}, indent=1, default=datetime.isoformat).encode() + b"\n"
 
 
 class _StoredKey(msgspec.Struct):

@@ -5,7 +5,6 @@ be the URI of a key in a hardware token. The CA is needed only where the builder
 safe place, and name it when they change the trust file.
 """
 
-import os
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from daybreak.credentials.hardware_key import SCHEME, HardwareKey, TokenUri, create_hardware_key, read_private
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey, public_text
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.operator_file import write_private
 
 CA_FILE = "ca"
 _NEXT_CA_FILE = "ca.next"
@@ -30,14 +30,17 @@ RECOVERY_PUBLIC_FILE = "recovery.pub"
 
 
 def create_keys(folder: Path) -> None:
-    """Create the CA and the recovery key in a new folder. Does nothing if the folder has a CA."""
+    """Create the CA and the recovery key in a new folder. Does nothing if the folder has a CA, which is created last.
+    Raises OSError, OperatorError.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (folder / CA_FILE).exists():
         return
-    recovery = Ed25519PrivateKey.generate()
-    _write_private(folder / RECOVERY_FILE, _openssh(recovery))
-    (folder / RECOVERY_PUBLIC_FILE).write_text(f"{public_text(recovery)}\n", "utf-8")
-    _write_private(folder / CA_FILE, _openssh(generate_private_key(SECP256R1())))
+    path = folder / RECOVERY_FILE
+    if not path.exists():
+        write_private(path, _openssh(Ed25519PrivateKey.generate()))
+    (folder / RECOVERY_PUBLIC_FILE).write_text(f"{load_recovery(path).public}\n", "utf-8")
+    write_private(folder / CA_FILE, _openssh(generate_private_key(SECP256R1())))
 
 
 def create_next_ca(folder: Path, token: str | None = None) -> str:
@@ -53,10 +56,10 @@ def create_next_ca(folder: Path, token: str | None = None) -> str:
     path.unlink(missing_ok=True)
     if token is None:
         key = generate_private_key(SECP256R1())
-        _write_private(path, _openssh(key))
+        write_private(path, _openssh(key))
         return public_text(key)
     hardware_key = create_hardware_key(TokenUri.parse(token))
-    _write_private(path, f"{hardware_key.uri}\n".encode())
+    write_private(path, f"{hardware_key.uri}\n".encode())
     return public_text(hardware_key)
 
 
@@ -114,10 +117,3 @@ def _load(path: Path, content: bytes) -> object:
 
 def _openssh(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Reads of files that operators name."""
+"""Files that operators name: reads that end, and private files that are complete."""
 
 import errno
 import os
@@ -23,3 +23,16 @@ def _open_without_waiting(path: str, flags: int) -> int:
     handle = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(handle, True)
     return handle
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Create a file with mode 0600, durably. Raises OSError, which names the file: it exists, or is not created."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -12,6 +12,7 @@ import pytest
 
 from daybreak.credentials import keyring
 from daybreak.credentials.keyring import KeyringFile, Purpose
+from daybreak.domain import operator_file
 from daybreak.domain.errors import OperatorError
 from tests.parts.replaced import with_functions
 
@@ -211,7 +212,7 @@ def test_failed_save_leaves_the_file_unchanged(path: Path, monkeypatch: pytest.M
     def refuse(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(keyring, "os", with_functions(os, fsync=refuse))
+    monkeypatch.setattr(operator_file, "os", with_functions(os, fsync=refuse))
     with pytest.raises(OSError, match="No space"):
         keyring.save(path, ring.rotate(NOW, secrets.token_bytes, lifetime=LIFETIME))
     assert path.read_bytes() == before

@@ -1,14 +1,17 @@
-"""Files that operators name: every read ends."""
+"""Files that operators name: every read ends, and every private file is complete."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from daybreak.cli.init import make_folder
 from daybreak.credentials import keyring
+from daybreak.domain import operator_file
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.operator_file import read_bounded
+from daybreak.domain.operator_file import read_bounded, write_private
 from daybreak.settings import load_settings
+from tests.parts.replaced import with_functions
 
 
 def test_content_and_mode_are_returned(tmp_path: Path) -> None:
@@ -28,3 +31,28 @@ def test_settings_and_keys_are_not_read_for_ever(tmp_path: Path) -> None:
             load_settings(path, {})
     with pytest.raises(OperatorError, match="is not a keyring"):
         keyring.load(pipe)
+
+
+def test_full_disk_leaves_no_file_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(operator_file, "os", with_functions(os, fsync=refuse))
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/new'"):
+        write_private(tmp_path / "new", b"secret")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("failing", ["keyring.create", "signing_folder.write_private", "signing_folder._openssh"])
+def test_init_can_be_repeated_after_an_error(failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    values = {"source.location": "platform"}
+    with monkeypatch.context() as patched:
+        patched.setattr(f"daybreak.credentials.{failing}", fail)
+        with pytest.raises(OSError, match="No space"):
+            make_folder(tmp_path, values)
+    assert not list(tmp_path.glob("daybreak.toml*"))
+    assert make_folder(tmp_path, values).exists()
+    assert (tmp_path / "signing/ca").exists()
