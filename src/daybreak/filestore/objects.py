@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PART_BYTES = 8 << 20
 _PARALLEL_PARTS = 3
 _OBJECTS_PER_REQUEST = 1000
+# Some stores take 20 ms for each object, and respond after the last one, which must be within `read_timeout_seconds`.
+_DELETED_PER_REQUEST = 250
 # Larger pieces cost more memory for each client that reads slowly.
 READ_BYTES = 256 << 10
 
@@ -101,10 +103,12 @@ class Objects:
 
         Raises the errors of obstore.
         """
-        try:
-            obstore.delete(self._bucket, keys)
-        except FileNotFoundError:
-            # Azure and Google report a missing object, and the rest may not be deleted.
-            for key in keys:
-                with suppress(FileNotFoundError):
-                    obstore.delete(self._bucket, key)
+        for start in range(0, len(keys), _DELETED_PER_REQUEST):
+            some = keys[start : start + _DELETED_PER_REQUEST]
+            try:
+                obstore.delete(self._bucket, some)
+            except FileNotFoundError:
+                # Azure and Google report a missing object, and the rest may not be deleted.
+                for key in some:
+                    with suppress(FileNotFoundError):
+                        obstore.delete(self._bucket, key)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from daybreak.catalogue.models import shipped_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
+from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError, Unavailable
 from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.referential import check_queries
@@ -140,7 +140,7 @@ class SnapshotRun:
         context = self._context
         try:
             clean(context.state, context.store, context.settings, context.clock(), own=self._snapshot.snapshot_id)
-        except FileStoreError as error:
+        except (FileStoreError, Unavailable) as error:
             _log.warning("run.cleaning_failed", code=error.code, reason=error.message)
 
     def _check_disk_space(self, reading: Reading) -> None:

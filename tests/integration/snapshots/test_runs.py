@@ -22,6 +22,7 @@ from daybreak.domain.errors import (
     SourceError,
     SourceUnavailable,
     StoreFull,
+    Unavailable,
 )
 from daybreak.domain.run_report import ReferentialFault, RunProgress, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
@@ -414,10 +415,11 @@ def _number(value: object) -> int:
     return value
 
 
-def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: Path) -> None:
+@pytest.mark.parametrize("error", [FileStoreError("Another process does it."), Unavailable("It takes too long.")])
+def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: Path, error: Exception) -> None:
     class UndeletableDisk(LocalDisk):
         def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
-            raise FileStoreError("Another process is deleting it.")
+            raise error
 
     undeletable = UndeletableDisk(folder / "files")
     write_lapsed_run(run_context)

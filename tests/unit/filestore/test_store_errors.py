@@ -177,10 +177,10 @@ def test_one_denied_object_fails_a_bulk_delete(server: ErrorServer) -> None:
 
 
 def test_bulk_deletes_are_split(server: ErrorServer) -> None:
-    """S3 deletes at most 1,000 objects in a request."""
+    """S3 deletes at most 1,000 objects in a request, and some servers take longer for them than requests may take."""
     server.status, server.bodies = 200, ["<DeleteResult><Deleted><Key>key</Key></Deleted></DeleteResult>"]
     s3_store_at(server).delete([KEY.replace("000001", f"{number:06}") for number in range(2300)])
-    assert sorted(server.deleted) == [300, 1000, 1000]
+    assert server.deleted == [*[250] * 9, 50]
 
 
 def test_busy_store_is_retried(server: ErrorServer) -> None:
