@@ -152,7 +152,7 @@ def _events() -> list[Row]:
     from daybreak.domain.events import EventType
     from daybreak.events.addresses import MAX_URL_LENGTH
     from daybreak.events.context import DeliveryTimings
-    from daybreak.events.mail_delivery import MAX_PER_DAY
+    from daybreak.events.mail_delivery import MAX_PER_DAY, MAX_ROUTINE_PER_DAY
     from daybreak.events.mail_server import MAIL_SECONDS
     from daybreak.events.webhooks import MAX_WEBHOOKS, PREVIOUS_SECRET_LIFETIME
 
@@ -165,7 +165,7 @@ def _events() -> list[Row]:
         ("Failures after which a webhook is disabled", _span(timings.give_up_after), FIXED),
         ("Signatures with the secret before a rotation", _span(PREVIOUS_SECRET_LIFETIME), FIXED),
         ("One mail: connection, sign-in and all answers of the mail server", _seconds(MAIL_SECONDS), FIXED),
-        ("Mails about one type of event to one seat", f"{MAX_PER_DAY} in 1 day", FIXED),
+        ("Mails about events to one seat", f"{MAX_PER_DAY} in 1 day, {MAX_ROUTINE_PER_DAY} routine ones", FIXED),
         ("Link that resets a password", f"{_span(LINK_LIFETIMES[EventType.PASSWORD_RESET_REQUESTED])}, one use", FIXED),
         ("Link of an invitation", f"{_span(LINK_LIFETIMES[EventType.SEAT_INVITED])}, one use", FIXED),
     ]

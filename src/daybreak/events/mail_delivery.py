@@ -42,6 +42,9 @@ from daybreak.state.throttle import ThrottleRule
 
 _log = structlog.get_logger("daybreak.events")
 MAX_PER_DAY = 10
+MAX_ROUTINE_PER_DAY = 7
+"""Mails about runs, files and expiring tokens: they must not suppress the one about a changed password."""
+_ALARMING = frozenset({EventType.TOKEN_LEAKED, EventType.SECOND_FACTOR_CHANGED, EventType.PASSWORD_CHANGED})
 _DAY_SECONDS = 86_400
 
 UNSUBSCRIBE_PATH = "/dashboard/unsubscribe"
@@ -168,10 +171,11 @@ class MailDelivery:
             return "The credentials of the seat ended after the request." if ended else ""
         if delivery.attempts:
             return ""
-        # For each type, so that failed runs and expiring tokens do not suppress the mail about a changed password.
-        rule = ThrottleRule(f"mail:{subject.seat.seat_id}:{delivery.type}", MAX_PER_DAY, _DAY_SECONDS)
-        exceeded = await self._context.state.awrite(lambda stores: stores.throttle.count([rule], now))
-        return f"The seat received {MAX_PER_DAY} such mails within a day." if exceeded is not None else ""
+        rules = [ThrottleRule(f"mail:{subject.seat.seat_id}", MAX_PER_DAY, _DAY_SECONDS)]
+        if delivery.type not in _ALARMING:
+            rules.append(ThrottleRule(f"mail:{subject.seat.seat_id}:routine", MAX_ROUTINE_PER_DAY, _DAY_SECONDS))
+        exceeded = await self._context.state.awrite(lambda stores: stores.throttle.count(rules, now))
+        return f"The seat received {exceeded.limit} mails within a day." if exceeded is not None else ""
 
     async def _content(self, delivery: Delivery, subject: MailSubject) -> MailContent:
         if delivery.type not in LINK_LIFETIMES:
