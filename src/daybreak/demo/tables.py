@@ -68,10 +68,10 @@ class Tables:
     def _activated(self, n: str) -> str:
         return f"({self.as_of_micros} - {4 * 365 * DAY_MICROS} * pow({self.draws.share('member/activated', n)}, 1.5))::BIGINT"
 
-    def _email(self, n: str) -> str:
-        u = self.draws.share("member/email", n)
-        word = self.draws.one_of("member/email/word", n, ("ana", "j.doe", "o'neil", "büro", "no-reply+sms", "x"))
-        return f"CASE WHEN {u} < 0.14 THEN NULL WHEN {u} < 0.15 THEN '' ELSE {word} || '.' || {n} || '@example.org' END"
+    def _email(self) -> str:
+        u = self.draws.share("member/email", "n")
+        word = self.draws.one_of("member/email/word", "n", ("ana", "j.doe", "o'neil", "büro", "no-reply+sms", "x"))
+        return f"CASE WHEN {u} < 0.14 THEN NULL WHEN {u} < 0.15 THEN '' ELSE {word} || '.' || n || '@example.org' END"
 
     # Tables -------------------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Tables:
                    state AS subscription_state,
                    CASE WHEN {known} < 0.08 THEN NULL WHEN {known} < 0.085 THEN '' WHEN woman THEN {female} ELSE {male} END AS first_name,
                    CASE WHEN {known} < 0.12 THEN NULL ELSE {family} END AS last_name,
-                   {self._email("n")} AS email,
+                   {self._email()} AS email,
                    CASE WHEN {d.chance("member/birth/known", "n", 0.78)} THEN DATE '1932-02-29' + {d.below("member/birth", "n", 28_000)}::INTEGER END AS date_of_birth,
                    CASE WHEN {known} > 0.9 THEN NULL WHEN {known} > 0.88 THEN 'no_answer' WHEN {known} > 0.86 THEN 'non_binary'
                         WHEN woman THEN 'female' ELSE 'male' END AS gender,
@@ -137,8 +137,9 @@ class Tables:
             )
         """
 
-    def _campaign_sent(self, c: str) -> str:
-        """Return when campaign number `c` was sent, in microseconds. One in 200 is after as_of."""
+    def _campaign_sent(self) -> str:
+        """Return when a campaign was sent, in microseconds. One in 200 is after as_of."""
+        c = "campaign_number"
         ago = f"({HISTORY_DAYS * DAY_MICROS} * pow({self.draws.share('campaign/ago', c)}, 2))::BIGINT"
         late = f"{self.as_of_micros} + 1 + {self.draws.below('campaign/late/by', c, 6 * HOUR_MICROS)}"
         return (
@@ -153,7 +154,7 @@ class Tables:
                    CASE WHEN {d.chance("campaign/named", c, 0.85)} THEN {d.one_of("campaign/name", c, WORDS.campaign_names)} || ' #' || {c} END AS campaign_name,
                    channel, usage_channel, text,
                    CASE WHEN has_media THEN 'https://media.example.org/' || {d.uuid("campaign/file", c)} || '.jpg' END AS media_url,
-                   is_test, {d.chance("campaign/scheduled", c, 0.6)} AS is_scheduled, is_filtered, {instant_sql(self._campaign_sent(c))} AS sent_at
+                   is_test, {d.chance("campaign/scheduled", c, 0.6)} AS is_scheduled, is_filtered, {instant_sql(self._campaign_sent())} AS sent_at
             FROM plan_campaigns ORDER BY {c}
         """
 
@@ -174,8 +175,8 @@ class Tables:
         # More numbers than campaign messages: the join drops the rest.
         return self._shuffled(self.sizes.messages)
 
-    def _message_sent(self, m: str, c: str) -> str:
-        return f"({self._campaign_sent(c)} + {self.draws.below('message/delay', m, 900_000_000)})"
+    def _message_sent(self) -> str:
+        return f"({self._campaign_sent()} + {self.draws.below('message/delay', 'm', 900_000_000)})"
 
     def _outbound_messages(self) -> str:
         d = self.draws
@@ -190,7 +191,7 @@ class Tables:
                    'campaign' AS outbound_message_type, usage_channel,
                    CASE usage_channel WHEN 'sms' THEN text_segments ELSE 1 END::BIGINT AS segment_count,
                    CASE usage_channel WHEN 'sms' THEN text_segments WHEN 'mms' THEN 3 ELSE 1 END::BIGINT AS unit_count,
-                   {instant_sql(self._message_sent("m", "campaign_number"))} AS sent_at
+                   {instant_sql(self._message_sent())} AS sent_at
             FROM {campaign}
             UNION ALL
             SELECT {d.uuid("message", "m")}, leader_id, {d.uuid("member", "member_number")}, NULL::UUID, {types}, 'sms',
@@ -214,7 +215,7 @@ class Tables:
             SELECT {d.uuid("inbound", answer)} AS message_id, leader_id, {d.uuid("member", "member_number")} AS member_id,
                    CASE WHEN {d.chance("inbound/matched", answer, 0.9)} THEN campaign_id END AS campaign_id,
                    {d.chance("inbound/stop", answer, 0.12)} AS is_stop,
-                   {instant_sql(f"{self._message_sent('m', 'campaign_number')} + (90000000 * exp(7 * {d.share('inbound/delay', answer)}))::BIGINT")} AS received_at
+                   {instant_sql(f"{self._message_sent()} + (90000000 * exp(7 * {d.share('inbound/delay', answer)}))::BIGINT")} AS received_at
             FROM (
                 SELECT *, unnest(range(1 + {d.below("inbound/count", "m", 3)})) AS answer FROM {campaign} WHERE {d.chance("inbound/answers", "m", 0.04)}
             )
@@ -240,7 +241,7 @@ class Tables:
         d = self.draws
         hit = "(link_number * 100000000 + hit)"
         member = f"(member_start + {d.below('hit/member', hit, 'greatest(members, 1)')})"
-        at = f"{self._campaign_sent('campaign_number')} + (60000000 * exp(9 * {d.share('hit/delay', hit)}))::BIGINT"
+        at = f"{self._campaign_sent()} + (60000000 * exp(9 * {d.share('hit/delay', hit)}))::BIGINT"
         return f"""
             SELECT link_id, CASE WHEN {d.chance("hit/known", hit, 0.9)} THEN {d.uuid("member", member)} END AS member_id, {instant_sql(at)} AS hit_at
             FROM (
@@ -272,7 +273,7 @@ class Tables:
                  ELSE {self.as_of_micros} - {d.below("accept/ago", accept, 200 * DAY_MICROS)} END"""
         return f"""
             SELECT member_id, leader_id, {d.uuid("term", f"(leader_number + accept * {d.below('accept/other', 'n', 2)}) % {self._term_count()}")} AS term_id,
-                   {self._email("n")} AS member_email,
+                   {self._email()} AS member_email,
                    CASE WHEN {d.chance("accept/country", "n", 0.9)} THEN ({text_list(place.country_code for place in WORDS.locales)})[1 + locale] END AS member_country_code,
                    {d.chance("accept/checked", accept, 0.93)} AS was_checked, {d.chance("accept/pre", accept, 0.2)} AS was_pre_checked,
                    {instant_sql(at)} AS accepted_at
@@ -305,13 +306,13 @@ class Tables:
         many = f"1 + floor(log2(members + 1) / 3 * (0.5 + {self.draws.share('leader/communities', 'leader_number')}))"
         return f"least({len(WORDS.community_names)}, {many})::BIGINT"
 
-    def _community_id(self, leader: str, position: str) -> str:
-        return self.draws.uuid("community", f"{leader} * {len(WORDS.community_names)} + {position}")
+    def _community_id(self) -> str:
+        return self.draws.uuid("community", f"leader_number * {len(WORDS.community_names)} + position")
 
     def _community_rows(self) -> str:
         name = f"({text_list(WORDS.community_names)})[1 + (leader_number + position) % {len(WORDS.community_names)}]"
         return f"""(
-            SELECT {self._community_id("leader_number", "position")} AS community_id, leader_id, {name} AS community_name
+            SELECT {self._community_id()} AS community_id, leader_id, {name} AS community_name
             FROM (SELECT *, unnest(range({self._community_count()})) AS position FROM plan_leaders)
             ORDER BY leader_number, position
         )"""
@@ -325,7 +326,7 @@ class Tables:
         gap = f"(({self.as_of_micros} - activated_micros) / 8 + stay)::BIGINT"
         outcome = d.share("community/fate", first)
         return f"""
-            SELECT {self._community_id("leader_number", "position")} AS community_id, member_id,
+            SELECT {self._community_id()} AS community_id, member_id,
                    {instant_sql(f"CASE WHEN {outcome} > 0.998 THEN {self.as_of_micros} + {HOUR_MICROS} ELSE joined_micros + 2 * stay * gap END")} AS joined_at,
                    CASE WHEN {outcome} < 0.01 THEN {instant_sql(f"{self.as_of_micros} + {DAY_MICROS}")}
                         WHEN {outcome} < 0.012 THEN {instant_sql(str(self.as_of_micros))}

@@ -267,10 +267,10 @@ def _with_query(path: str, query: Mapping[str, str]) -> str:
     return f"{path}?{text}" if text else path
 
 
-def parse_integer(text: str | None, *, minimum: int, maximum: int, default: int) -> int:
-    """Parse a query parameter; return the default if it is absent. Raises InvalidRequest."""
+def parse_integer(text: str | None, *, maximum: int, default: int) -> int:
+    """Parse a query parameter, at least 1; return the default if it is absent. Raises InvalidRequest."""
     if not text:
         return default
-    if not text.isascii() or not text.isdigit() or len(text) > 18 or not minimum <= int(text) <= maximum:
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or not 1 <= int(text) <= maximum:
         raise InvalidRequest("Invalid number in the URL.")
     return int(text)

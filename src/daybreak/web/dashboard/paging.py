@@ -40,7 +40,7 @@ def slice_of(page: PageRequest, items: Sequence[T], length: int, url: Callable[[
 
 def requested_page(page: PageRequest) -> int:
     """Return the number in the query parameter `page`. Raises InvalidRequest."""
-    return parse_integer(page.request.query_params.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
+    return parse_integer(page.request.query_params.get("page"), maximum=_MAXIMUM_PAGE, default=1)
 
 
 def read_slice(

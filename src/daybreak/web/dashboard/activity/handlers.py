@@ -117,7 +117,7 @@ async def show_activity(page: PageRequest) -> Response:
     """Show 50 events, newest first. Later pages continue from the newest event of the first one."""
     activity = parse_filter(page)
     number, newest = requested_page(page), page.request.query_params.get("newest")
-    newest_id = parse_integer(newest, minimum=1, maximum=_MAXIMUM_EVENT_ID, default=0)
+    newest_id = parse_integer(newest, maximum=_MAXIMUM_EVENT_ID, default=0)
     query, link_lifetime = activity.events, page.services.settings.access.link_lifetime
 
     # In a thread: counting the events of a large account takes up to a second.
