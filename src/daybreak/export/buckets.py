@@ -15,6 +15,8 @@ from daybreak.export.memory import copy, discard
 _MAX_BUFFERS = 512
 _SEGMENT_BYTES = 1 << 20
 """Minimum size of a spilled segment, unless it is the last one of its bucket."""
+_RECORDS_SHARE = 0.75
+"""Share of records in the memory of buckets. The rest is input, and blocks of memory that are too small for others."""
 
 
 T = TypeVar("T")
@@ -148,7 +150,7 @@ class Buckets:
         """Add records, which are in the order of the buckets and are kept where they are. `ends` are the ends of those
         of each bucket. Raises RunError (`disk_short`).
         """
-        if self._memory_bytes >= self.max_bytes:
+        if self._memory_bytes >= _RECORDS_SHARE * self.max_bytes:
             self._spill_all()
         bounds = [0, *ends]
         self._additions.append((records, bounds))
