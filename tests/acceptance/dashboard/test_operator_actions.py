@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from daybreak.domain.audit import AuditQuery
+from daybreak.domain.identity import Grant, Seat
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run_requests import take_request
@@ -281,6 +282,12 @@ def test_lists_have_pages_and_totals(operator: Page, own_service: Service) -> No
     operator.get_by_role("button", name="Search", exact=True).click()
     expect(operator.get_by_text(re.compile("1.1 of 1$"))).to_have_count(0)
     expect(operator.get_by_role("link", name="Next")).to_have_count(0)
+    seats = [Seat(directory.id_of(f"many {number}"), f"many{number}@example.org") for number in range(25)]
+    grants = [Grant(seat.seat_id, directory.VIEWER, ("analyst",)) for seat in seats]
+    own_service.state.write(lambda stores: stores.directory.put_seats(*seats))
+    own_service.state.write(lambda stores: stores.directory.put_grants(*grants))
+    operator.reload()
+    expect(operator.get_by_role("row", name=re.compile("Riverside Museum"))).to_contain_text("and 6 more")
     operator.get_by_role("link", name=re.compile(r"^\d+ seats$")).click()
     expect(operator.get_by_role("link", name=directory.OWNER)).to_be_visible()
     assert axe_violations(operator, "seats") == []
