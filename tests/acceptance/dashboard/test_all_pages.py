@@ -362,8 +362,12 @@ def test_forced_colors_show_what_is_chosen(sign_in_as: Callable[..., Page], serv
     expect(page.get_by_role("option", name="Page Activity")).to_have_css("outline-style", "none")
 
 
-def test_print_has_whole_tables_and_no_controls(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "files/members/preview"))
+def test_previews_are_whole_and_print_has_no_controls(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(address=service.account(directory.NORTHLIGHT, "files/members/preview"), viewport=PHONE)
+    cut = page.locator("table.data td").evaluate_all(
+        "cells => cells.filter(each => each.scrollWidth > each.clientWidth).map(each => each.textContent)"
+    )
+    assert cut == []
     page.emulate_media(media="print")
     for table in page.locator(".scroll").all():
         assert table.evaluate("each => getComputedStyle(each).overflow") == "visible"
