@@ -41,8 +41,11 @@ class DeliveryTimings:
     poll_seconds: float = 1.0
 
     def retry_at(self, attempts: int, created_at: datetime, now: datetime) -> datetime | None:
-        """Return when a delivery that failed that often is attempted again, None to give up."""
-        if now >= created_at + self.give_up_after:
+        """Return when a delivery that failed that often is attempted again, None to give up.
+
+        Time in which no attempts were made does not count, such as that of a service that was stopped.
+        """
+        if attempts > len(self.retry_after) and now >= created_at + self.give_up_after:
             return None
         return now + self.retry_after[min(attempts, len(self.retry_after)) - 1]
 

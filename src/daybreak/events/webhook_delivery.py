@@ -111,7 +111,8 @@ class WebhookDelivery:
             return
         if current.failing_since is None:
             stores.webhooks.set_failing(webhook.endpoint_id, now)
-        elif now >= current.failing_since + timings.give_up_after:
+        # The first failure may be older: no attempts are made while the account is inactive.
+        elif retry_at is None and now >= current.failing_since + timings.give_up_after:
             disable_webhook(stores, current, now, "Every attempt failed for five days.")
         if outcome.status == _GONE:
             disable_webhook(stores, current, now, "The endpoint answered 410 Gone.")

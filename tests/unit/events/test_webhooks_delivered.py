@@ -103,6 +103,30 @@ async def test_success_ends_the_period_of_failures(events: Events, receive: Rece
     assert events.webhook(webhook.endpoint_id).failing_since is None
 
 
+@pytest.mark.parametrize("inactive", [False, True])
+async def test_time_without_attempts_does_not_count(events: Events, receive: Receive, *, inactive: bool) -> None:
+    works_since = events.instance.now[0] + timedelta(days=30, seconds=1)
+    receiver = receive(lambda _request, _number: Answer(200 if events.instance.now[0] > works_since else 500))
+    webhook = events.add_webhook(receiver.url())
+    events.emit()
+    await events.deliver()
+    if inactive:
+        events.instance.change_account(ALPHA, active=False)
+        events.instance.advance(seconds=5)
+        await events.deliver()
+        events.instance.change_account(ALPHA, active=True)
+    # Without attempts: either the account was inactive, or the service was stopped.
+    events.instance.now[0] = works_since
+    events.emit()
+    await events.deliver()
+    assert (len(receiver.received), events.webhook(webhook.endpoint_id).state) == (2 if inactive else 3, "failing")
+    events.instance.advance(minutes=5)
+    await events.deliver()
+    ended = DeliveryState.SKIPPED if inactive else DeliveryState.DELIVERED
+    assert sorted(each.state for each in events.deliveries()) == ["delivered", ended]
+    assert events.webhook(webhook.endpoint_id).state == "enabled"
+
+
 async def test_410_disables_immediately(events: Events, receive: Receive) -> None:
     receiver = receive(_always(status=410))
     webhook = events.add_webhook(receiver.url())
