@@ -91,6 +91,28 @@ def test_damaged_file_fails_the_spreadsheet_download(
             path.write_bytes(content)
 
 
+def _cut_off(service: Service) -> int:
+    lines = [line for line in service.log_lines() if line["event"] == "response_cut_off"]
+    return len([line for line in lines if line["code"] == "file_damaged"])
+
+
+def test_damaged_file_cuts_the_archive_off(private_service: Service) -> None:
+    """Its bytes would have a valid checksum in the archive."""
+    _, path, start, _ = _place_of(private_service, private_service.token(MAYA, NORTH), "members.csv.gz")
+    content, cut_off = path.read_bytes(), _cut_off(private_service)
+    browser = Browser(private_service)
+    with browser.session:
+        assert browser.sign_in(MAYA).status_code == 303
+        try:
+            for damaged in (content[:-1], content[: start + 99] + b"?" + content[start + 100 :]):
+                path.write_bytes(damaged)
+                with pytest.raises(requests.exceptions.ChunkedEncodingError):
+                    browser.get(f"/dashboard/{NORTH}/files/all.zip?format=csv")
+        finally:
+            path.write_bytes(content)
+    wait_until(lambda: _cut_off(private_service) == cut_off + 2, what="a log line of each archive")
+
+
 def test_missing_file_is_unavailable(private_service: Service) -> None:
     token = private_service.token(MAYA, NORTH)
     link, path, *_ = _place_of(private_service, token, "communities.csv.gz")

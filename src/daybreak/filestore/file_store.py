@@ -194,13 +194,20 @@ class FileStore(Protocol):
         """Write, read and delete a small file. Return a warning for the operator, None without any."""
 
 
-def check_content(key: str, pieces: Iterable[bytes], bytes: int, sha256: str) -> None:
-    """Raise FileDamaged if the content of a file has another length or SHA-256."""
+def checked_pieces(key: str, pieces: Iterable[bytes], bytes: int, sha256: str) -> Iterator[bytes]:
+    """Yield the content of a file. At its end, raises FileDamaged if it has another length or SHA-256."""
     digest, length = hashlib.sha256(), 0
     for piece in pieces:
         digest.update(piece)
         length += len(piece)
+        yield piece
     if length != bytes:
         raise FileDamaged(f"The file {key} is damaged: it has {length} bytes instead of {bytes}.")
     if digest.hexdigest() != sha256:
         raise FileDamaged(f"The file {key} is damaged: its SHA-256 does not match.")
+
+
+def check_content(key: str, pieces: Iterable[bytes], bytes: int, sha256: str) -> None:
+    """Raise FileDamaged if the content of a file has another length or SHA-256."""
+    for _ in checked_pieces(key, pieces, bytes, sha256):
+        pass

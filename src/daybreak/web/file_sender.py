@@ -71,7 +71,7 @@ class FileSender:
         Raises:
             RequestError, RateLimited, FileStoreError, Unavailable.
         """
-        with _reported_faults(request, opened):
+        with reported_faults(request, opened.file.stored.key):
             return await self._send(request, opened, entity, headers, redirect=redirect)
 
     async def _send(
@@ -164,7 +164,7 @@ class FileSender:
 
 
 @contextmanager
-def _reported_faults(request: Request, opened: OpenedFile) -> Iterator[None]:
+def reported_faults(request: Request, key: str) -> Iterator[None]:
     """Count and log a fault of the file or its store."""
     try:
         yield
@@ -173,7 +173,7 @@ def _reported_faults(request: Request, opened: OpenedFile) -> Iterator[None]:
         _log.error(
             "file_not_served",
             request_id=request_id_of(request.scope),
-            key=opened.file.stored.key,
+            key=key,
             code=error.code,
             cause=error.message,
         )
@@ -182,7 +182,7 @@ def _reported_faults(request: Request, opened: OpenedFile) -> Iterator[None]:
 
 async def _reporting(pieces: AsyncIterator[bytes], request: Request, opened: OpenedFile) -> AsyncIterator[bytes]:
     """Yield the pieces of a body. Their faults cut off a response that has started."""
-    with _reported_faults(request, opened):
+    with reported_faults(request, opened.file.stored.key):
         async for piece in pieces:
             yield piece
 

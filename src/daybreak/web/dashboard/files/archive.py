@@ -11,12 +11,14 @@ from typing import IO
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.stored_columns import resource_at
-from daybreak.domain.snapshot import Snapshot
+from daybreak.domain.snapshot import Snapshot, StoredFormat
+from daybreak.filestore.file_store import checked_pieces
 from daybreak.web.dashboard.file_names import download_name
 from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.readers import spreadsheet_safe_csv
 from daybreak.web.dashboard.files.workbooks import fits_in_a_workbook, workbook
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.file_sender import reported_faults
 from daybreak.web.streams import thread_pieces
 
 EXCEL = "excel"
@@ -58,13 +60,26 @@ def stored_files(
     page: PageRequest, published: PublishedFiles, snapshot: Snapshot, format_name: str
 ) -> list[ArchivedFile]:
     """Return the files of a snapshot in one format."""
-    entries, read = published.entries_of(snapshot), page.services.files.read
+    entries = published.entries_of(snapshot)
+
+    def content(file: StoredFormat) -> Iterator[bytes]:
+        return checked_pieces(file.key, page.services.files.read(file.key), file.bytes, file.sha256)
+
     stored = [
         (resource.file_name(format_named(format_name)), entries[resource.name].formats[format_name])
         for resource in RESOURCES
         if resource.name in entries and format_name in entries[resource.name].formats
     ]
-    return [ArchivedFile(name, partial(read, file.key), size_bytes=file.bytes) for name, file in stored]
+    return [
+        ArchivedFile(name, partial(_reporting, page, file.key, partial(content, file)), size_bytes=file.bytes)
+        for name, file in stored
+    ]
+
+
+def _reporting(page: PageRequest, key: str, read: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
+    """Yield the content of an archived file. Its faults cut the archive off."""
+    with reported_faults(page.request, key):
+        yield from read()
 
 
 async def excel_files(page: PageRequest, published: PublishedFiles, snapshot: Snapshot) -> list[ArchivedFile]:
@@ -78,8 +93,8 @@ async def excel_files(page: PageRequest, published: PublishedFiles, snapshot: Sn
             continue
         is_small, key = fits_in_a_workbook(resource, entry.rows), entry.formats["csv"].key
         file_name = download_name(page, name, snapshot.as_of, ".xlsx" if is_small else ".csv")
-        content = workbook if is_small else spreadsheet_safe_csv
-        archived.append(ArchivedFile(file_name, partial(content, files, resource, key)))
+        content = partial(workbook if is_small else spreadsheet_safe_csv, files, resource, key)
+        archived.append(ArchivedFile(file_name, partial(_reporting, page, key, content)))
     return archived
 
 
@@ -88,7 +103,8 @@ async def archive_pieces(
 ) -> AsyncIterator[bytes]:
     """Yield the archive in pieces. `before_file` is called before the first byte of each file, and may raise.
 
-    Raises FileStoreError if a file cannot be read. The archive is then incomplete: it has no directory at its end.
+    Raises FileStoreError if a file cannot be read or is damaged. The archive is then incomplete: it has no directory at
+    its end.
     """
     output = _Output()
     with zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as archive:
