@@ -1,7 +1,7 @@
 """Program that runs concurrent processes on one state database, for test_many_processes.
 
-Arguments: an action (`compete` or `migrate`), the URL of the state database, the number of processes. It imports
-everything, forks, and prints the results of the processes as one JSON array.
+Arguments: an action (`compete`, `take_over` or `migrate`), the URL of the state database, the number of processes. It
+imports everything, forks, and prints the results of the processes as one JSON array.
 """
 
 import json
@@ -47,8 +47,8 @@ def write_with_retry(state: Database, work: Callable[[Stores], T]) -> T:
 def compete(url: str, worker: int) -> dict[str, object]:
     """Compete with other processes and return what this process obtained.
 
-    `won` has the claimed days ({day: fence}), `allowed` the number of allowed attempts, `used` the accepted TOTP
-    steps, and `taken_over` the fence of the expired run that it took over.
+    `won` has the claimed days ({day: fence}), `allowed` the number of allowed attempts, and `used` the accepted TOTP
+    steps.
     """
     state = open_state(url, wait_seconds=30)
     won: dict[str, int] = {}
@@ -66,12 +66,19 @@ def compete(url: str, worker: int) -> dict[str, object]:
         for step in STEPS
         if write_with_retry(state, lambda stores, it=step: stores.seats.use_step(SEAT.seat_id, it))  # type: ignore[misc]
     ]
+    state.close()
+    return {"won": won, "allowed": allowed, "used": used}
+
+
+def take_over(url: str, worker: int) -> int | None:
+    """Compete for the expired run of a day, an hour later. Return the fence of this process, if it has the day."""
+    state = open_state(url, wait_seconds=30)
     late = run(1000 * worker + 99)
-    taken_over = write_with_retry(
+    claimed = write_with_retry(
         state, lambda stores: stores.snapshots.claim_day(late, NOW + timedelta(hours=1), LEASE_SECONDS)
     )
     state.close()
-    return {"won": won, "allowed": allowed, "used": used, "taken_over": taken_over and taken_over.fence}
+    return None if claimed is None else claimed.fence
 
 
 def in_processes(processes: int, work: Callable[[int], object]) -> list[object]:
@@ -104,6 +111,7 @@ if __name__ == "__main__":
     action, state_url, count = sys.argv[1:]
     actions: dict[str, Callable[[int], object]] = {
         "compete": lambda number: compete(state_url, number),
+        "take_over": lambda number: take_over(state_url, number),
         "migrate": lambda _number: migrate(state_url),
     }
     print(json.dumps(in_processes(int(count), actions[action])))
