@@ -112,7 +112,7 @@ def _read_file(path: Path) -> dict[str, object]:
         raise OperatorError(f"{path} cannot be read: {fault.strerror}.", code=SettingsFault.code) from fault
     except UnicodeDecodeError as fault:
         raise OperatorError(f"{path} is not UTF-8 text. Save it as UTF-8.", code=SettingsFault.code) from fault
-    except tomllib.TOMLDecodeError as fault:
+    except (tomllib.TOMLDecodeError, RecursionError) as fault:
         raise OperatorError(f"{path} is not TOML: {fault}.", code=SettingsFault.code) from fault
 
 
