@@ -20,6 +20,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import requests
 
+from daybreak.access import throttle
 from daybreak.credentials import keyring, passwords, signed_text, totp
 from daybreak.domain.identity import Grant, Seat, Session
 from daybreak.state.stores import Stores
@@ -265,20 +266,31 @@ def test_long_fields_survive_sign_in(browser: Browser, service_with_seats: Servi
         assert next_of(anonymous, anonymous.get(f"{page}?{urlencode({'name': 'ж' * 1200})}").headers["Location"]) == ""
 
 
-def test_form_of_an_earlier_login_keeps_its_text(browser: Browser) -> None:
-    browser.sign_in(OLGA)
+def test_form_that_is_not_processed_keeps_its_text(browser: Browser, service_with_seats: Service) -> None:
     page = f"/dashboard/{NORTH}/settings/tokens/new"
+    (rule,) = throttle.change_rules(seat_id=seat_id(OLGA), accounts=1)
+
+    def send(token: str, status: int) -> str:
+        """Send a form that is refused, follow the link to the form, and return its new token."""
+        found = browser.post(page, {"csrf": token, "name": "Nightly", "networks": "203.0.113.0/24"})
+        assert found.status_code == status
+        link = re.search('href="([^"]*)">Return to the form', found.text)
+        assert link is not None
+        form = browser.get(html.unescape(link[1]))
+        assert 'value="Nightly"' in form.text
+        assert "203.0.113.0/24</textarea>" in form.text
+        return form_token(form)
+
+    browser.sign_in(OLGA)
     token = form_token(browser.get(page))
     assert browser.post("/dashboard/sign-out", {"csrf": token}).status_code == 303
     # Another tab of the browser.
     browser.sign_in(OLGA)
-    found = browser.post(page, {"csrf": token, "name": "Nightly", "networks": "203.0.113.0/24"})
-    assert found.status_code == 403
-    link = re.search('href="([^"]*)">Return to the form', found.text)
-    assert link is not None
-    form = browser.get(html.unescape(link[1]))
-    assert 'value="Nightly"' in form.text
-    assert "203.0.113.0/24</textarea>" in form.text
+    token = send(token, 403)
+    now = datetime.now(UTC)
+    service_with_seats.installation.change(lambda stores: stores.throttle.count([rule], now, attempts=rule.limit))
+    send(token, 429)
+    service_with_seats.installation.change(lambda stores: stores.throttle.clear(rule.key))
 
 
 def next_of(browser: Browser, location: str) -> str:

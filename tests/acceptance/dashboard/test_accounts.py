@@ -153,3 +153,14 @@ def test_searches_report_a_server_that_cannot_be_reached(
         "Accounts and files can't be loaded. Reload the page."
     )
     console_messages[:] = [message for message in console_messages if "ERR_INTERNET_DISCONNECTED" not in message]
+
+
+def test_blocked_storage_stops_no_script(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(address=None)
+    blocked = '{ get() { throw new DOMException("blocked"); } }'
+    page.add_init_script(f'Object.defineProperty(window, "localStorage", {blocked})')
+    page.goto(service.account(directory.KITA))
+    page.locator(".switcher summary").click()
+    expect(page.get_by_label("Search accounts", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".switcher-panel")).to_be_hidden()

@@ -19,14 +19,23 @@ from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.error_pages import error_page
-from daybreak.web.dashboard.forms import CSRF_FIELD, is_same_origin, kept_fields, read_form, safe_redirect_path, salt_of
+from daybreak.web.dashboard.forms import (
+    CSRF_FIELD,
+    is_same_origin,
+    kept_fields,
+    login_of,
+    read_form,
+    read_verified_form,
+    safe_redirect_path,
+    salt_of,
+)
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import (
     PageRequest,
     Policy,
+    count_form,
     form_page,
     load_page_request,
-    read_page_form,
     require_operator,
 )
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, is_partial, page_of_partial, redirect
@@ -138,7 +147,8 @@ async def _respond(sent: DashboardRequest, handle: PageHandler, policy: Policy) 
         if policy.audience == "operator":
             require_operator(page)
         if sent.request.method == "POST":
-            page = replace(page, form=await read_page_form(page))
+            page = replace(page, form=await read_verified_form(page, login_of(page.session)))
+            await count_form(page)
         page = _authorized(page)
         if policy.recent_password:
             require_recent_password(page.services, page.session)

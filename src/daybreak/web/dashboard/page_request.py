@@ -31,7 +31,6 @@ from daybreak.downloads import record_download
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
 from daybreak.web.dashboard.context import DashboardRequest
-from daybreak.web.dashboard.forms import login_of, read_verified_form
 from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.fair_queue import in_thread
 from daybreak.web.request_state import record_subject
@@ -234,12 +233,10 @@ async def default_account(services: Services, resolved: ResolvedSession) -> Gran
     return next(filter(is_open, await services.granted_accounts(seat.seat_id)), None)
 
 
-async def read_page_form(page: PageRequest) -> dict[str, str]:
-    """Read the posted form of a page, and count it. Raises Forbidden(cross_site), InvalidRequest or RateLimited."""
-    form = await read_verified_form(page, login_of(page.session))
+async def count_form(page: PageRequest) -> None:
+    """Count a posted form of the seat. Raises RateLimited."""
     rules = throttle.change_rules(seat_id=page.seat.seat_id, accounts=page.account_count)
     await throttle.count_attempt(page.services.state, rules, page.now)
-    return form
 
 
 def require_operator(page: PageRequest) -> None:

@@ -48,18 +48,6 @@
   const { account, historyUrl } = document.body.dataset;
   if (historyUrl) history.replaceState(null, "", historyUrl);
 
-  // --- Keep the account for the examples of the documentation, until signing out -----------------
-  if (account) localStorage.setItem("daybreak-account", account);
-  else if (document.querySelector(".standalone")) localStorage.removeItem("daybreak-account");
-
-  // --- Keep the email between sign-in and "Forgot password", in this tab until signing out ------
-  const email = document.querySelector(".standalone input[type=email][name=email]");
-  if (email) {
-    email.value ||= sessionStorage.getItem("daybreak-email") ?? "";
-    email.addEventListener("input", () => sessionStorage.setItem("daybreak-email", email.value));
-    if (email.value) document.querySelector(".standalone input[type=password]")?.focus();
-  }
-
   // --- Close the tables below charts, which are open for browsers without scripts ---------------
   for (const details of document.querySelectorAll("details[data-closed]")) details.open = false;
 
@@ -153,4 +141,17 @@
   document.addEventListener("focusout", (event) => {
     if (event.target.matches?.(".chart[data-index]")) showBucket(event.target, null);
   });
+
+  // --- What the browser keeps until signing out, unless it blocks storage: the account for the examples of the
+  // documentation, and, in this tab, the email between sign-in and "Forgot password"
+  try {
+    if (account) localStorage.setItem("daybreak-account", account);
+    else if (document.querySelector(".standalone")) localStorage.removeItem("daybreak-account");
+    const email = document.querySelector(".standalone input[type=email][name=email]");
+    if (email) {
+      email.value ||= sessionStorage.getItem("daybreak-email") ?? "";
+      email.addEventListener("input", () => sessionStorage.setItem("daybreak-email", email.value));
+      if (email.value) document.querySelector(".standalone input[type=password]")?.focus();
+    }
+  } catch { /* no storage */ }
 })();
