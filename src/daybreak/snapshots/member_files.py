@@ -21,7 +21,7 @@ from daybreak.export.line_sql import csv_header
 from daybreak.export.member_parquet import MemberParquet
 from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
 from daybreak.export.parquet_writer import PARQUET
-from daybreak.filestore.file_store import FileRevision, FileStore
+from daybreak.filestore.file_store import FileRevision, FileStore, checked_pieces
 from daybreak.sources.reading import DirectorySource
 
 MEMBER_RESOURCES = tuple(each for each in RESOURCES if MEMBER_COLUMN in each.column_names)
@@ -84,7 +84,7 @@ class MemberFiles:
         for name, stored in entry.formats.items():
             if name == PARQUET:
                 with self._parquet_lock:
-                    copy = self._parquet.without(resource, self._store.read(stored.key))
+                    copy = self._parquet.without(resource, self._stored(stored))
                     formats[name] = self._write_parquet(entry, stored, copy, revision)
                     removed, communities = self._parquet.removed, self._parquet.communities
             else:
@@ -106,7 +106,7 @@ class MemberFiles:
         for name, stored in entry.formats.items():
             if name == PARQUET:
                 with self._parquet_lock:
-                    copy = self._parquet.with_fewer_members(self._store.read(stored.key), removed)
+                    copy = self._parquet.with_fewer_members(self._stored(stored), removed)
                     formats[name] = self._write_parquet(entry, stored, copy, revision)
             else:
                 stored_resource, content = self._text(resource, name, stored)
@@ -135,7 +135,7 @@ class MemberFiles:
     def _occurs_in_file(self, resource: str, format: str, stored: StoredFormat) -> bool:
         if format == PARQUET:
             with self._parquet_lock:
-                return self._parquet.occurs_in(self._store.read(stored.key))
+                return self._parquet.occurs_in(self._stored(stored))
         stored_resource, content = self._text(resource_named(resource), format, stored)
         return MemberRecords(stored_resource, format, self._member_id).occur_in(content)
 
@@ -154,7 +154,11 @@ class MemberFiles:
         return resource, chain((begin,), content)
 
     def _content(self, stored: StoredFormat) -> Iterator[bytes]:
-        return decompressed(self._store.read(stored.key))
+        return decompressed(self._stored(stored))
+
+    def _stored(self, stored: StoredFormat) -> Iterator[bytes]:
+        """Yield the bytes of a stored file. Raises FileDamaged at its end: a copy would hide the damage."""
+        return checked_pieces(stored.key, self._store.read(stored.key), stored.bytes, stored.sha256)
 
     def _write_text(
         self, entry: ManifestEntry, format: str, content: Iterable[bytes], revision: FileRevision

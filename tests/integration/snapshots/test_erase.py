@@ -432,6 +432,19 @@ def test_unreadable_file_does_not_stop_the_erasure_of_others(context: RunContext
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
 
 
+def test_damaged_file_is_not_copied(context: RunContext, person: Person, folder: Path) -> None:
+    """DuckDB reads it, and the copy would have a valid digest."""
+    (snapshot,) = kept(context)
+    stored = entries_of(context, snapshot)[person.client_id, "members"].formats["parquet"]
+    content = read_stored(folder / "files", stored.key)
+    overwrite_stored(folder / "files", stored.key, content.replace(b"daybreak parquet", b"Daybreak parquet"))
+    with pytest.raises(OperatorError, match="does not match"):
+        erase(context, person)
+    overwrite_stored(folder / "files", stored.key, content)
+    erase(context, person)
+    assert find_member(context, person.member_id) == FoundMember([], {}, {})
+
+
 def test_damaged_format_is_searched_in_another_one(context: RunContext, person: Person, folder: Path) -> None:
     (snapshot,) = kept(context)
     for (client_id, resource), entry in entries_of(context, snapshot).items():
