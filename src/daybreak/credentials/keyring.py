@@ -206,7 +206,11 @@ def save(path: Path, keyring: Keyring) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     write_private(temporary, _content(keyring))
-    temporary.replace(path)
+    try:
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink()
+        raise
     _sync_folder(path.parent)
 
 

@@ -137,7 +137,7 @@ class Spill:
 
 
 class Buckets:
-    """Records of `count` buckets. When those in memory exceed `max_bytes`, they are spilled."""
+    """Records of `count` buckets. Before their memory exceeds about `max_bytes`, they are spilled."""
 
     def __init__(self, count: int, max_bytes: int, spill: Spill) -> None:
         self.max_bytes, self._spill = max_bytes, spill

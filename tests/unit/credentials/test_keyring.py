@@ -217,3 +217,12 @@ def test_failed_save_leaves_the_file_unchanged(path: Path, monkeypatch: pytest.M
         keyring.save(path, ring.rotate(NOW, secrets.token_bytes, lifetime=LIFETIME))
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_file_that_cannot_be_replaced_leaves_no_other_file(path: Path) -> None:
+    ring = keyring.load(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        keyring.save(path, ring)
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
