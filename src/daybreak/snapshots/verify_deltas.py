@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, takewhile
 
 from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
 from daybreak.domain.delta import LeaderDelta
@@ -60,12 +61,18 @@ def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
 
 
 def _chain(stores: Stores) -> list[Snapshot]:
-    """Return the snapshots with deltas of the published chain, oldest first."""
+    """Return the snapshots whose deltas lead to the published one, oldest first: those after the latest version whose
+    deltas are not kept.
+    """
     current = stores.snapshots.current()
-    if current is None:
+    if current is None or current.version is None:
         return []
-    kept = stores.deltas.published_with_deltas()
-    return [each for each in reversed(kept) if each.chain_id == current.chain_id and each.chain_id != each.snapshot_id]
+    kept = {
+        each.version: each
+        for each in stores.deltas.published_with_deltas()
+        if each.chain_id == current.chain_id and each.chain_id != each.snapshot_id
+    }
+    return [kept[version] for version in takewhile(kept.__contains__, count(current.version, -1))][::-1]
 
 
 def _files(state: State, snapshot: Snapshot, resource: str) -> Iterator[tuple[LeaderDelta, StoredFormat | None]]:

@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 from daybreak.domain.run_report import RunDeltaFigures
+from daybreak.snapshots.retention import withdraw_deltas
 from daybreak.snapshots.verify_deltas import verify_deltas
 from tests.parts.daily_runs import DailyRuns
 from tests.parts.stored_files import overwrite_stored, read_stored
@@ -49,11 +50,11 @@ def test_deltas_of_each_day_are_those_of_the_reference(days: DailyRuns) -> None:
 
 
 def test_chain_is_proven_again_until_a_delta_is_damaged(tmp_path: Path, empty_state: Path) -> None:
-    with runs_of(3, tmp_path, empty_state) as runs:
+    with runs_of(4, tmp_path, empty_state) as runs:
         state, store = runs.context.state, runs.context.store
         proven = verify_deltas(state, store)
         assert proven.faults == ()
-        assert (proven.versions, proven.deltas) == (2, len(runs.deltas))
+        assert (proven.versions, proven.deltas) == (3, len(runs.deltas))
         assert proven.compared == len(runs.contents)
         key, delta = next((key, delta) for key, delta in runs.deltas.items() if delta.lines)
         files, stored = runs.folder / "files", delta.formats["csv"].key
@@ -61,6 +62,11 @@ def test_chain_is_proven_again_until_a_delta_is_damaged(tmp_path: Path, empty_st
         overwrite_stored(files, stored, content[:-8] + bytes(8))
         (fault,) = verify_deltas(state, store).faults
         assert (fault.version, fault.client_id, fault.resource) == key
+        # The chain begins after a version whose deltas were withdrawn.
+        _, third, _ = (each.snapshot_id for each in state.read(lambda stores: stores.deltas.published_with_deltas()))
+        withdraw_deltas(state, third)
+        proven = verify_deltas(state, store)
+        assert (proven.versions, proven.faults) == (1, ())
 
 
 @pytest.mark.release
