@@ -105,6 +105,12 @@ def test_init_creates_private_files_once(
     assert b"# publish_at" in before
 
 
+def test_init_names_its_configuration_if_a_value_is_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", str(tmp_path), "--base-url", "ftp://x"]) == 1
+    assert f'{tmp_path}/daybreak.toml: one setting is invalid\n  base_url: "ftp://x"' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_snapshot_show_explains_that_there_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", str(tmp_path / "new")]) == 0
     assert run(["snapshot", "show", "-c", str(tmp_path / "new/daybreak.toml")]) == 1

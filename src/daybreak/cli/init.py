@@ -42,7 +42,7 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
     """
     from daybreak.credentials import keyring
     from daybreak.credentials.signing_folder import create_keys
-    from daybreak.settings import load_settings
+    from daybreak.settings import SettingsFault, load_settings
     from daybreak.state.migrate import migrate
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,10 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
     # Private, because a URL may contain a password.
     write_private(unfinished, ("\n".join(configuration(values)) + "\n").encode())
     try:
-        settings = load_settings(unfinished, {})
+        try:
+            settings = load_settings(unfinished, {})
+        except SettingsFault as error:
+            raise SettingsFault(str(path), error.faults) from None
         if not settings.keys.file.exists():
             keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
         create_keys(settings.signing.folder)

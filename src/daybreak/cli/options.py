@@ -70,9 +70,10 @@ def _require_own_keyring(path: Path) -> None:
         return  # The keyring is missing, which its users report.
     if owner != os.geteuid():
         name = user_name(owner)
+        sudo_name = f"'#{owner}'" if name == str(owner) else name
         raise WrongUse(
             f"The service runs as {name}, who owns {path}, and cannot read what root writes. Run the command as that "
-            f"user: `sudo -Hu {name} daybreakd ...`"
+            f"user: `sudo -Hu {sudo_name} daybreakd ...`"
         )
 
 

@@ -63,5 +63,8 @@ def test_root_is_refused_if_the_service_runs_as_another_user(tmp_path: Path, mon
     with pytest.raises(OperatorError, match=rf"owns {keyring}, .* `sudo -Hu \w+ daybreakd \.\.\.`") as refused:
         settings_of(config)
     assert refused.value.code == "wrong_use"
+    monkeypatch.setattr("daybreak.cli.options.user_name", str)
+    with pytest.raises(OperatorError, match=r"`sudo -Hu '#\d+' daybreakd \.\.\.`"):
+        settings_of(config)
     keyring.unlink()
     assert settings_of(config).file == config
