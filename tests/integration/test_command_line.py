@@ -106,7 +106,7 @@ def test_init_creates_private_files_once(
 
 
 def test_init_names_its_configuration_if_a_value_is_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["init", str(tmp_path), "--base-url", "ftp://x"]) == 1
+    assert run(["init", str(tmp_path), "--base-url", "ftp://x"]) == 2
     assert f'{tmp_path}/daybreak.toml: one setting is invalid\n  base_url: "ftp://x"' in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
