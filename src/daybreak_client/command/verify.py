@@ -15,7 +15,7 @@ from daybreak_client.command.options import Access, AsJson, Flag, LockTimeout, W
 from daybreak_client.command.output import format_count, format_size, print_json, print_note, print_table
 from daybreak_client.command.profile import connect, current_profile
 from daybreak_client.command.proof import TrustFile, make_verifier
-from daybreak_client.errors import ClientError, Expired, NotProved, Unsigned, WrongUse
+from daybreak_client.errors import ClientError, Expired, NotProved, Refused, Unsigned, WrongUse
 from daybreak_client.folder import LockWait, expanded, locked
 from daybreak_client.proof.completeness import PROVED, check_accounts, check_figures, read_figures
 from daybreak_client.proof.files import Fault, check_files, expected_files, load_statement
@@ -24,7 +24,10 @@ from daybreak_client.proof.verifier import SignedStatement, Verifier
 from daybreak_client.provenance import Record, record_of, recorded_folders
 from daybreak_client.service import Daybreak
 
-_STATES = {0: "proved", Expired.exit_code: "expired", NotProved.exit_code: "wrong", Unsigned.exit_code: "unsigned"}
+_STATES = {
+    0: "proved", Refused.exit_code: "refused", Expired.exit_code: "expired", NotProved.exit_code: "wrong",
+    Unsigned.exit_code: "unsigned",
+}  # fmt: skip
 
 
 @Parameter(name="*")
@@ -108,14 +111,15 @@ def verify(
     folder, at = expanded(folder), checks.time()
     if not folder.is_dir():
         raise WrongUse(f"{folder} is not a folder.")
+    folders = () if (folder / "daybreak.json").exists() else recorded_folders(folder)
     work = _Work(
         (wanted.resources, wanted.formats),
         make_verifier("", access, checks.trust, require_signed=True, at=at),
         access,
         LockWait(parse_duration("--lock-timeout", checks.lock_timeout), print_note),
         complete=checks.complete,
+        several=bool(folders),
     )
-    folders = () if (folder / "daybreak.json").exists() else recorded_folders(folder)
     with _service(work, offline=checks.offline) as service:
         results = [work.result(each, service) for each in folders or (folder,)]
     if as_json:
@@ -139,14 +143,17 @@ def _service(work: "_Work", *, offline: bool) -> Iterator[Daybreak | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
+    """Verification of one folder, or of `several` folders of accounts. An error of one does not stop the others."""
+
     wanted: tuple[tuple[str, ...], tuple[str, ...]]
     verifier: Verifier
     access: Access
     lock_wait: LockWait
     complete: bool
+    several: bool
 
     def result(self, folder: Path, service: Daybreak | None) -> Result:
-        """Verify one folder. Faults are in the result; other errors are raised."""
+        """Verify a folder. Faults are in the result; other errors are raised, unless there are several folders."""
         client_id = ""
         try:
             # A fetch replaces files and statement one after the other.
@@ -156,7 +163,9 @@ class _Work:
                 signed = self._signed(folder, record, client_id, service)
                 statement = signed.statement
                 return self._check(Result(folder, statement.client_id, statement, expired=signed.expired), record)
-        except (NotProved, Expired, Unsigned) as error:
+        except ClientError as error:
+            if not (self.several or isinstance(error, NotProved | Expired | Unsigned)):
+                raise
             return Result(folder, client_id, error=error)
 
     def _signed(self, folder: Path, record: Record, client_id: str, service: Daybreak | None) -> SignedStatement:
@@ -192,7 +201,7 @@ class _Work:
 
     def _expected_account(self, folder: Path, record: Record) -> str:
         """Return the account of a folder, empty if only its statement can say it. Raises NotProved for another one."""
-        named = self.access.account or os.environ.get("DAYBREAK_ACCOUNT")
+        named = self.access.account or (not self.several and os.environ.get("DAYBREAK_ACCOUNT"))
         if not named:
             named = folder.name if wire.is_uuid(folder.name) else self._selected("client_id")
         named = named.strip().lower()
@@ -288,10 +297,10 @@ def _as_json(result: Result) -> dict[str, object]:
     found: dict[str, object] = {
         "folder": str(result.folder),
         "client_id": result.client_id,
-        "state": _STATES[result.exit_code],
+        "state": _STATES.get(result.exit_code, "failed"),
     }
     if result.error is not None:
-        return {**found, "error": {"code": _STATES[result.exit_code], "message": result.error.message}}
+        return {**found, "error": {"code": found["state"], "message": result.error.message}}
     statement = result.statement
     assert statement is not None
     completeness = statement.completeness

@@ -197,7 +197,7 @@ class Verifier:
     def _accept_unsigned(self, reason: str, seen: Seen | None, client_id: str) -> None:
         """Raise Unsigned if signed files are required, or were seen before. Otherwise announce the reason."""
         if self.require_signed:
-            raise Unsigned(f"{reason} Ask the operator of the service, or omit --require-signed.")
+            raise Unsigned(f"{reason} Ask the operator of the service.")
         if seen is not None and self.memory.of_account(seen.trust.service, client_id) is not None:
             raise Unsigned(
                 f"{reason} This profile has seen signed files of this account. Ask the operator of the service. If it "

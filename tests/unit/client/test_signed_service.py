@@ -16,10 +16,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from daybreak_client import connection
 from daybreak_client.command import every_account, run
 from tests.parts.delta_publisher import Row, publishing
+from tests.parts.scripted_service import Reply
 from tests.parts.signed_publisher import SignedPublisher
 from tests.parts.statement_signer import NOW, SERVICE, Signer
 
 ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
+OTHER_ACCOUNT = "0d909222-adf5-4547-93e0-e8f60c50f980"
+REFUSED = 3
 PROVED, EXPIRED, WRONG, UNSIGNED = 0, 4, 6, 7
 EARLIER = (NOW - timedelta(minutes=5)).isoformat()
 
@@ -95,6 +98,25 @@ def test_removed_signatures_are_noticed(service: SignedPublisher, folder: str) -
     assert fetch(folder, "--require-signed") == PROVED
     service.signs = False
     assert fetch(folder) == UNSIGNED
+
+
+def test_refused_account_does_not_stop_the_verification_of_others(
+    service: SignedPublisher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DAYBREAK_ACCOUNT selects none of several folders."""
+    accounts = tmp_path / "accounts"
+    for account in (ACCOUNT, OTHER_ACCOUNT):
+        assert fetch(str(accounts / account)) == PROVED
+    record = accounts / OTHER_ACCOUNT / "daybreak.json"
+    record.write_text(record.read_text().replace(ACCOUNT, OTHER_ACCOUNT))
+    answer = service.publisher.before_reply
+    refusal = Reply(403, {"code": "not_your_account", "detail": "You have no access."})
+    service.publisher.before_reply = lambda request: refusal if OTHER_ACCOUNT in request.path else answer(request)
+    capsys.readouterr()
+    assert run(["verify", str(accounts), "--json"]) == REFUSED
+    printed = capsys.readouterr()
+    assert [each["state"] for each in json.loads(printed.out)] == ["refused", "proved"]
+    assert f"{accounts / OTHER_ACCOUNT}: You have no access." in printed.err
 
 
 def test_pinned_trust_is_used_from_the_start(service: SignedPublisher, folder: str, tmp_path: Path) -> None:
