@@ -19,7 +19,8 @@ from daybreak_client.errors import ClientError, Expired, NotProved, Refused, Uns
 from daybreak_client.folder import LockWait, expanded, locked
 from daybreak_client.proof.completeness import PROVED, check_accounts, check_figures, read_figures
 from daybreak_client.proof.files import Fault, check_files, expected_files, load_statement
-from daybreak_client.proof.statement import SignedFile, Statement, parse_statement
+from daybreak_client.proof.memory import Seen
+from daybreak_client.proof.statement import STATEMENT_NAME, SignedFile, Statement, parse_statement
 from daybreak_client.proof.verifier import SignedStatement, Verifier
 from daybreak_client.provenance import Record, record_of, recorded_folders
 from daybreak_client.service import Daybreak
@@ -182,7 +183,7 @@ class _Work:
                     f"{folder} contains files of {claimed.service}, not of {seen.trust.service}. If that is right, "
                     "select its sign-in with --profile, or its trust file with --trust."
                 )
-            return verifier.verify(seen, *local, client_id or claimed.client_id)
+            return _verified(verifier, seen, local, client_id or claimed.client_id)
         if not client_id:
             raise WrongUse("Specify the account with --account CLIENT_ID or DAYBREAK_ACCOUNT.")
         account = service.account(client_id)
@@ -197,7 +198,7 @@ class _Work:
             seen = self.verifier.stored(current.statement.service)
         if local is None:
             raise _unsigned(folder)
-        return self.verifier.verify(seen, *local, account.client_id)
+        return _verified(self.verifier, seen, local, account.client_id)
 
     def _expected_account(self, folder: Path, record: Record) -> str:
         """Return the account of a folder, empty if only its statement can say it. Raises NotProved for another one."""
@@ -239,6 +240,14 @@ class _Work:
             else:
                 faults += check_accounts(statement.completeness, {file.resource for file in files})
         return replace(result, files=files, faults=tuple(faults))
+
+
+def _verified(verifier: Verifier, seen: Seen, local: tuple[bytes, bytes], client_id: str) -> SignedStatement:
+    """Return the verified statement of a folder. Errors name its file."""
+    try:
+        return verifier.verify(seen, *local, client_id)
+    except NotProved as fault:
+        raise NotProved(f"{STATEMENT_NAME}: {fault.message}") from None
 
 
 def _unsigned(folder: Path) -> Unsigned:

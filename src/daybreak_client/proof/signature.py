@@ -86,7 +86,7 @@ class Signature:
         digest = _HASHES[self.hash_name](message).digest()
         signed = _MAGIC + b"".join(map(_string, (self.namespace.encode(), self.reserved, self.hash_name, digest)))
         if not _is_signature(key, self.value, signed):
-            raise NotProved("The signature does not belong to the content. One of them was changed.")
+            raise NotProved("The signature does not belong to the content. One of them was changed. Fetch both again.")
 
 
 def parse_signature(armored: bytes) -> Signature:
@@ -104,7 +104,7 @@ def parse_signature(armored: bytes) -> Signature:
             raise ValueError
         return Signature(key, namespace, reserved, hash_name, value)
     except (ValueError, binascii.Error, struct.error):
-        raise NotProved("The signature is not one of `ssh-keygen -Y sign`.") from None
+        raise NotProved("The signature is not one of `ssh-keygen -Y sign`. Fetch it again.") from None
 
 
 def parse_key(type_name: str, encoded: str) -> PublicKey:

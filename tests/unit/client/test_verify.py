@@ -162,7 +162,7 @@ def revoke(consumer: Consumer) -> None:
 
 ATTACKS: tuple[tuple[Callable[[Consumer], None], int, str], ...] = (
     (flip_bit, WRONG, "members.csv.gz: differs from the file that the service signed for version 48."),
-    (edit_statement, WRONG, "The signature does not belong to the content."),
+    (edit_statement, WRONG, "statement.json: The signature does not belong to the content."),
     (serve_other_account, WRONG, f"The signature is for daybreak/{OTHER_ACCOUNT}, not for daybreak/{ACCOUNT}."),
     (replace_by_other_version, WRONG, "members.csv.gz: differs"),
     (remove_file, WRONG, "communities.csv.gz: missing"),
