@@ -1,12 +1,16 @@
-"""`requirements.lock` contains every package that the service imports."""
+"""The lock files contain every package that the service and its unit tests import."""
 
 import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import pytest_plugins
+from tests.unit.conftest import NEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 # The last one is installed on other systems than Linux.
@@ -59,13 +63,25 @@ def imported_modules() -> set[str]:
     return {name for name in found if not name.startswith(EXTRAS)}
 
 
+def missing_imports(lock_file: str, modules: Iterable[str]) -> str:
+    """Return the imports of modules that need a package which a lock file lacks, one a line."""
+    lock = (ROOT / lock_file).read_text(encoding="utf-8")
+    locked = " ".join(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))
+    command = [sys.executable, "-c", IMPORTER, *sorted(modules)]
+    return subprocess.run(command, input=locked, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
 @pytest.mark.release
 def test_lock_file_covers_every_import_of_the_service() -> None:
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    locked = " ".join(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))
     modules = imported_modules()
     assert "sqlalchemy.ext.asyncio" in modules
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTER, *sorted(modules)], input=locked, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == ""
+    assert missing_imports("requirements.lock", modules) == ""
+
+
+@pytest.mark.release
+def test_lock_file_of_unit_tests_covers_their_imports() -> None:
+    """`make test-unit` leaves out those that `NEEDS` lists."""
+    folder = ROOT / "tests" / "unit"
+    left_out = {folder / file for files in NEEDS.values() for file in files}
+    tests = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in {*folder.rglob("test_*.py")} - left_out}
+    assert missing_imports("requirements-unit.lock", {*tests, *pytest_plugins}) == ""

@@ -65,7 +65,8 @@ def test_newest_instants_are_those_up_to_the_snapshot(parquet: Path, tmp_path: P
     with closing(duckdb.connect()) as engine:
         newest = {
             table: engine.execute(
-                f"SELECT max({at}) FROM '{parquet}/{table}.parquet' WHERE {at} <= $1", [AS_OF.replace(tzinfo=None)]
+                f"SELECT max({at})::TIMESTAMP FROM '{parquet}/{table}.parquet' WHERE {at} <= $1",
+                [AS_OF.replace(tzinfo=None)],
             ).fetchall()[0][0]
             for table, at in instants.items()
         }
