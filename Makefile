@@ -100,7 +100,7 @@ test-newest:
 test-oldest: $(DEV)
 	$(BIN)/python -m pip install \
 	    $$(sed -n '/^dependencies/,/^]/s/^ *"\([a-z]*\)>=\([0-9.]*\)".*/\1==\2/p' pyproject.toml)
-	$(PYTEST) -n $(WORKERS) tests/unit/client $(TEST_ARGS)
+	$(PYTEST) -n $(WORKERS) tests/unit/client tests/unit/cli $(TEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .
