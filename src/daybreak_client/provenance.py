@@ -27,17 +27,23 @@ class Provenance:
     service: str
     published: PublishedSnapshot
 
-    def check(self, folder: Path, *, force: bool) -> None:
-        """Check that the files in a folder belong to the same account. Raises WrongUse unless `force`."""
+    def check(self, folder: Path, *, force: bool) -> int | None:
+        """Check that the files in a folder belong to the same account. Raises WrongUse unless `force`.
+
+        Returns their version, None without files of the account.
+        """
         stored = _load(folder)
-        if force or stored is None:
-            return
-        account, service = stored.get("client_id"), stored.get("service")
-        if (account, service) != (self.published.client_id, self.service):
+        if stored is None:
+            return None
+        account, service, version = (stored.get(name) for name in ("client_id", "service", "version"))
+        if (account, service) == (self.published.client_id, self.service):
+            return version if isinstance(version, int) else None
+        if not force:
             other = f"account {account}" if service == self.service else f"account {account} of {service}"
             raise WrongUse(
                 f"{folder} contains files of {other}. Use another folder, or --force to replace these files."
             )
+        return None
 
     def save(self, folder: Path, files: Iterable[PublishedFile]) -> None:
         """Record the origin of the files in a folder. Files of an older fetch keep their entries.

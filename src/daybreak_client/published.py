@@ -77,6 +77,12 @@ class PublishedSnapshot:
             return ""
         return f"Incomplete: {', '.join(self.incomplete)}. The platform has malformed rows. Ask your operator."
 
+    def older_note(self, previous: int | None) -> str:
+        """Return a sentence if the snapshot is older than the `previous` version of a copy, else ""."""
+        if previous is None or previous <= self.version:
+            return ""
+        return f"Version {self.version} replaces version {previous}: the service was restored from a backup."
+
     def description(self) -> dict[str, object]:
         """Return all values but the files, for JSON."""
         return {

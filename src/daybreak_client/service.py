@@ -171,12 +171,14 @@ class Daybreak:
 class FetchResult:
     """Result of a fetch: the `published` snapshot, the requested `files` of it, and those that were `downloaded`.
 
-    After a dry run, `downloaded` are those that a fetch would download.
+    After a dry run, `downloaded` are those that a fetch would download. `previous_version` is the version of the folder
+    before, None for the first fetch.
     """
 
     published: PublishedSnapshot
     files: tuple[PublishedFile, ...]
     downloaded: tuple[PublishedFile, ...]
+    previous_version: int | None = None
 
 
 class AccountFiles:
@@ -255,17 +257,17 @@ class AccountFiles:
             files = published.select(resources, formats)
             provenance = Provenance(self._connection.address, published)
             if dry_run:
-                provenance.check(folder, force=force)
-                return FetchResult(published, files, missing_files(folder, files))
+                previous = provenance.check(folder, force=force)
+                return FetchResult(published, files, missing_files(folder, files), previous)
             with errors_named(folder), locked(folder, lock_wait or NO_WAIT):
-                provenance.check(folder, force=force)
+                previous = provenance.check(folder, force=force)
                 try:
                     downloaded = update_folder(folder, files, self._download, on_progress or _ignore_progress)
                 except SnapshotChanged:
                     continue
                 provenance.save(folder, files)
                 save_statement(folder, self._signed)
-            return FetchResult(published, files, downloaded)
+            return FetchResult(published, files, downloaded, previous)
         raise Unreachable("New snapshots were published repeatedly during the fetch. Try again later.")
 
     def feed(self, since: int | None = None, etag: str | None = None) -> Feed | None:

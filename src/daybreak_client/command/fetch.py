@@ -77,13 +77,15 @@ def _print_result(folder: Path, fetched: FetchResult, mode: Mode, prefix: str) -
     would = "would change" if mode.dry_run else "changed"
     counts = f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}."
     print_note(f"{prefix}{counts} {freshness(fetched.published)}")
-    if fetched.published.incomplete:
-        print_note(f"{prefix}{fetched.published.incomplete_note}")
+    for note in (fetched.published.older_note(fetched.previous_version), fetched.published.incomplete_note):
+        if note:
+            print_note(f"{prefix}{note}")
 
 
 def _as_json(folder: Path, fetched: FetchResult) -> dict[str, object]:
     return {
         **fetched.published.description(),
+        "previous_version": fetched.previous_version,
         "files": [
             {"path": str(folder / file.name), "resource": file.resource, "format": file.format, "rows": file.rows,
              "bytes": file.size_bytes, "sha256": file.sha256, "changed": file in fetched.downloaded}

@@ -112,8 +112,10 @@ def _result(account: AccountFiles, plan: Plan, state: AccountState | None, *, dr
 def _file_notes(run: SyncRun, plan: Plan) -> tuple[str, ...]:
     reason = run.late_reason(plan)
     late = "" if reason is None else f"New files are late. {reason}".strip()
-    incomplete = "" if plan.published is None else plan.published.incomplete_note
-    return tuple(note for note in (late, incomplete) if note)
+    if plan.published is None:
+        return (late,) if late else ()
+    older = plan.published.older_note(plan.state.version if plan.state else None)
+    return tuple(note for note in (late, older, plan.published.incomplete_note) if note)
 
 
 def _notes(run: SyncRun, state: AccountState) -> tuple[str, ...]:

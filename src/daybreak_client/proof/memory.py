@@ -47,8 +47,9 @@ class SeenAccount:
             raise NotProved(f"Revision {edition.revision} of version {edition.version} was replaced by {latest}.")
         if edition < self.edition and not archived:
             raise NotProved(
-                f"These files are {edition}. This profile has seen {self.edition}. Fetch again; to check an archive, "
-                "use --at with a time at which it was current."
+                f"These files are {edition}. This profile has seen {self.edition}. Fetch again. If the service returns "
+                "older files, it was restored from a backup: ask its operator. To check an archive, use "
+                "`daybreak verify --at` with a time at which it was current."
             )
 
     def adding(self, statement: Statement) -> "SeenAccount":

@@ -143,6 +143,22 @@ def test_older_and_second_versions_are_refused(service: SignedPublisher, folder:
     assert fetch(folder) == WRONG
 
 
+def test_older_files_of_a_restored_service_are_noted(
+    service: SignedPublisher, folder: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a trust file they replace the newer ones."""
+    publish_again(service)
+    for command in (["fetch", folder], ["sync", target]):
+        assert run(command) == 0
+    assert "restored" not in capsys.readouterr().err
+    service.publisher.restore(1)
+    for command in (["fetch", folder], ["sync", target]):
+        assert run(command) == 0
+        assert "Version 1 replaces version 2: the service was restored from a backup." in capsys.readouterr().err
+    assert run(["fetch", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["previous_version"] == 1
+
+
 def test_late_files_are_refused_until_they_are_published(service: SignedPublisher, folder: str) -> None:
     service.changes[1] = {"expires_at": EARLIER}
     assert fetch(folder, "--require-signed") == EXPIRED
