@@ -76,9 +76,13 @@ def update_folder(
 ) -> tuple[PublishedFile, ...]:
     """Download the files that the folder lacks and return them. Either all of them are replaced or none.
 
-    The caller has locked the folder. Raises Damaged, and what `open_file` raises.
+    The caller has locked the folder. Raises Damaged, WrongUse for a folder in place of a file, and what `open_file`
+    raises.
     """
     missing = missing_files(folder, files)
+    for path in (folder / file.name for file in missing):
+        if path.is_dir() and not path.is_symlink():
+            raise WrongUse(f"{path} is a folder. Remove it.")
     _download_all(folder, missing, _Downloader(open_file, on_progress))
     for file in missing:
         _partial_path(folder, file).replace(folder / file.name)
@@ -319,7 +323,8 @@ def locked(folder: Path, wait: LockWait = NO_WAIT) -> Iterator[None]:
         make_private_folder(folder)
         yield
         return
-    handle = wait.acquire(lambda: _lock(folder), f"{folder}: another process updates this folder.")
+    with errors_named(folder):
+        handle = wait.acquire(lambda: _lock(folder), f"{folder}: another process updates this folder.")
     try:
         yield
     finally:

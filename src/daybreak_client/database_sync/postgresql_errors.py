@@ -67,9 +67,11 @@ def _described(error: psycopg.Error) -> str:
             f"PostgreSQL: {found.message_primary}: {'; '.join((found.message_detail or '').splitlines())}. "
             "Drop what depends on it and run the sync again."
         )
-    if error.sqlstate[:2] in _CLASSES_WITHOUT_VALUES and not found.context and found.message_primary:
-        return ". ".join(filter(None, (f"PostgreSQL: {found.message_primary}", advice)))
     place = _PLACE.match(found.context or "")
+    # Another context than that of COPY is a function, whose message may contain a value.
+    is_own = place is not None or not found.context
+    if error.sqlstate[:2] in _CLASSES_WITHOUT_VALUES and is_own and found.message_primary:
+        return ". ".join(filter(None, (f"PostgreSQL: {found.message_primary}", advice)))
     named = {"table": found.table_name, "column": found.column_name, "constraint": found.constraint_name}
     if found.source_function == _RAISE:
         named, advice = {}, ""

@@ -26,6 +26,10 @@ TRIGGER = (
     "CREATE TRIGGER refuse BEFORE INSERT ON daybreak.communities FOR EACH ROW EXECUTE FUNCTION daybreak.refuse()"
 )
 OWN_TABLE = 'DROP TABLE communities; CREATE TABLE communities ("LEADER_ID" uuid, "COMMUNITY_NAME" varchar CHECK ({}))'
+SLOW_COPY = (
+    "TRUNCATE daybreak.communities; ALTER TABLE daybreak.communities ADD x text DEFAULT pg_sleep(9)::text; DO $$ BEGIN "
+    "EXECUTE format('ALTER DATABASE %I SET statement_timeout = 900', current_database()); END $$"
+)
 # SQL that the user has run, and what the message still says.
 USER_RULES = [
     ("duckdb", OWN_TABLE.format('length("COMMUNITY_NAME") < 9'), "CHECK constraint failed"),
@@ -49,6 +53,7 @@ USER_RULES = [
         "Change its type to text",
     ),
     ("postgresql", "DROP TABLE daybreak.communities; CREATE SEQUENCE daybreak.communities", "Rename it, or select"),
+    ("postgresql", SLOW_COPY, "canceling statement due to statement timeout"),
 ]
 
 

@@ -1,5 +1,6 @@
 """Update of a folder: complete files of one snapshot, and no loss on errors."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak_client import folder as folder_module
-from daybreak_client.errors import Busy, Damaged, Unreachable
+from daybreak_client.errors import Busy, Damaged, Unreachable, WrongUse
 from daybreak_client.folder import OpenFile, locked, make_private_folder, update_folder
 from daybreak_client.published import PublishedFile
 
@@ -56,6 +57,26 @@ def interrupted_after(count: int) -> Callable[[int], Iterator[bytes]]:
 
 def ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:
     pass
+
+
+def test_folder_in_place_of_a_file_changes_nothing(tmp_path: Path) -> None:
+    files = [published("campaigns"), published("members")]
+    (tmp_path / "members.csv.gz").mkdir()
+    with pytest.raises(WrongUse, match=r"members\.csv\.gz is a folder\. Remove it"):
+        update_folder(tmp_path, files, serving(whole_file), ignore_progress)
+    assert [path.name for path in tmp_path.iterdir()] == ["members.csv.gz"]
+
+
+def test_lock_that_fails_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems have no locks."""
+
+    def fail(_folder: Path) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(folder_module, "_lock", fail)
+    with pytest.raises(OSError, match="No locks available") as caught, locked(tmp_path):
+        pass
+    assert caught.value.filename == str(tmp_path)
 
 
 def test_existing_files_are_not_downloaded_again(tmp_path: Path) -> None:
