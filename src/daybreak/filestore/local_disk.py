@@ -31,17 +31,10 @@ from daybreak.filestore.file_keys import (
     split_place,
 )
 from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
+from daybreak.filestore.local_errors import translated_os_errors
 from daybreak.filestore.local_packs import erase_unused
 from daybreak.filestore.local_revision import LocalRevision, locked_folder
-from daybreak.filestore.local_sink import (
-    FILE_MODE,
-    FOLDER_MODE,
-    UNFINISHED,
-    LocalSink,
-    read_pieces,
-    remove_tree,
-    translated_os_errors,
-)
+from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, UNFINISHED, LocalSink, read_pieces, remove_tree
 from daybreak.filestore.packs import DEFAULT_PACKING, Packing
 
 _READ_BYTES = 1 << 20

@@ -10,7 +10,8 @@ from pathlib import Path
 from daybreak.filestore.durability import opened, sync_folder
 from daybreak.filestore.file_keys import relative_name, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
-from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree, translated_os_errors
+from daybreak.filestore.local_errors import translated_os_errors
+from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree
 
 
 @contextmanager

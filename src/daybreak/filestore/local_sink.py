@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
+from daybreak.domain.errors import FileDamaged
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
 from daybreak.filestore.file_keys import (
     delta_folder,
@@ -23,6 +23,7 @@ from daybreak.filestore.file_keys import (
     split_place,
 )
 from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.local_errors import translated_os_errors
 from daybreak.filestore.local_packs import PackWriter
 from daybreak.filestore.packs import NO_PACKS, Packing, pack_folder, small_content
 
@@ -32,31 +33,8 @@ FILE_MODE = 0o640
 UNFINISHED = ".unfinished"
 _DELTAS = ".deltas"
 _READ_BYTES = 1 << 20
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FOLDER_IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT})
 _NO_HARD_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EXDEV})
-
-
-class translated_os_errors:  # noqa: N801 - used as `with translated_os_errors(...):`
-    """Context manager that raises FileStoreError or StoreFull in place of errors of the system. `failure` is the first
-    part of the message.
-    """
-
-    __slots__ = ("_failure",)
-
-    def __init__(self, failure: str) -> None:
-        self._failure = failure
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, OSError):
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            if error.errno in _FULL:
-                raise StoreFull(
-                    f"{self._failure}: {reason}. Free disk space or inodes (`df -i`), then run again."
-                ) from error
-            raise FileStoreError(f"{self._failure}: {reason}.") from error
 
 
 class LocalSink:
