@@ -103,8 +103,10 @@ class Objects:
 
         Raises the errors of obstore.
         """
-        for start in range(0, len(keys), _DELETED_PER_REQUEST):
-            some = keys[start : start + _DELETED_PER_REQUEST]
+        # Swift deletes the objects of a request in parallel, and refuses a second deletion at the same time.
+        once = list(dict.fromkeys(keys))
+        for start in range(0, len(once), _DELETED_PER_REQUEST):
+            some = once[start : start + _DELETED_PER_REQUEST]
             try:
                 obstore.delete(self._bucket, some)
             except FileNotFoundError:

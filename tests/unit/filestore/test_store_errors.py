@@ -183,6 +183,12 @@ def test_bulk_deletes_are_split(server: ErrorServer) -> None:
     assert server.deleted == [*[250] * 9, 50]
 
 
+def test_repeated_key_is_deleted_once(server: ErrorServer) -> None:
+    server.status, server.bodies = 200, ["<DeleteResult><Deleted><Key>key</Key></Deleted></DeleteResult>"]
+    s3_store_at(server).delete([KEY, KEY])
+    assert server.deleted == [1]
+
+
 def test_busy_store_is_retried(server: ErrorServer) -> None:
     server.status, server.bodies = 503, [error_body("SlowDown", "Please reduce your request rate.")]
     with pytest.raises(Unavailable, match="SlowDown"):
