@@ -49,16 +49,21 @@ async def test_second_builder_waits_for_the_lease(events: Events, receive: Recei
     assert len({each.headers["webhook-id"] for each in receiver.received}) == 1
 
 
+async def step_before_pause(events: Events, seconds: float) -> None:
+    """Make a step whose tasks begin after a pause of the process."""
+    ticks = [0.0]
+    deliverer = Deliverer(replace(events.context, ticks=lambda: ticks[0]))
+    await deliverer.step()
+    ticks[0] = seconds
+    await wait_for_tasks(deliverer)
+
+
 async def test_no_attempt_starts_that_could_outlive_the_lease(events: Events, receive: Receive) -> None:
     receiver = receive()
     events.add_webhook(receiver.url())
     events.emit()
-    ticks = [0.0]
-    deliverer = Deliverer(replace(events.context, ticks=lambda: ticks[0]))
-    await deliverer.step()
-    # Paused after the step, before the task began: 60 seconds of lease, 10 seconds for an attempt.
-    ticks[0] = 51.0
-    await wait_for_tasks(deliverer)
+    # 60 seconds of lease, 10 seconds for an attempt.
+    await step_before_pause(events, 51.0)
     assert receiver.received == []
     assert events.deliveries()[0].state is DeliveryState.PENDING
 
@@ -67,12 +72,8 @@ async def test_no_mail_starts_that_could_outlive_the_lease(events: Events) -> No
     with mail_server() as server:
         events.change(mail={"url": server.url, "sender": "exports@example.org"})
         events.emit()
-        ticks = [0.0]
-        deliverer = Deliverer(replace(events.context, ticks=lambda: ticks[0]))
-        await deliverer.step()
         # 60 seconds of lease, 25 seconds for a mail.
-        ticks[0] = 36.0
-        await wait_for_tasks(deliverer)
+        await step_before_pause(events, 36.0)
     assert server.attempts == 0
 
 
