@@ -5,7 +5,6 @@ The file of the CA then contains a PKCS#11 URI (RFC 7512) in place of a private 
 
 import hashlib
 import secrets
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.operator_file import read_bounded
+from daybreak.domain.operator_file import OTHER_USERS, read_bounded
 
 if TYPE_CHECKING:
     import pkcs11
@@ -33,8 +32,6 @@ SCHEME = "pkcs11:"
 _EXAMPLE = "pkcs11:token=daybreak;object=ca?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/daybreak/pin"
 _COORDINATE_BYTES = 32
 _MAX_BYTES = 1 << 16
-
-_FORBIDDEN_BITS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +157,6 @@ def read_private(path: Path) -> bytes:
         content, mode = read_bounded(path, _MAX_BYTES)
     except OSError as error:
         raise OperatorError(f"{path} cannot be read: {error.strerror}.") from None
-    if mode & _FORBIDDEN_BITS:
+    if mode & OTHER_USERS:
         raise OperatorError(f"Other users can read {path}. Run `chmod 600 {path}`.")
     return content

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.operator_file import read_bounded, write_private
+from daybreak.domain.operator_file import OTHER_USERS, read_bounded, write_private
 
 State = Literal["next", "signing", "verify_only", "decrypt_only", "gone"]
 Purpose = Literal[
@@ -193,7 +193,7 @@ def load(path: Path) -> Keyring:
         raise OperatorError(f"{name} cannot be read: {fault.strerror}.") from fault
     # Parsed first: the mode of a file that is not a keyring must not be changed.
     keyring = _parse(content, name)
-    if mode & 0o077:
+    if mode & OTHER_USERS:
         raise OperatorError(
             f"{name} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`. "
             "If another user may have read it, run `daybreakd keys rotate` too."

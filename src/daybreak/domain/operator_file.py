@@ -5,6 +5,9 @@ import os
 import stat
 from pathlib import Path
 
+OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
+"""Bits of a mode that give other users access."""
+
 
 def read_bounded(path: Path, max_bytes: int) -> tuple[bytes, int]:
     """Return the content and the mode of a file. A pipe without a writer is empty.

@@ -20,6 +20,7 @@ from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.filestore.durability import sync_folder
 from daybreak.filestore.file_keys import (
+    DELTAS,
     delta_folder,
     is_within,
     mark_content,
@@ -56,7 +57,7 @@ class LocalDisk:
         self._root = Path(os.path.abspath(root))
         self._root_name = str(self._root)
         self._snapshots = self._root / "snapshots"
-        self._deltas = self._root / "deltas"
+        self._deltas = self._root / DELTAS
         self._staging = self._root / "staging"
         with translated_os_errors(f"files.url: the folder {self._root} cannot be used"):
             self._snapshots.mkdir(FOLDER_MODE, parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import structlog
 
 from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnverifiedIdToken, validate
 from daybreak.domain.errors import OperatorError, ProviderUnavailable
-from daybreak.domain.operator_file import read_bounded
+from daybreak.domain.operator_file import OTHER_USERS, read_bounded
 from daybreak.oidc.http import ProviderRequest, is_secure, send
 from daybreak.settings import OidcSettings
 
@@ -97,7 +97,7 @@ def _read_file(path: Path) -> str:
         content, mode = read_bounded(path, _MAXIMUM_BYTES)
     except OSError as error:
         raise OperatorError(f"oidc.client_secret_file: {path} cannot be read: {error.strerror}.") from None
-    if mode & 0o077:
+    if mode & OTHER_USERS:
         raise OperatorError(
             f"oidc.client_secret_file: {path} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`."
         )
