@@ -11,12 +11,11 @@ from daybreak.cli.output import one_line, print_note, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.operator_file import read_bounded
+from daybreak.domain.operator_file import MAX_DOCUMENT_BYTES, read_bounded
 
 if TYPE_CHECKING:
     from daybreak.access.directory.changes import DirectoryChanges
 
-_MAX_BYTES = 256 << 20
 app = App(name="directory", help="Manage accounts, seats and grants.")
 DryRun = Annotated[Flag, Parameter(name="--dry-run", help="Show the changes without applying them.")]
 
@@ -32,7 +31,7 @@ def import_(
     from daybreak.access.directory.document import import_document
 
     try:
-        text = sys.stdin.read() if str(file) == "-" else read_bounded(file, _MAX_BYTES)[0].decode()
+        text = sys.stdin.read() if str(file) == "-" else read_bounded(file, MAX_DOCUMENT_BYTES)[0].decode()
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else fault
         raise OperatorError(f"{file} cannot be read: {reason}.") from fault

@@ -47,12 +47,14 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / DEFAULT_FILE
+    exists = OperatorError(f"{path} already exists. Nothing was changed.")
     if path.exists():
-        raise OperatorError(f"{path} already exists. Nothing was changed.")
+        raise exists
+    content = ("\n".join(configuration(values)) + "\n").encode()
     unfinished = folder / f"{DEFAULT_FILE}.new"
     unfinished.unlink(missing_ok=True)
     # Private, because a URL may contain a password.
-    write_private(unfinished, ("\n".join(configuration(values)) + "\n").encode())
+    write_private(unfinished, content)
     try:
         try:
             settings = load_settings(unfinished, {})
@@ -62,9 +64,12 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
             keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
         create_keys(settings.signing.folder)
         migrate(settings.state.url.get_secret_value())
-        unfinished.rename(path)
     finally:
         unfinished.unlink(missing_ok=True)
+    try:
+        write_private(path, content)
+    except FileExistsError:
+        raise exists from None
     return path
 
 

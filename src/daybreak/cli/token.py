@@ -10,7 +10,7 @@ from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_ex
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError, WrongUse
-from daybreak.domain.operator_file import read_bounded
+from daybreak.domain.operator_file import MAX_DOCUMENT_BYTES, read_bounded
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,7 +27,6 @@ AllowedNetworks = Annotated[
     ),
 ]
 app = App(name="token", help="Manage API tokens.")
-_MAX_REPORT_BYTES = 256 << 20
 
 
 @app.command
@@ -162,7 +161,7 @@ def revoke(
     with state_of(config) as state:
         if leaked is not None:
             try:
-                report = read_bounded(leaked, _MAX_REPORT_BYTES)[0].decode("utf-8", "replace")
+                report = read_bounded(leaked, MAX_DOCUMENT_BYTES)[0].decode("utf-8", "replace")
             except OSError as fault:
                 raise OperatorError(f"{leaked} cannot be read: {fault.strerror}.") from fault
             revoked = state.write(

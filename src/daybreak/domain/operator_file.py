@@ -7,6 +7,8 @@ from pathlib import Path
 
 OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 """Bits of a mode that give other users access."""
+MAX_DOCUMENT_BYTES = 256 << 20
+"""Maximum size of a document that a command reads."""
 
 
 def read_bounded(path: Path, max_bytes: int) -> tuple[bytes, int]:

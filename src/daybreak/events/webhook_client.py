@@ -11,14 +11,13 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpcore
-import httpx
 
 from daybreak.events.addresses import Address, Network, is_allowed, is_local_name, parse_address
+from daybreak.oidc.http import trusted_certificates
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -93,7 +92,7 @@ class WebhookClient:
         until = asyncio.get_running_loop().time() + self._timeout_seconds
         async with (
             # One connection for each message: events are rare, and an idle connection may have been closed.
-            httpcore.AsyncConnectionPool(ssl_context=_certificates(), network_backend=backend) as pool,
+            httpcore.AsyncConnectionPool(ssl_context=trusted_certificates(), network_backend=backend) as pool,
             AsyncExitStack() as opened,
         ):
             async with asyncio.timeout_at(until):
@@ -199,12 +198,6 @@ class _BoundedStream(httpcore.AsyncNetworkStream):
 async def _resolve(host: str, port: int) -> list[str]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Return the trusted certificates, which SSL_CERT_FILE and SSL_CERT_DIR can replace. Loading them takes 20 ms."""
-    return httpx.create_ssl_context()
 
 
 def _connection_fault(error: Exception) -> str:

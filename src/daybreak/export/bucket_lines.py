@@ -1,6 +1,5 @@
 """Lines of buckets, in file order: neighboring small buckets together, and a bucket that is too large in parts."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from daybreak.export.buckets import Segment, grouped, move_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder.encoder import BucketEncoder, Lines
 from daybreak.export.line_encoder.partitioner import Divided, Divider
+from daybreak.export.line_encoder.pool import Pool
 from daybreak.export.line_encoder.records import HEADER
 from daybreak.export.row_partition import RowPartition, fill_buckets
 
@@ -40,7 +40,8 @@ class BucketLines:
     def __init__(self, partition: RowPartition, executor: Executor, threads: int) -> None:
         self._partition, self._executor, self._threads = partition, executor, threads
         self._max_bytes = max(_MIN_BUCKET_BYTES, min(_MAX_BUCKET_BYTES, partition.buckets.max_bytes // (8 * threads)))
-        self._encoders: deque[BucketEncoder] = deque()
+        new_encoder = partial(BucketEncoder, partition.layout, partition.identifiers)
+        self._encoders = Pool(new_encoder, _MAX_POOLED_BYTES)
 
     def bundles(self) -> Iterator[LineBundle]:
         """Yield the lines of all Leaders in order. Small buckets are combined."""
@@ -54,31 +55,21 @@ class BucketLines:
 
     def _lines(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. Each list overwrites the lines of the previous list."""
-        encoder = self._take_encoder()
+        encoder = self._encoders.take()
         for lines in encoder.encode(bucket.ordinals, bucket.size_bytes, partial(move_segments, bucket.segments)):
             yield self._chunks(lines)
-        self._give_back(encoder)
+        self._encoders.give_back(encoder)
 
     def _lines_in_parts(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. Its parts are encoded in parallel."""
 
         def encode(part: Bucket) -> list[LeaderChunk]:
-            encoder = self._take_encoder()
+            encoder = self._encoders.take()
             read = partial(move_segments, part.segments)
-            give_back = partial(self._give_back, encoder)
+            give_back = partial(self._encoders.give_back, encoder)
             return self._chunks(encoder.encode_whole(part.ordinals, part.size_bytes, read, give_back))
 
         return bounded_map(self._executor, encode, self._parts(bucket), self._threads + 1)
-
-    def _take_encoder(self) -> BucketEncoder:
-        try:
-            return self._encoders.pop()
-        except IndexError:
-            return BucketEncoder(self._partition.layout, self._partition.identifiers)
-
-    def _give_back(self, encoder: BucketEncoder) -> None:
-        if encoder.memory_bytes <= _MAX_POOLED_BYTES:
-            self._encoders.append(encoder)
 
     def _chunks(self, lines: Iterable[Lines]) -> list[LeaderChunk]:
         return [LeaderChunk(self._partition.leaders[ordinal], rows, own) for ordinal, rows, own in lines]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from ctypes import c_ubyte
@@ -20,6 +19,7 @@ from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Buckets, grouped
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_encoder.partitioner import Divided, Divider, PackedRows, Partitioner
+from daybreak.export.line_encoder.pool import Pool
 from daybreak.export.line_encoder.records import RecordLayout, packed_text
 from daybreak.export.sql import identifier
 from daybreak.export.work_tables import WorkTables
@@ -140,16 +140,12 @@ def fill_buckets(
     threads: int,
 ) -> None:
     """Divide groups of rows among buckets in parallel. `new` returns a divider, which one thread uses at a time."""
-    dividers = deque([new()])
+    dividers = Pool(new, _MAX_DIVIDER_BYTES)
 
     def divided(group: T) -> Divided:
-        try:
-            divider = dividers.pop()
-        except IndexError:
-            divider = new()
+        divider = dividers.take()
         records = divide(divider, group)
-        if divider.memory_bytes < _MAX_DIVIDER_BYTES:
-            dividers.append(divider)
+        dividers.give_back(divider)
         return records
 
     for records in bounded_map(executor, divided, groups, threads + 1):

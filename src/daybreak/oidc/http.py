@@ -84,7 +84,7 @@ async def _exchange(request: ProviderRequest) -> tuple[int, bytes]:
 
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", **request.headers}
     # A new client for each request: sign-ins are rare, and an idle connection may have been closed.
-    certificates = _trusted_certificates()
+    certificates = trusted_certificates()
     if slots.locked():
         raise ProviderUnavailable(f"{MAXIMUM_CONCURRENT} requests to the provider are in progress")
     method = "GET" if request.form is None else "POST"
@@ -108,7 +108,7 @@ async def _read_body(response: "httpx.Response") -> bytes:
 
 
 @cache
-def _trusted_certificates() -> "ssl.SSLContext":
+def trusted_certificates() -> "ssl.SSLContext":
     """Return the trusted certificates, which SSL_CERT_FILE and SSL_CERT_DIR can replace. Loading them takes 20 ms."""
     import httpx
 

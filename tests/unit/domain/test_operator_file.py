@@ -56,3 +56,12 @@ def test_init_can_be_repeated_after_an_error(failing: str, tmp_path: Path, monke
     assert not list(tmp_path.glob("daybreak.toml*"))
     assert make_folder(tmp_path, values).exists()
     assert (tmp_path / "signing/ca").exists()
+
+
+def test_init_keeps_a_configuration_made_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "daybreak.toml"
+    monkeypatch.setattr("daybreak.state.migrate.migrate", lambda _url: path.write_text("other"))
+    with pytest.raises(OperatorError, match="already exists"):
+        make_folder(tmp_path, {"source.location": "platform"})
+    assert path.read_text() == "other"
+    assert not list(tmp_path.glob("daybreak.toml.new"))

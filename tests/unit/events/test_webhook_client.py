@@ -12,6 +12,7 @@ import pytest
 
 from daybreak.events import webhook_client
 from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
+from daybreak.oidc.http import trusted_certificates
 from tests.parts.certificates import own_certificate
 from tests.parts.webhook_receiver import Receiver
 
@@ -101,12 +102,12 @@ async def test_certificate_is_checked_against_the_name(
 ) -> None:
     own_certificate(tmp_path / "own.pem")
     receiver = receive(certificate=str(tmp_path / "own.pem"))
-    webhook_client._certificates.cache_clear()
+    trusted_certificates.cache_clear()
     outcome, _ = await _send(receiver.url(), allowed=LOOPBACK)
     assert outcome.status is None
     assert outcome.detail.startswith("TLS failed: self-signed certificate")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
-    webhook_client._certificates.cache_clear()
+    trusted_certificates.cache_clear()
     try:
         outcome, _ = await _send(receiver.url(), allowed=LOOPBACK)
         assert outcome.status == 200
@@ -114,7 +115,7 @@ async def test_certificate_is_checked_against_the_name(
         outcome, _ = await _send(receiver.url(host="hooks.example.org"), ["127.0.0.1"], allowed=LOOPBACK)
         assert outcome.detail.startswith("TLS failed: Hostname mismatch")
     finally:
-        webhook_client._certificates.cache_clear()
+        trusted_certificates.cache_clear()
 
 
 async def test_proxy_variables_are_ignored(receive: Receive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,10 +242,10 @@ def test_divided_records_stay_valid_and_their_memory_is_used_again() -> None:
     assert records == [HEADER.pack(len(own), 0) + own for own in cells]
     records.clear()
     divided(cells[0])
-    memory_bytes = partitioner.memory_bytes
+    memory_bytes = partitioner.instance.memory_bytes
     for own in 4 * cells:
         assert divided(own) == HEADER.pack(len(own), 0) + own
-    assert partitioner.memory_bytes == memory_bytes < 32 << 20
+    assert partitioner.instance.memory_bytes == memory_bytes < 32 << 20
 
 
 def test_missing_library_is_reported_as_a_reason() -> None:

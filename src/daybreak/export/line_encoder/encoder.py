@@ -28,7 +28,7 @@ class BucketEncoder:
     """
 
     def __init__(self, layout: RecordLayout, leaders: bytes) -> None:
-        self._instance = instance = Instance()
+        self.instance = instance = Instance()
         self._least_record_bytes = HEADER.size + len(layout.cells)
         places = {column.name: place for place, column in enumerate(layout.cells[: layout.key_cells])}
         columns: list[int] = []
@@ -48,31 +48,26 @@ class BucketEncoder:
         self._task_at = instance.reserve(64)
         self._fixed = instance.free
 
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the encoder's memory."""
-        return self._instance.memory_bytes
-
     def encode(self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]) -> Iterator[list[Lines]]:
         """Yield the lines of a bucket in order. `ordinals` are those of its Leaders, and `read` copies all records to a
         buffer of `size_bytes`. Each list overwrites the lines of the previous one. Raises RunError for a malformed row.
         """
         for output in self._outputs(ordinals, size_bytes, read, OUTPUT_BYTES):
-            yield output.lines(self._instance.memory)
-            self._instance.free = output.start
+            yield output.lines(self.instance.memory)
+            self.instance.free = output.start
 
     def encode_whole(
         self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], give_back: Callable[[], object]
     ) -> list[Lines]:
         """Return all lines of a bucket. `give_back` is called after their last use. Until then, encode nothing else."""
         outputs = list(self._outputs(ordinals, size_bytes, read, _WHOLE_OUTPUT_RATIO * size_bytes))
-        memory = self._instance.lend(give_back)
+        memory = self.instance.lend(give_back)
         return [lines for output in outputs for lines in output.lines(memory)]
 
     def _outputs(
         self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], capacity: int
     ) -> Iterator["_Output"]:
-        self._instance.free = self._fixed
+        self.instance.free = self._fixed
         entries_at, counts = self._sort(ordinals, size_bytes, read)
         rows, row = sum(counts), 0
         groups = iter([(ordinal, count) for ordinal, count in enumerate(counts, ordinals.start) if count])
@@ -80,7 +75,7 @@ class BucketEncoder:
         while row < rows:
             output = self._encode(entries_at, row, rows, capacity)
             if output.rows == 0:
-                self._instance.free = output.start
+                self.instance.free = output.start
                 capacity *= 2
                 continue
             row += output.rows
@@ -96,7 +91,7 @@ class BucketEncoder:
 
     def _sort(self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]) -> tuple[int, list[int]]:
         """Return the address of the sorted entries, and the number of rows of each Leader."""
-        instance = self._instance
+        instance = self.instance
         from_at = instance.reserve(size_bytes)
         counts_at = instance.reserve(4 * len(ordinals))
         index_bytes = size_bytes // self._least_record_bytes * _ENTRY_BYTES
@@ -110,7 +105,7 @@ class BucketEncoder:
         return entries_at, instance.memory[counts_at : counts_at + 4 * len(ordinals)].cast("I").tolist()
 
     def _encode(self, entries_at: int, row: int, rows: int, capacity: int) -> "_Output":
-        instance = self._instance
+        instance = self.instance
         start = instance.free
         csv_at, json_at = instance.reserve(capacity), instance.reserve(capacity)
         csv_offsets_at, json_offsets_at = (instance.reserve(4 * (rows - row + 1)) for _ in "ab")

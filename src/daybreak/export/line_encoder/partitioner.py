@@ -82,7 +82,7 @@ class Partitioner:
     """
 
     def __init__(self, leaders: bytes, bucket_of: bytes, buckets: int) -> None:
-        self._instance = instance = Instance()
+        self.instance = instance = Instance()
         count = len(leaders) // 16
         slots = 1 << (2 * count + 1).bit_length()
         leaders_at, buckets_at = instance.write(leaders), instance.write(bucket_of)
@@ -92,14 +92,9 @@ class Partitioner:
         write_words(instance, self._task_at, count, leaders_at, buckets_at, slots_at, slots - 1, self._scatter.address)
         instance.call("number_leaders", self._task_at)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the memory with all records."""
-        return self._instance.memory_bytes
-
     def partition(self, batches: Sequence[PackedRows]) -> Divided:
         """Return the records of known Leaders by bucket."""
-        instance = self._instance
+        instance = self.instance
         self._scatter.begin(sum(len(batch.offsets) - 1 for batch in batches))
         for batch in batches:
             packed_at = instance.write(batch.content)
@@ -113,7 +108,7 @@ class Divider:
     """Divides records at splitters, one less than buckets: sorted pairs of an ordinal and the first bytes of cells."""
 
     def __init__(self, splitters: Sequence[tuple[int, bytes]], layout: RecordLayout) -> None:
-        self._instance = instance = Instance()
+        self.instance = instance = Instance()
         self._least_record_bytes = HEADER.size + len(layout.cells)
         addresses = [instance.write(HEADER.pack(len(cells), ordinal) + cells) for ordinal, cells in splitters]
         table_at = instance.write(struct.pack(f"<{len(addresses)}I", *addresses))
@@ -121,14 +116,9 @@ class Divider:
         self._task_at = instance.reserve(16)
         write_words(instance, self._task_at, 0, 0, table_at, self._scatter.address)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Size of the memory with all records."""
-        return self._instance.memory_bytes
-
     def divide(self, size_bytes: int, read: Callable[[memoryview], None]) -> Divided:
         """Return records by bucket. `read` copies them to a buffer of `size_bytes`."""
-        instance = self._instance
+        instance = self.instance
         self._scatter.begin(size_bytes // self._least_record_bytes)
         start = instance.reserve(size_bytes)
         read(instance.memory[start : start + size_bytes])

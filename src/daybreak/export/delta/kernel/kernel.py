@@ -2,9 +2,9 @@
 
 import os
 import struct
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
@@ -20,6 +20,7 @@ from daybreak.export.delta.merge import (
     Side,
 )
 from daybreak.export.line_encoder import runtime
+from daybreak.export.line_encoder.pool import Pool
 from daybreak.export.line_encoder.runtime import Instance
 
 # Kinds, structs and results of delta_merge.c.
@@ -116,22 +117,11 @@ class KernelPool:
     """Engines of one resource, for any number of threads. The memory of a closed engine is reused."""
 
     def __init__(self, resource: Resource) -> None:
-        self._resource = resource
-        self._free: deque[_Memory] = deque()
+        self._memories = Pool(partial(_Memory, resource), _MAX_POOLED_BYTES)
 
     def open(self) -> "KernelMerge":
         """Return an engine for one Leader."""
-        try:
-            memory = self._free.pop()
-        except IndexError:
-            memory = _Memory(self._resource)
-        return KernelMerge(memory, self._release)
-
-    def _release(self, memory: _Memory) -> None:
-        """Keep the memory, unless a large group has enlarged it."""
-        if memory.instance.memory_bytes <= _MAX_POOLED_BYTES:
-            memory.reset()
-            self._free.append(memory)
+        return KernelMerge(self._memories.take(), self._memories.give_back)
 
 
 class KernelMerge:
@@ -145,6 +135,7 @@ class KernelMerge:
 
     def close(self) -> None:
         """Return the memory to the pool."""
+        self._memory.reset()
         self._release(self._memory)
 
     def add(self, side: Side, piece: bytes | memoryview) -> None:
