@@ -22,6 +22,9 @@ class DeliveryTimings:
     After the last of `retry_after`, attempts follow at that interval until `give_up_after`. An endpoint whose attempts
     fail for `give_up_after` is disabled. The lease is renewed when half of it is left, and an attempt starts only if
     the lease outlives it.
+
+    Mails wait at most `refused_mail_after` for a mailbox that refuses them (RFC 5321 §4.5.4.1), and `mail_server_after`
+    for a mail server that cannot be used. Until `mail_pause_seconds` after such an attempt, no other mail is attempted.
     """
 
     retry_after: tuple[timedelta, ...] = (
@@ -36,18 +39,23 @@ class DeliveryTimings:
         timedelta(hours=24),
     )
     give_up_after: timedelta = timedelta(days=5)
+    refused_mail_after: timedelta = timedelta(hours=1)
+    mail_server_after: timedelta = timedelta(minutes=5)
+    mail_pause_seconds: float = 30.0
     timeout_seconds: float = TIMEOUT_SECONDS
     lease_seconds: float = 60.0
     poll_seconds: float = 1.0
 
-    def retry_at(self, attempts: int, created_at: datetime, now: datetime) -> datetime | None:
+    def retry_at(
+        self, attempts: int, created_at: datetime, now: datetime, longest: timedelta = timedelta.max
+    ) -> datetime | None:
         """Return when a delivery that failed that often is attempted again, None to give up.
 
         Time in which no attempts were made does not count, such as that of a service that was stopped.
         """
         if attempts > len(self.retry_after) and now >= created_at + self.give_up_after:
             return None
-        return now + self.retry_after[min(attempts, len(self.retry_after)) - 1]
+        return now + min(self.retry_after[min(attempts, len(self.retry_after)) - 1], longest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,8 +201,11 @@ class Deliverer:
     async def _deliver_mails(self, deliveries: list[Delivery]) -> None:
         try:
             for delivery in deliveries:
-                may_attempt = self._may_attempt(MAIL_SECONDS)
-                if not may_attempt or not await self._attempt(delivery, self._mails.attempt(delivery)):
+                if not self._may_attempt(MAIL_SECONDS):
+                    return
+                if not await self._attempt(delivery, self._mails.attempt(delivery)):
+                    # The others wait for the mail server. When it can be used again, they follow immediately.
+                    self._paused_until[_MAIL] = self._context.ticks() + self._context.timings.mail_pause_seconds
                     return
         finally:
             await self._mails.end_batch()

@@ -83,9 +83,9 @@ class MailDelivery:
     async def attempt(self, delivery: Delivery) -> bool:
         """Send a mail and record the result, or end a delivery that is no longer wanted. Raises Unavailable.
 
-        Return False if the mail server did not answer.
+        Return False if the mail server cannot be used.
         """
-        context, now = self._context, self._context.clock()
+        context, now, timings = self._context, self._context.clock(), self._context.timings
         subject = await context.state.aread(lambda stores: self._subject(stores, delivery))
         refusal = await self._refusal(delivery, subject)
         if subject is None or refusal:
@@ -101,7 +101,8 @@ class MailDelivery:
         attempt = Attempt(delivery.attempts + 1, now, outcome.status, outcome.detail, milliseconds)
         state, retry_at = DeliveryState.DELIVERED, None
         if not outcome.is_success:
-            retry_at = context.timings.retry_at(attempt.number, delivery.created_at, now)
+            longest = timings.mail_server_after if outcome.is_server_fault else timings.refused_mail_after
+            retry_at = timings.retry_at(attempt.number, delivery.created_at, now, longest)
             retry_at = None if outcome.is_permanent else retry_at
             state = DeliveryState.FAILED if retry_at is None else DeliveryState.PENDING
         await context.state.awrite(
@@ -117,7 +118,7 @@ class MailDelivery:
             detail=_ADDRESS.sub("…", outcome.detail),
             milliseconds=milliseconds,
         )
-        return outcome.status is not None
+        return not outcome.is_server_fault
 
     async def end_batch(self) -> None:
         """Close the connection to the mail server, and forget what its mails had in common."""

@@ -31,12 +31,15 @@ _DEFAULT_PORTS = {"smtp": 587, "smtps": 465}
 
 @dataclass(frozen=True, slots=True)
 class MailOutcome:
-    """Result of sending a mail. `status` is the SMTP reply code, None without one."""
+    """Result of sending a mail. `status` is the SMTP reply code, None without one. `is_server_fault`: no mail can be
+    sent.
+    """
 
     status: int | None
     detail: str
     is_success: bool = False
     is_permanent: bool = False
+    is_server_fault: bool = False
 
 
 class _Replies(io.RawIOBase):
@@ -115,7 +118,8 @@ class MailServer:
             status = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else None
             if is_reused and status == _CLOSING:
                 return self._send(message, until)
-            return MailOutcome(status, f"The mail server cannot be used: {_reason(error)}.", is_permanent=is_permanent)
+            detail = f"The mail server cannot be used: {_reason(error)}."
+            return MailOutcome(status, detail, is_permanent=is_permanent, is_server_fault=not is_permanent)
         return MailOutcome(250, "Accepted.", is_success=True)
 
     def _open(self, until: float) -> _Connection:

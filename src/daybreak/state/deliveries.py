@@ -113,6 +113,8 @@ class DeliveryStore(Store):
         is_without_server = sa.and_(
             deliveries.c.channel == "mail",
             deliveries.c.attempts > 0,
+            # Not of an attempt before an operator retried the mail.
+            deliveries.c.detail != "",
             sa.or_(deliveries.c.status.is_(None), deliveries.c.status >= _PERMANENT_REPLY),
         )
         due_at = sa.case((is_without_server, deliveries.c.created_at), else_=deliveries.c.next_attempt_at)
@@ -173,7 +175,7 @@ class DeliveryStore(Store):
 
     def retry(self, delivery_id: str, now: datetime) -> bool:
         """Make a failed or skipped delivery due now. Returns False for any other delivery."""
-        due = {"state": DeliveryState.PENDING, "next_attempt_at": now, "finished_at": None}
+        due = {"state": DeliveryState.PENDING, "next_attempt_at": now, "finished_at": None, "detail": ""}
         return self._change(deliveries, delivery_id, deliveries.c.state.in_(_RETRIABLE), **due)
 
     def end_pending(self, endpoint_id: str, now: datetime, reason: str) -> int:

@@ -172,6 +172,20 @@ def test_mail_is_overdue_while_the_server_cannot_be_used(
     assert backlog[channel].due_at == (NOW if is_overdue else later)
 
 
+def test_retried_mail_is_due_since_its_retry(state: Database) -> None:
+    delivery = Delivery("a", EVENT.event_id, "msg_a", EVENT.type, "mail", "{}", NOW, next_attempt_at=NOW)
+    later = NOW + timedelta(days=1)
+
+    def write(stores: Stores) -> None:
+        stores.outbox.add(EVENT)
+        stores.deliveries.add_all([delivery])
+        stores.deliveries.record(delivery, Attempt(1, NOW, 550, "No such user.", 12), DeliveryState.FAILED)
+        stores.deliveries.retry("a", later)
+
+    state.write(write)
+    assert state.read(lambda stores: stores.deliveries.backlog(NOW))["mail"].due_at == later
+
+
 def test_backlog_counts_what_waits_and_what_failed(state: Database) -> None:
     first, second, failed, old = (_delivery(name, "endpoint-0", number) for number, name in enumerate("abcd"))
 

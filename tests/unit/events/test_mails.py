@@ -25,14 +25,16 @@ from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import ACCOUNT_EVENTS, OPERATOR_EVENTS, SECURITY_EVENTS, DeliveryState, EventType
 from daybreak.domain.identity import Seat
+from daybreak.events.deliverer import Deliverer
 from daybreak.events.mail_server import MailServer as MailClient
 from daybreak.settings import MailSettings
 from daybreak.state.statements import PreparedRead
+from tests.configured import configured
 from tests.parts.certificates import own_certificate
 from tests.parts.mail_server import MailServer, mail_server
 from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import ALPHA, INES, LEON, OMAR, ROSA
-from tests.unit.events.conftest import Events
+from tests.unit.events.conftest import Events, wait_for_tasks
 
 EXAMPLES: dict[EventType, dict[str, object]] = {
     EventType.SNAPSHOT_PUBLISHED: {"snapshot_id": "s", "version": 7, "as_of": "2026-11-20T03:30:00Z"},
@@ -285,6 +287,29 @@ async def test_mail_server_that_is_down_is_retried(events: Events) -> None:
     (delivery,) = events.deliveries()
     assert delivery.state is DeliveryState.PENDING
     assert delivery.detail.startswith("The mail server cannot be used")
+
+
+async def test_mails_wait_minutes_for_a_mail_server_that_is_back(events: Events, server: MailServer) -> None:
+    events.change(mail={"url": "smtp://127.0.0.1:1"})
+    for _ in range(3):
+        _emit_to(events, EventType.PASSWORD_CHANGED)
+    ticks = [0.0]
+    context = replace(events.context, ticks=lambda: ticks[0])
+    deliverer = Deliverer(context)
+
+    async def run_after(seconds: int) -> None:
+        events.instance.advance(seconds=seconds)
+        ticks[0] += seconds
+        for _ in range(3):
+            await deliverer.step()
+            await wait_for_tasks(deliverer)
+
+    for _ in range(9):
+        await run_after(300)
+    assert sum(each.attempts for each in events.deliveries()) == 9, "one attempt tests the server for all mails"
+    deliverer = Deliverer(replace(context, settings=configured(events.settings, mail={"url": server.url})))
+    await run_after(300)
+    assert len(server.mails) == 3
 
 
 async def test_disabled_seat_receives_nothing(events: Events, server: MailServer) -> None:
