@@ -108,11 +108,11 @@ def make_private_folder(folder: Path) -> None:
 
 
 def expanded(path: Path) -> Path:
-    """Return a path whose `~` is the home folder. Raises WrongUse for an unknown user."""
+    """Return a path whose `~` is the home folder. Raises WrongUse for a user without one."""
     try:
         return path.expanduser()
     except RuntimeError:
-        raise WrongUse(f"{path} names the home folder of an unknown user.") from None
+        raise WrongUse(f"The home folder of {path} is unknown. Set HOME, or use another path.") from None
 
 
 def subfolder(folder: Path, name: str) -> Path:

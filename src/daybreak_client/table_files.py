@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from daybreak_client.errors import Damaged, WrongUse
+from daybreak_client.folder import expanded
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, TEXT, TIMESTAMP, UUID, Table, parse_tables, released_tables
 
 _ENDINGS = (".csv", ".json", ".ndjson", ".parquet")
@@ -36,7 +37,7 @@ def read(path: str | Path, *, engine: Engine = "pandas", schema: Mapping[str, An
     """
     if engine not in _ENGINES:
         raise WrongUse(f"{engine!r} is not an engine. Use one of {', '.join(_ENGINES)}.")
-    file = Path(path).expanduser()
+    file = expanded(Path(path))
     kinds = _Kinds(file, released_tables() if schema is None else parse_tables(schema))
     _library("pyarrow", engine)
     with _damage_of(file):

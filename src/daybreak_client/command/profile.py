@@ -102,7 +102,7 @@ def delete(path: Path) -> None:
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "daybreak"
+    return expanded(Path(environ.get("XDG_CONFIG_HOME") or "~/.config")) / "daybreak"
 
 
 def save_token(profile_file: Path, token: str) -> None:

@@ -16,7 +16,7 @@ from daybreak_client.database_sync.engine import Callbacks, SyncRun
 from daybreak_client.database_sync.plan import UNCHANGED, AccountState, Plan, ResourceState
 from daybreak_client.database_sync.targets import open_database, place_of
 from daybreak_client.errors import Busy, WrongUse
-from daybreak_client.folder import DEFAULT_WAIT, LockWait, locked
+from daybreak_client.folder import DEFAULT_WAIT, LockWait, expanded, locked
 from daybreak_client.service import AccountFiles
 
 __all__ = ["UNCHANGED", "Callbacks", "ResourceResult", "SyncResult", "remove_account", "sync", "synced_accounts"]
@@ -197,5 +197,4 @@ def delete_old_downloads() -> None:
 
 
 def _root() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "daybreak" / "sync"
+    return expanded(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / "daybreak" / "sync"

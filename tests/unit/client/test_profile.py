@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from daybreak_client import read
 from daybreak_client.command.profile import Profile, delete, load, profile_file, proof_folder, save
+from daybreak_client.database_sync import delete_old_downloads
 from daybreak_client.errors import WrongUse
 from tests.parts.file_sizes import file_size_limit
 
@@ -59,6 +61,16 @@ def test_profile_location_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert profile_file({}) == Path("/home/ana/.config/daybreak/profile.json")
     assert profile_file({"XDG_CONFIG_HOME": "/etc/ana"}) == Path("/etc/ana/daybreak/profile.json")
     assert profile_file({"XDG_CONFIG_HOME": "/etc/ana", "DAYBREAK_PROFILE": "/p.json"}) == Path("/p.json")
+
+
+def test_unknown_home_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 1_234_567)  # a user whom the machine does not know, as in a container
+    for use in (lambda: profile_file({}), delete_old_downloads, lambda: read("~/members.csv.gz")):
+        with pytest.raises(WrongUse, match="Set HOME"):
+            use()
+    assert profile_file({"XDG_CONFIG_HOME": "/etc/ana"}) == Path("/etc/ana/daybreak/profile.json")
 
 
 def test_seen_services_are_next_to_a_profile_that_is_a_path(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_database_in_use_has_an_exit_code(
     ],
 )
 def test_invalid_target_is_refused(target: str) -> None:
-    with pytest.raises(WrongUse, match=r"Use one such as duckdb:///exports\.duckdb|unknown user"):
+    with pytest.raises(WrongUse, match=r"Use one such as duckdb:///exports\.duckdb|~unknown-user"):
         open_database(target, None, read_only=False)
 
 
