@@ -222,7 +222,8 @@ class TableFiles(msgspec.Struct, frozen=True):
 class TableVersion:
     """Selects one of the kept snapshots: by number, or by time. Without any, the current snapshot.
 
-    `not_after` selects the last one published at or before that time, `not_before` the first one at or after it.
+    `not_after` selects the last one published at or before that time, `not_before` the first one at or after it
+    that has the table.
     """
 
     number: int | None = None

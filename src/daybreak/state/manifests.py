@@ -81,17 +81,13 @@ _FILE = _file_query(snapshots, snapshots.c.snapshot_id == sa.bindparam("snapshot
 _CURRENT_FILE = _file_query(_CURRENT, columns=_FILE_COLUMNS)
 _CURRENT_TABLE = _file_query(_CURRENT)
 _NUMBERED_FILE = _file_query(snapshots, snapshots.c.version == sa.bindparam("version", type_=sa.BigInteger))
-_PUBLISHED_AT: sa.BindParameter[Any] = sa.bindparam("at", type_=Instant)
-
-
-def _numbered(version: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> PreparedRead:
-    kept = sa.select(version).where(IS_SERVED, *where).correlate(None).scalar_subquery()
-    return _file_query(snapshots, snapshots.c.version == kept)
-
-
-_LAST_FILE = _numbered(sa.func.max(snapshots.c.version), snapshots.c.published_at <= _PUBLISHED_AT)
+_LAST_VERSION = (
+    sa.select(sa.func.max(snapshots.c.version))
+    .where(IS_SERVED, snapshots.c.published_at <= sa.bindparam("at", type_=Instant))
+    .correlate(None)
+)
+_LAST_FILE = _file_query(snapshots, snapshots.c.version == _LAST_VERSION.scalar_subquery())
 _KEPT_TABLES = _file_query(snapshots, order_by=[snapshots.c.version])
-_FIRST_FILE = _numbered(sa.func.min(snapshots.c.version), snapshots.c.published_at >= _PUBLISHED_AT)
 
 _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
@@ -209,7 +205,9 @@ class ManifestStore(Store):
         elif at.not_after is not None:
             row = _LAST_FILE.first(self._connection, **values, at=instant_text(at.not_after))
         elif at.not_before is not None:
-            row = _FIRST_FILE.first(self._connection, **values, at=instant_text(at.not_before))
+            # Earlier snapshots may lack the Leader, or Parquet files.
+            kept = self.tables(client_id, resource)
+            return next((table for table in kept if table.published_at >= at.not_before), None)
         else:
             row = _CURRENT_TABLE.first(self._connection, **values)
         return None if row is None else table_of(row)

@@ -273,3 +273,9 @@ def test_tables_have_files_with_statistics(state: Database) -> None:
     assert (own.snapshot_id, own.published_at) == (uuid(9), NOW)
     published(state, 10)
     assert state.read(lambda stores: stores.snapshots.table(ONE, "members", TableVersion())) is None, "no Parquet"
+    state.write(lambda stores: complete_run(stores, 11, parquet=True))
+    state.write(lambda stores: stores.snapshots.publish(uuid(11), None, NOW + 11 * MINUTE))
+    after = TableVersion(not_before=NOW + MINUTE)
+    found = state.read(lambda stores: stores.snapshots.table(ONE, "members", after))
+    assert found is not None
+    assert found.version == 3, "the first one with Parquet"
