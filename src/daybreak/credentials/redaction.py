@@ -1,6 +1,6 @@
 """Redaction of the service's own secrets in texts that are logged, stored or shown.
 
-Secrets are recognized by their form: API tokens, secrets of webhooks, tokens of password resets, JSON Web Tokens,
+Secrets are recognized by their form: API tokens, secrets of webhooks, tokens in links of mails, JSON Web Tokens,
 signatures of links, signed cookies and form tokens, recovery codes, keys of authenticator apps, and passwords in URLs.
 Clients put them into paths, User-Agent headers and names by mistake, plain or percent-encoded.
 
@@ -30,6 +30,8 @@ _FORMS = (
     ("signature", re.compile(r"signature\W{1,4}[0-9A-Fa-f]{8,}", re.ASCII), MARK),
     # The end of `kid.payload.mac` and of an encrypted key of an authenticator app.
     (".", re.compile(r"\.(?<=[0-9a-f-]\.)[0-9a-f]{32,}", re.ASCII), f".{MARK}"),
+    # The end of the token that unsubscribes a seat, which is in the path.
+    ("~", re.compile(r"~[0-9a-f]{32,}", re.ASCII), f"~{MARK}"),
     # All groups of a recovery code after the first.
     ("-", re.compile(_RECOVERY_END, re.ASCII), f"-{MARK}"),
     ("secret=", re.compile(r"secret=[2-7A-Za-z]{16,}", re.ASCII), f"secret={MARK}"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.access import api_tokens
-from daybreak.credentials import keyring, session_jwt, signed_link, totp
+from daybreak.credentials import keyring, mail_tokens, session_jwt, signed_link, totp
 from daybreak.credentials.redaction import MARK, contains_secret, redact, redact_values
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.identity import Caller
@@ -32,12 +32,16 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, st
     jwt = session_jwt.encode(claims, typ="session+jwt", keyring=ring, issuer="https://example.org")
     link = signed_link.sign(LinkTarget(ID, ID, "members", f"token:{ID}", expires), keyring=ring, random=os.urandom)
     sealed = totp.encrypt_seed(os.urandom(20), seat_id=ID, keyring=ring, random=os.urandom)
+    reset = mail_tokens.new_reset_token(os.urandom)
+    unsubscribe = mail_tokens.unsubscribe_token(ID, "snapshot.published", keyring=ring)
     recovery = totp.new_recovery_codes(os.urandom)[0]
     return {
         "API token": (token, token),
         "cut API token": (token[:30], token[:30]),
         "session token": (jwt, jwt),
         "link": (f"/download/v1/links/{ID}/{ID}/members.csv.gz?{link}", link.rpartition("=")[2]),
+        "link that sets a password": (f"/dashboard/reset-password?token={reset}", reset),
+        "unsubscribe link": (f"/dashboard/unsubscribe/{unsubscribe}", unsubscribe.rpartition("~")[2]),
         "encrypted key": (sealed, sealed.rpartition(".")[2]),
         "recovery code": (recovery, recovery[5:]),
         "cookie": (f"daybreak-session=5f3a9c10.{ID}.{'0a' * 32}", "0a" * 32),
