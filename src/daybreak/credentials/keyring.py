@@ -8,11 +8,13 @@ File: `{"version": 1, "keys": [{"kid", "state", "secret" (hex), "created_at", "r
 derived with HKDF-SHA256 (RFC 5869); the purpose is the `info` parameter.
 """
 
+import fcntl
 import hashlib
 import hmac
 import json
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
@@ -175,7 +177,8 @@ def create(path: Path, now: datetime, random: Callable[[int], bytes]) -> "Keyrin
         raise OperatorError(f"{path} exists. A keyring is never overwritten.") from None
     except OSError as fault:
         raise OperatorError(f"{path} cannot be written: {fault.strerror}.") from fault
-    _sync_folder(path.parent)
+    with _open_folder(path.parent) as folder:
+        os.fsync(folder)
     return keyring
 
 
@@ -203,15 +206,18 @@ def load(path: Path) -> Keyring:
 
 def save(path: Path, keyring: Keyring) -> None:
     """Replace the file atomically. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    write_private(temporary, _content(keyring))
-    try:
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink()
-        raise
-    _sync_folder(path.parent)
+    # One name, under a lock: the next call removes the secrets that a killed process has left.
+    temporary = path.with_name(f".{path.name}.new")
+    with _open_folder(path.parent) as folder:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        temporary.unlink(missing_ok=True)
+        write_private(temporary, _content(keyring))
+        try:
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink()
+            raise
+        os.fsync(folder)
 
 
 class KeyringFile:
@@ -340,10 +346,11 @@ def _parse_key(stored: _StoredKey, name: str) -> Key:
     return Key(stored.kid, stored.state, secret, stored.created_at, stored.retired_at)
 
 
-def _sync_folder(folder: Path) -> None:
+@contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        yield handle
     finally:
         os.close(handle)
 

@@ -226,3 +226,20 @@ def test_file_that_cannot_be_replaced_leaves_no_other_file(path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         keyring.save(path, ring)
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_copy_of_an_interrupted_save_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = keyring.load(path)
+    # Each call in another process.
+    monkeypatch.setattr(keyring, "os", with_functions(os, getpid=iter(range(1, 9)).__next__))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            keyring.save(path, ring)
+    assert len(list(path.parent.iterdir())) == 2
+    keyring.save(path, ring.rotate(NOW, secrets.token_bytes, lifetime=LIFETIME))
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
