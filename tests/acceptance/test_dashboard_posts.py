@@ -358,6 +358,14 @@ def test_api_session_is_not_a_dashboard_session(browser: Browser, service_with_s
         assert urlsplit(found.headers["Location"]).path == SIGN_IN, path
 
 
+def test_refused_confirmation_at_the_provider_returns_to_a_page(browser: Browser, service_with_seats: Service) -> None:
+    browser.sign_in(OLGA)
+    service_with_seats.installation.add_second_factor_to_sessions(OLGA)
+    for folder in (NORTH, "operator"):
+        found = browser.get(f"/dashboard/{folder}/confirm/oidc", **{"Sec-Fetch-Site": "cross-site"})
+        assert browser.get(found.headers["Location"]).status_code == 200, folder
+
+
 def test_changing_secrets_requires_the_password(browser: Browser, service_with_seats: Service) -> None:
     browser.sign_in(OLGA)
     settings = f"/dashboard/{NORTH}/settings"

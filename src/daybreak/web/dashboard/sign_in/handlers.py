@@ -208,7 +208,7 @@ async def start_single_sign_on(page: DashboardRequest) -> Response:
 
 async def start_reauthentication(page: PageRequest) -> Response:
     """Redirect to the provider, which asks for the credentials again."""
-    next_path = safe_redirect_path(page.request.query_params.get("next"), fallback=page.path("files"))
+    next_path = _next_path(page)
     if _is_cross_site(page):
         return redirect(page, next_path)
     begun = await single_sign_on.begin(page.services, next_path=next_path, active=page.active_session)
