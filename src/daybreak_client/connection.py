@@ -32,6 +32,8 @@ _MAX_REDIRECTS = 5
 _MAX_RESPONSE_SECONDS = 300.0
 _POLL_SECONDS = 1.0
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,13})-[0-9]{1,13}/(?:[0-9]{1,13}|\*)")
+# Refusals of a link that do not apply to the next one: its file was replaced, or the clocks of two servers differ.
+_REFUSALS_OF_LINKS = frozenset({"invalid_link", "link_expired", "link_revoked"})
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 # What to do about a refusal, where the service's own text describes requests of its API.
 _WAYS_OUT = {
@@ -126,7 +128,7 @@ class Connection:
                 continue
             if response.is_success or response.is_redirect or response.status_code == httpx.codes.NOT_MODIFIED:
                 return response
-            _pause_or_raise(response, attempts_left)
+            _pause_or_raise(response, attempts_left, _error_of)
         raise AssertionError("the last attempt returns or raises")
 
     def _exchange(
@@ -140,7 +142,7 @@ class Connection:
         """Download a signed link from `offset`. Yields the first byte's offset (0 if ranges are ignored) and the bytes.
 
         No token is sent: the link is the credential, and it may redirect to a file store. After the response to another
-        range, the whole file is requested. Raises Refused, Unreachable, Damaged.
+        range, the whole file is requested. Raises Refused, Damaged, and Unreachable, also when another link may help.
         """
         headers = {"Range": f"bytes={offset}-"} if offset else {}
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
@@ -155,7 +157,7 @@ class Connection:
                 return
             if response.is_success:
                 raise Damaged(f"{response.url.host} returned a part of a file instead of the file. Try again later.")
-            _pause_or_raise(response, attempts_left)
+            _pause_or_raise(response, attempts_left, _error_of_link)
 
 
 @contextlib.contextmanager
@@ -284,12 +286,14 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _pause_or_raise(response: httpx.Response, attempts_left: int) -> None:
+def _pause_or_raise(
+    response: httpx.Response, attempts_left: int, error_of: Callable[[httpx.Response], ClientError]
+) -> None:
     """Wait before the next attempt. Raises the error of the response when another attempt would not help."""
     retry_after = _retry_after(response)
     wait = _backoff(attempts_left) if retry_after is None else retry_after
     if response.status_code not in _TRANSIENT_STATUSES or not attempts_left or wait > _MAX_WAIT_SECONDS:
-        raise _error_of(response)
+        raise error_of(response)
     time.sleep(wait)
 
 
@@ -321,6 +325,16 @@ def _error_of(response: httpx.Response) -> ClientError:
         return Unreachable(detail if retry_after is None else f"{detail} Try again in {retry_after:.0f} seconds.")
     message = _WAYS_OUT.get(code, detail)
     return Refused(message, code=code, status=response.status_code, request_id=request_id)
+
+
+def _error_of_link(response: httpx.Response) -> ClientError:
+    """Return the error of an unsuccessful response to a link: Unreachable if another link may help."""
+    error = _error_of(response)
+    if isinstance(error, Refused) and error.code in _REFUSALS_OF_LINKS:
+        return Unreachable(error.message)
+    if isinstance(error, WrongUse):
+        return Unreachable(f"{response.url.host} refused a link with {response.status_code}. Try again later.")
+    return error
 
 
 def _parsed(response: httpx.Response, parse: Callable[[Any], T]) -> T:

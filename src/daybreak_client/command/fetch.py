@@ -44,19 +44,21 @@ def fetch(
     """
     folder, lock_wait = expanded(folder), mode.lock_wait()
     resources, formats = wanted.resources, wanted.formats or ("csv",)
-    waiting = (
-        None if wait is None else Wait(parse_duration("--wait", wait), print_nothing if mode.quiet else print_note)
-    )
+    waits = Wait(0.0 if wait is None else parse_duration("--wait", wait), print_nothing if mode.quiet else print_note)
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
         target = subfolder(folder, account_files.client_id) if accounts.all_accounts else folder
         account_files.verifier = proof.verifier(account_files.address, accounts)
-        if waiting is not None:
-            waiting.for_files(account_files)
-        with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:
-            fetched = account_files.fetch(
-                target, resources, formats, on_progress, force=force, dry_run=mode.dry_run, lock_wait=lock_wait
-            )
+        if wait is not None:
+            waits.for_files(account_files)
+
+        def transfer() -> FetchResult:
+            with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:
+                return account_files.fetch(
+                    target, resources, formats, on_progress, force=force, dry_run=mode.dry_run, lock_wait=lock_wait
+                )
+
+        fetched = waits.for_service(transfer)
         _print_result(target, fetched, mode, f"{account_files.client_id}: " if accounts.all_accounts else "")
         return _as_json(target, fetched)
 
@@ -65,7 +67,7 @@ def fetch(
         lambda service: recorded_accounts(folder, service.address),
         lambda client_id: remove_account(folder / client_id, lock_wait),
     )
-    return run_for_accounts(accounts, mode, fetch_account, left_over, waiting)
+    return run_for_accounts(accounts, mode, fetch_account, left_over, waits)
 
 
 def _print_result(folder: Path, fetched: FetchResult, mode: Mode, prefix: str) -> None:

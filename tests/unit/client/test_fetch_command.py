@@ -13,7 +13,7 @@ from threading import Event
 
 import pytest
 
-from daybreak_client import connection, provenance
+from daybreak_client import connection, folder, provenance
 from daybreak_client.command import every_account, run
 from daybreak_client.folder import locked, replace_private
 from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
@@ -25,7 +25,8 @@ INSTANT = "2026-11-20T04:00:00Z"
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
+    for module in (connection, folder):
+        monkeypatch.setattr(module, "_FIRST_WAIT_SECONDS", 0.001)
     monkeypatch.setattr(every_account, "_POLL_SECONDS", 0.01)
 
 
@@ -174,6 +175,41 @@ def test_wait_includes_sign_in_to_the_service(
     assert capsys.readouterr().err.count("Waiting for the service. ") == 1
     service.requests.clear()
     assert run(["fetch", str(tmp_path / "exports"), *selection]) == 5
+
+
+def test_wait_includes_the_transfer(service: ScriptedService, tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        links = sum(each.path.startswith("/links") for each in service.requests)
+        is_cut = request.path.startswith("/links") and links <= 6
+        return Reply(DISCONNECT) if is_cut else reply(request, (NORTH,))
+
+    service.script = script
+    assert run(["fetch", str(tmp_path), "--account", NORTH, "--only", "members"]) == 5
+    service.requests.clear()
+    assert run(["fetch", str(tmp_path), "--account", NORTH, "--only", "members", "--wait", "1m"]) == 0
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Reply(403, {"code": "link_revoked", "detail": "This file has been replaced."}),
+        Reply(403, {"code": "link_expired", "detail": "The link has expired."}),
+        Reply(403, b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>"),
+        Reply(404, b"<Error><Code>NoSuchKey</Code></Error>"),
+    ],
+    ids=["replaced", "expired", "expired in a bucket", "not in a bucket"],
+)
+def test_refused_link_is_requested_again(
+    service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str], refusal: Reply
+) -> None:
+    refusals = [refusal] * 2
+    service.script = lambda request: (
+        refusals.pop() if refusals and request.path.startswith("/links") else reply(request, (NORTH,))
+    )
+    assert run(["fetch", str(tmp_path), "--account", NORTH, "--only", "members"]) == 0
+    service.script = lambda request: refusal if request.path.startswith("/links") else reply(request, (NORTH,))
+    assert run(["fetch", str(tmp_path), "--account", NORTH, "--only", "communities"]) == 5
+    assert "Check the URL" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("accounts", [(NORTH, SOUTH), (NORTH,)])
