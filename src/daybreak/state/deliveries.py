@@ -20,6 +20,8 @@ class DeliveryFilter:
 
     client_id: str | None = None
     endpoint_id: str | None = None
+    seat_id: str | None = None
+    type: EventType | None = None
     channel: Channel | None = None
     state: DeliveryState | None = None
 

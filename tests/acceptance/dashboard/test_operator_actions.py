@@ -156,8 +156,9 @@ def test_invited_person_chooses_a_password(
     assert axe_violations(operator, "new seat") == []
     operator.get_by_label("Email").fill(email)
     operator.get_by_role("button", name="Create and invite").click()
-    expect(operator.get_by_text("Invitation sent.")).to_be_visible()
+    expect(operator.get_by_text("Invitation queued.")).to_be_visible()
     wait_until(lambda: any(each["To"] == email for each in list(own_service.mails.mails)), 120)
+    wait_until(lambda: operator.reload() and operator.get_by_text("Sent ").is_visible(), 120)
     (mail,) = [each for each in own_service.mails.mails if each["To"] == email]
     body = mail.get_body(("plain",))
     assert body is not None

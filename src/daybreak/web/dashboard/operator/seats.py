@@ -12,8 +12,11 @@ from daybreak.access.directory import changes
 from daybreak.credentials.passwords import new_password
 from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.events import Delivery, DeliveryState, EventType
 from daybreak.domain.identity import ApiToken, Seat
+from daybreak.state.deliveries import DeliveryFilter
 from daybreak.state.stores import Stores
+from daybreak.web.dashboard.formatting import format_datetime
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field
@@ -24,19 +27,34 @@ async def show_seat(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Respon
     """Show a seat with its accounts and open sessions."""
     seat, settings = await requested_seat(page), page.services.settings
 
+    invitations = DeliveryFilter(seat_id=seat.seat_id, type=EventType.SEAT_INVITED)
     # Run in a thread: a seat may have thousands of accounts.
-    granted, sessions = await page.read_long(
-        lambda stores: (stores.seats.granted_accounts(seat.seat_id), stores.sessions.list_open(seat.seat_id, page.now))
+    granted, sessions, invited = await page.read_long(
+        lambda stores: (
+            stores.seats.granted_accounts(seat.seat_id),
+            stores.sessions.list_open(seat.seat_id, page.now),
+            stores.deliveries.list_recent(invitations, 1),
+        )
     )
     context: dict[str, object] = {
         "item": seat,
         "own": seat.seat_id == page.seat.seat_id,
         "granted": granted,
         "can_invite": seat.password_hash is None and passwords.is_available(settings),
+        "invitation": describe_mail(invited[0]) if invited else "",
         "password_login": settings.oidc.password_login,
         "sessions": await session_views(page, sessions, f"seats/{seat.seat_id}"),
     }
     return render_page(page, "operator/seat.html", context, outcome)
+
+
+def describe_mail(delivery: Delivery) -> str:
+    """Return whether a mail was sent, and otherwise why not."""
+    if delivery.state is DeliveryState.DELIVERED:
+        return f"Sent {format_datetime(delivery.finished_at)}."
+    if delivery.state is DeliveryState.PENDING:
+        return f"Not sent yet. {delivery.detail}".strip()
+    return f"Not sent {format_datetime(delivery.finished_at)}: {delivery.detail}"
 
 
 async def end_session(page: PageRequest) -> Response:
