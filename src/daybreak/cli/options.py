@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_FILE = "daybreak.toml"
 # Databases refuse numbers of more than 63 bits.
-MAXIMUM_LIMIT = 1_000_000_000
+MAXIMUM_NUMBER = 1_000_000_000
 
 Flag = Annotated[bool, Parameter(negative="")]
 """An option without a value, and without a `--no-` form."""
@@ -37,7 +37,7 @@ Config = Annotated[
     ),
 ]
 Limit = Annotated[
-    int, Parameter(help="Maximum number of entries, newest first.", validator=Number(gte=1, lte=MAXIMUM_LIMIT))
+    int, Parameter(help="Maximum number of entries, newest first.", validator=Number(gte=1, lte=MAXIMUM_NUMBER))
 ]
 AsJson = Annotated[Flag, Parameter(name="--json", help="Print JSON, for programs.")]
 

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
-from daybreak.cli.options import Config, Flag, settings_of, state_of
+from daybreak.cli.options import MAXIMUM_NUMBER, Config, Flag, settings_of, state_of
 from daybreak.cli.output import print_note, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -96,7 +97,12 @@ def revoke(
 
 @app.command(name="resume-above")
 def resume_above(
-    version: Annotated[int, Parameter(help="Highest version that consumers have seen.")], *, config: Config = None
+    version: Annotated[
+        int,
+        Parameter(help="Highest version that consumers have seen.", validator=Number(gte=1, lte=MAXIMUM_NUMBER)),
+    ],
+    *,
+    config: Config = None,
 ) -> None:
     """Continue with versions above VERSION, after the state database and the files were restored from a backup.
 
@@ -104,8 +110,6 @@ def resume_above(
     """
     from daybreak.snapshots.trust import resume_above as resume
 
-    if version < 1:
-        raise OperatorError("Use the highest version that consumers have seen, such as 48.")
     with state_of(config) as state:
         last = resume(state, version, now_utc())
     print_text(f"The next publication is version {last + 1}. Run `daybreakd snapshot run` to publish it now.")

@@ -297,9 +297,12 @@ class _Signing:
         return deltas
 
     def _previous_editions(self) -> dict[str, Edition]:
+        """Return the editions of the version before, by account. None after a gap in the versions: the service was
+        restored from a backup, and consumers may have seen the version that it serves with other content.
+        """
         previous = self.plan.previous
         signed = None
-        if previous is not None:
+        if previous is not None and previous.version == self.plan.version - 1:
             signed = self.state.read(lambda stores: stores.signatures.of_snapshot(previous.snapshot_id))
         if signed is None:
             return {}

@@ -115,6 +115,9 @@ def test_wrong_use_names_the_help_and_exits_with_2(
         (["token", "revoke"], "--leaked"),
         (["snapshot", "verify", "3e4f", "--deltas", "--config", "CONFIG"], "Leave out the snapshot id."),
         (["events", "list", "--limit", "9" * 20, "--config", "CONFIG"], "Must be <= 1000000000."),
+        # Versions only grow: after a larger one, nothing could be published any more.
+        (["trust", "resume-above", "9" * 18, "--config", "CONFIG"], "Must be <= 1000000000."),
+        (["trust", "resume-above", "0", "--config", "CONFIG"], "Must be >= 1."),
         # The byte 0xFF, as Python decodes arguments.
         (["seat", "disable", "zo\udcff@example.org", "--config", "CONFIG"], "Use UTF-8."),
         (["audit", "--seat", "zo\udcff@example.org", "--config", "CONFIG"], "Use UTF-8."),
