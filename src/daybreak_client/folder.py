@@ -84,13 +84,40 @@ def update_folder(
         if path.is_dir() and not path.is_symlink():
             raise WrongUse(f"{path} is a folder. Remove it.")
     _download_all(folder, missing, _Downloader(open_file, on_progress))
-    for file in missing:
-        _partial_path(folder, file).replace(folder / file.name)
+    _replace_all(folder, missing)
     for file in files:
         _make_private(folder / file.name)
         for outdated in folder.glob(f".{file.name}.*{_PARTIAL_SUFFIX}"):
             outdated.unlink()
     return missing
+
+
+def _replace_all(folder: Path, files: Sequence[PublishedFile]) -> None:
+    """Rename the partial files. After an error, which names the file, the folder contains the earlier files again."""
+    replaced: list[tuple[Path, Path, Path]] = []
+    for file in files:
+        path, partial = folder / file.name, _partial_path(folder, file)
+        earlier = folder / f".{file.name}.earlier{_PARTIAL_SUFFIX}"
+        earlier.unlink(missing_ok=True)
+        # Some file systems have no hard links. There, an earlier file cannot be restored.
+        with suppress(OSError):
+            earlier.hardlink_to(path)
+        can_be_restored = earlier.exists() or not path.exists()
+        try:
+            partial.replace(path)
+        except OSError as fault:
+            fault.filename = str(path)
+            for each in replaced:
+                _restore(*each)
+            raise
+        if can_be_restored:
+            replaced.append((path, partial, earlier))
+
+
+def _restore(path: Path, partial: Path, earlier: Path) -> None:
+    path.replace(partial)
+    with suppress(FileNotFoundError):
+        earlier.replace(path)
 
 
 def missing_files(folder: Path, files: Sequence[PublishedFile]) -> tuple[PublishedFile, ...]:

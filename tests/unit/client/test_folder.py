@@ -55,6 +55,10 @@ def interrupted_after(count: int) -> Callable[[int], Iterator[bytes]]:
     return transfer
 
 
+def nothing(_offset: int) -> Iterator[bytes]:
+    yield from ()
+
+
 def ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:
     pass
 
@@ -203,6 +207,24 @@ def test_files_are_replaced_together(tmp_path: Path) -> None:
     with pytest.raises(Unreachable):
         update_folder(tmp_path, [published(name) for name in names], all_but_one, ignore_progress)
     assert {(tmp_path / f"{name}.csv.gz").read_bytes() for name in names} == {b"of yesterday"}
+
+
+def test_failed_rename_restores_all_files(tmp_path: Path) -> None:
+    files = [published(name) for name in ("campaigns", "campaign_links", "members")]
+    (tmp_path / "campaigns.csv.gz").write_bytes(b"of yesterday")
+
+    def make_folder(file: PublishedFile, _size_bytes: int) -> None:
+        if file is files[2]:
+            (tmp_path / file.name).mkdir()
+
+    with pytest.raises(IsADirectoryError) as caught:
+        update_folder(tmp_path, files, serving(whole_file), make_folder)
+    assert caught.value.filename == str(tmp_path / "members.csv.gz")
+    assert {path.name for path in tmp_path.glob("[a-z]*")} == {"campaigns.csv.gz", "members.csv.gz"}
+    assert (tmp_path / "campaigns.csv.gz").read_bytes() == b"of yesterday"
+    (tmp_path / "members.csv.gz").rmdir()
+    assert update_folder(tmp_path, files, serving(nothing), ignore_progress) == tuple(files)
+    assert {path.name for path in tmp_path.iterdir()} == {file.name for file in files}
 
 
 def test_wrong_digest_is_refused(tmp_path: Path) -> None:
