@@ -81,11 +81,15 @@ def revoke_publication(state: State, version: int, now: datetime) -> int:
 
 
 def resume_above(state: State, version: int, now: datetime) -> int:
-    """Let the next publication have a version greater than `version`. Return the version after which it continues."""
+    """Let the next publication have a version greater than `version`. Return the version after which it continues.
+
+    It does not follow the published version, which consumers may have seen with other content: its statements then name
+    no version before.
+    """
 
     def write(stores: Stores) -> int:
         stores.audit.append(_event(now, "trust.resumed_above", {"version": version}))
-        stores.deltas.raise_version(version)
+        stores.deltas.raise_version(max(version, stores.deltas.last_version() + 1))
         return stores.deltas.last_version()
 
     return state.write(write)
