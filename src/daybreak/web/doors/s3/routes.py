@@ -27,10 +27,11 @@ _OTHER_PATHS = ("/iceberg/", "/healthz", "/readyz")
 _EMPTY = {"location": "LocationConstraint", "versioning": "VersioningConfiguration"}
 # Parameters that select an operation, which this endpoint does not have. Others are options of an operation.
 _UNSUPPORTED = frozenset((
-    "accelerate", "acl", "analytics", "attributes", "cors", "encryption", "intelligent-tiering", "inventory",
-    "legal-hold", "lifecycle", "logging", "metrics", "notification", "object-lock", "ownershipControls",
-    "policy", "policyStatus", "publicAccessBlock", "replication", "requestPayment", "restore", "retention", "select",
-    "tagging", "torrent", "uploadId", "uploads", "versions", "website",
+    "abac", "accelerate", "acl", "analytics", "annotation", "attributes", "cors", "encryption", "intelligent-tiering",
+    "inventory", "legal-hold", "lifecycle", "logging", "metadataConfiguration", "metadataTable", "metrics",
+    "notification", "object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", "replication",
+    "requestPayment", "restore", "retention", "select", "session", "tagging", "torrent", "uploadId", "uploads",
+    "versions", "website",
 ))  # fmt: skip
 
 
