@@ -26,6 +26,12 @@ _NOT_OPENED = (
     "The file of the state database cannot be opened for writing. Check that it exists at state.url, and that the "
     "user of the service may write the file, its -wal and -shm files, and their folder."
 )
+_STANDBY = (
+    "The server in state.url is a standby, which may not have the latest revocations. Promote it, or set state.url to "
+    "the primary."
+)
+# libpq has no code for it: https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-TARGET-SESSION-ATTRS
+_IS_STANDBY = "server is in hot standby mode"
 _DISK_FULL = "The disk of the state database is full. Free some space; the service then continues without a restart."
 _DENIED = (
     "The role in state.url lacks a permission. `daybreakd migrate` needs the owner of the state database. For another "
@@ -81,7 +87,7 @@ def service_error(error: BaseException) -> DaybreakError | None:
     if state.startswith(_TRANSIENT_CLASSES) or state == _READ_ONLY:
         return unavailable()
     if not state and isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
-        return unavailable()
+        return unavailable(_STANDBY if _IS_STANDBY in str(cause) else _NO_ANSWER)
     return None
 
 

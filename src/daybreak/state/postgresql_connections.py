@@ -92,6 +92,8 @@ def connection_parameters(url: str) -> dict[str, Any]:
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 20_000,
+        # A standby may not have received the latest revocations.
+        "target_session_attrs": "primary",
         **psycopg.conninfo.conninfo_to_dict(url),
         # Transactions begin with `begin_statement`.
         "autocommit": True,

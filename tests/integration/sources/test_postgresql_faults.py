@@ -17,11 +17,12 @@ import pytest
 from daybreak.catalogue.models import Model, load_models
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
-from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.errors import SourceError, SourceUnavailable, Unavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run import run_manually
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.staging import StreamFailed
+from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 from tests.parts.export_rows import AS_OF
 from tests.parts.moved_clock import MovedClock
@@ -362,6 +363,15 @@ def test_standby_that_stands_still_is_refused(
         )
     with source_on(postgresql_server.url(filled_database), tmp_path).open(late) as reading:
         assert reading.lag is None
+
+
+async def test_standby_is_refused_as_state_database(replica: PostgreSQLServer) -> None:
+    state = open_state(replica.url())
+    with pytest.raises(Unavailable, match=r"in state\.url is a standby"):
+        state.read(lambda _stores: None)
+    with pytest.raises(Unavailable, match=r"in state\.url is a standby"):
+        await state.aread(lambda stores: stores.revoked_keys.kids())
+    await state.aclose()
 
 
 @pytest.mark.release
