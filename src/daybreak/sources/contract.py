@@ -93,7 +93,10 @@ def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Colu
         raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults) + advice)
 
 
-_REPEATED_TERMS = "SELECT term_id FROM terms GROUP BY term_id HAVING count(*) > 1 ORDER BY term_id LIMIT 1"
+# Acceptances never match a NULL term_id.
+_REPEATED_TERMS = (
+    "SELECT term_id FROM terms WHERE term_id IS NOT NULL GROUP BY term_id HAVING count(*) > 1 ORDER BY term_id LIMIT 1"
+)
 
 
 def check_terms(required: Collection[SourceTable], first_row: Callable[[str], Sequence[object] | None]) -> None:

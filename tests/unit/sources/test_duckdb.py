@@ -414,6 +414,9 @@ def test_milliseconds_that_overflow_name_their_column(platform: Path, tmp_path: 
 
 def test_repeated_terms_are_rejected(platform: Path, tmp_path: Path) -> None:
     terms = "66666666-0000-4000-8000-00000000000a"
+    fill(platform, *["INSERT INTO terms (term_id) VALUES (NULL)"] * 2)
+    with reading(platform, tmp_path) as opened:
+        opened.check()  # no acceptance has the terms NULL
     fill(platform, *[f"INSERT INTO terms (term_id) VALUES ('{terms}')"] * 2)
     with reading(platform, tmp_path) as opened, pytest.raises(SourceError, match=f"two rows for term_id {terms}"):
         opened.check()
