@@ -8,7 +8,7 @@ from daybreak.access.services import Services
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, NotFound
 from daybreak.domain.identity import Caller, Principal
-from daybreak.downloads import record_download
+from daybreak.downloads import manifest, record_download
 from daybreak.proof.statement_pack import SignedStatement
 from daybreak.snapshots.signed_statements import read_stored, statement_key
 from daybreak.state.stores import Stores
@@ -22,13 +22,13 @@ async def account_statement(
     """Return the current statement of an account, or that of a kept `edition` such as `48.1` (version and revision), or
     its signature if the `name` of the file ends with `.sig`.
 
-    Each call counts as a download and is recorded. Raises RateLimited, Forbidden, NotFound (`no_statement`),
-    FileStoreError, Unavailable.
+    Each call counts as a download and is recorded. Raises RateLimited, Forbidden, NotFound (`no_statement`, and
+    `snapshot_not_ready` for an account without files), FileStoreError, Unavailable.
     """
     origin = EventOrigin.of(principal, services.clock(), caller)
     try:
         await require_in_context(services.state, principal, "download", client_id)
-        found = await _requested(services, client_id, edition)
+        found = await _requested(services, principal, client_id, edition)
     except (Forbidden, NotFound) as refusal:
         await record_download(services, origin, "statement.fetched", refusal.code, {"file": name})
         raise
@@ -54,7 +54,7 @@ async def stored_statement(
     return await services.threads.run(client_id, partial(read_stored, services.files, key, client_id))
 
 
-async def _requested(services: Services, client_id: str, edition: str | None) -> SignedStatement:
+async def _requested(services: Services, principal: Principal, client_id: str, edition: str | None) -> SignedStatement:
     version = revision = None
     if edition is not None:
         parts = _EDITION.fullmatch(edition)
@@ -62,7 +62,9 @@ async def _requested(services: Services, client_id: str, edition: str | None) ->
             raise NotFound("Unknown statement. Use a version and a revision, such as 48.1.json.", code="no_statement")
         version, revision = int(parts[1]), int(parts[2])
     found = await stored_statement(services, client_id, version, revision)
-    if found is None:
-        detail = "The current files have no signed statement." if edition is None else "This statement is not kept."
-        raise NotFound(detail, code="no_statement")
-    return found
+    if found is not None:
+        return found
+    if edition is not None:
+        raise NotFound("This statement is not kept.", code="no_statement")
+    await manifest(services, principal, client_id)
+    raise NotFound("The current files have no signed statement.", code="no_statement")

@@ -28,6 +28,7 @@ from daybreak.web.request_state import caller_of
 _MAX_NAME = 60
 _TEXT = ("text/plain",)
 _EDITION = Parameter("edition", "path", "Version and revision.", "48.1")
+_PROBLEMS = ("no_statement", "rate_limited", "files_unavailable", "file_damaged", "file_store_fault")
 _SIGNATURE = ResponseType("The signature, as `ssh-keygen -Y verify` reads it.", bytes, _TEXT)
 GET_STATEMENT = Operation(
     operation_id="getStatement",
@@ -38,7 +39,7 @@ GET_STATEMENT = Operation(
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID,),
     response=ResponseType("The statement, in-toto Statement v1.", bytes, ("application/json",)),
-    problems=("no_statement", "rate_limited", "files_unavailable", "file_damaged", "file_store_fault"),
+    problems=("snapshot_not_ready", *_PROBLEMS),
 )
 GET_SIGNATURE = replace(
     GET_STATEMENT,
@@ -53,6 +54,7 @@ GET_KEPT_STATEMENT = replace(
     summary="Get a statement by version",
     description="Returns the statement of a snapshot that is kept. An erasure makes another revision.",
     parameters=(CLIENT_ID, _EDITION),
+    problems=_PROBLEMS,
 )
 GET_KEPT_SIGNATURE = replace(
     GET_SIGNATURE,
@@ -60,6 +62,7 @@ GET_KEPT_SIGNATURE = replace(
     summary="Get a signature by version",
     description="Returns the signature of the statement of a snapshot that is kept.",
     parameters=(CLIENT_ID, _EDITION),
+    problems=_PROBLEMS,
 )
 GET_TRUST = Operation(
     operation_id="getTrust",
