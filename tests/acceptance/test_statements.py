@@ -194,27 +194,27 @@ def test_dashboard_shows_the_rows_of_the_source(signed: Service) -> None:
 def test_account_gets_the_receipts_of_erasures(
     signed: Service, builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last test, because it changes the files."""
-    path, token = f"/download/v1/files/{NORTH}/receipts", signed.token(MAYA, NORTH)
+    """It changes the files of SOUTH, which the other tests do not use."""
+    path, token = f"/download/v1/files/{SOUTH}/receipts", signed.token(MAYA, SOUTH)
     assert content(signed, path, token) == b""
-    rows = gzip.decompress(content(signed, signed.link(token, NORTH, "members.csv.gz"))).decode()
+    rows = gzip.decompress(content(signed, signed.link(token, SOUTH, "members.csv.gz"))).decode()
     member_id = next(csv.DictReader(io.StringIO(rows, newline="")))["MEMBER_ID"]
     with closing(builder.installation.state()) as state:
         erase_member(builder.context(state, tmp_path), member_id, "test", lambda _run: None)
-    assert signed.get(path, token=signed.token(MAYA, SOUTH)).json()["code"] == "wrong_context"
-    assert content(signed, path.replace(NORTH, SOUTH), signed.token(MAYA, SOUTH)) == b""
+    assert signed.get(path, token=signed.token(MAYA, NORTH)).json()["code"] == "wrong_context"
+    assert content(signed, path.replace(SOUTH, NORTH), signed.token(MAYA, NORTH)) == b""
     (line,) = content(signed, path, token).splitlines()
     receipt = json.loads(json.loads(line)["statement"])["predicate"]
-    assert (receipt["client_id"], receipt["member_sha256"]) == (NORTH, member_digest(member_id))
+    assert (receipt["client_id"], receipt["member_sha256"]) == (SOUTH, member_digest(member_id))
 
     monkeypatch.setenv("DAYBREAK_SERVICE", signed.address)
     monkeypatch.setenv("DAYBREAK_TOKEN", token)
-    monkeypatch.setenv("DAYBREAK_ACCOUNT", NORTH)
+    monkeypatch.setenv("DAYBREAK_ACCOUNT", SOUTH)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     folder = tmp_path / "receipts"
     assert command.run(["receipts", str(folder)]) == 0
     (stored,) = folder.glob("*.json")
     assert stored.name == f"{receipt['erasure_id']}.json"
     (folder / "allowed_signers").write_bytes(content(signed, "/download/v1/trust"))
-    verify = f"-f allowed_signers -I export.example.org -n daybreak/{NORTH} -s {stored.name}.sig < {stored.name}"
+    verify = f"-f allowed_signers -I export.example.org -n daybreak/{SOUTH} -s {stored.name}.sig < {stored.name}"
     assert succeeds(f"ssh-keygen -Y verify {verify}", folder)
