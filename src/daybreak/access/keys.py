@@ -65,6 +65,16 @@ def reencrypt(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) 
     return Reencrypted(stores.seats.reseal_seeds(reseal_seed), stores.webhooks.reseal(reseal_secret))
 
 
+def record_rotation(
+    stores: Stores, rotated: Keyring, random: Callable[[int], bytes], now: datetime, *, actor: str
+) -> Reencrypted:
+    """Encrypt every stored value with the key that signs since a rotation, and record the rotation."""
+    done = reencrypt(stores, rotated, random)
+    details = {"key": rotated.signing_kid, "seeds": done.seeds, "webhook_secrets": done.webhook_secrets}
+    stores.audit.append(AuditEvent(at=now, action="key.rotated", result="ok", actor=actor, details=details))
+    return done
+
+
 def kids_in_use(stores: Stores) -> frozenset[str]:
     """Return the keys that encrypt stored second-factor seeds and secrets of webhooks."""
     of_seeds = {totp.encryption_kid(seed) for seed in stores.seats.sealed_seeds()}

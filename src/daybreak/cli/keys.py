@@ -59,7 +59,9 @@ def rotate(*, config: Config = None) -> None:
             in_use |= state.read(lambda stores: keys.kids_of_s3_keys(stores, ring, now, lifetime))
         rotated = ring.rotate(now, secrets.token_bytes, lifetime=lifetime, kids_in_use=in_use)
         keyring.save(settings.keys.file, rotated)
-        found = state.write(lambda stores: keys.reencrypt(stores, rotated, secrets.token_bytes))
+        found = state.write(
+            lambda stores: keys.record_rotation(stores, rotated, secrets.token_bytes, now, actor="operator")
+        )
     print_text(f"{rotated.signing_kid} signs now.")
     print_note(f"{found.seeds} second-factor seeds and {found.webhook_secrets} secrets of webhooks were re-encrypted.")
     print_note(f"Copy {settings.keys.file} to every other node.")

@@ -14,7 +14,7 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
@@ -209,7 +209,9 @@ def save(path: Path, keyring: Keyring) -> None:
     # One name, under a lock: the next call removes the secrets that a killed process has left.
     temporary = path.with_name(f".{path.name}.new")
     with _open_folder(path.parent) as folder:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        # Some network file systems have no locks.
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
         temporary.unlink(missing_ok=True)
         write_private(temporary, _content(keyring))
         try:

@@ -155,7 +155,7 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
     which may reuse the files. Raises FileStoreError, Unavailable; the next clean-up then deletes the files.
     """
 
-    def check(stores: Stores) -> None:
+    def decide(stores: Stores) -> None:
         found = stores.snapshots.get(snapshot_id)
         if found is None or found.state is not SnapshotState.RETIRED:
             state_text = "not known" if found is None else found.state
@@ -164,18 +164,14 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
             raise OperatorError(f"Snapshot {snapshot_id} has no files any more. {_ONLY_KEPT}")
         if any(run.is_running(now) for run in stores.snapshots.unpublished()):
             raise OperatorError("A run is in progress, and may reuse these files. Try again when it has ended.")
-
-    state.read(check)
-    _delete_manifest(state, snapshot_id)
-
-    def record(stores: Stores) -> None:
         details = {"reason": reason}
         stores.audit.append(
             AuditEvent(now, "snapshot.forgotten", "ok", "operator", None, None, snapshot_id, details=details)
         )
-        stores.file_faults.delete_of_deleted_snapshots()
 
-    state.write(record)
+    state.write(decide)
+    _delete_manifest(state, snapshot_id)
+    state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())
     reused = state.read(lambda stores: _reused_objects(stores, [snapshot_id]))
     removed = store.remove(snapshot_id, reused.keys)
     trim_used_packs(state, store, reused)

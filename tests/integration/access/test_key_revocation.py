@@ -103,6 +103,7 @@ def test_each_state_of_a_key_can_be_revoked(instance: Instance) -> None:
     path = instance.path / "keyring.json"
     assert run(["keys", "rotate", "--config", str(instance.path / "daybreak.toml")]) == 0
     ring = keyring.load(path)
+    assert [event.details["key"] for event in instance.audit("key.rotated")] == [ring.signing_kid]
     for key in ring.keys:
         assert revoke(instance, key.kid, "--yes") == 0
     after = keyring.load(path)

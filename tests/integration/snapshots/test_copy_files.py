@@ -14,6 +14,7 @@ from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.objects import PART_BYTES
 from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import FilesSettings
+from daybreak.snapshots import retention
 from daybreak.snapshots.copy_files import _PACKED_FILES_PER_TASK, Copied, copy_files
 from daybreak.snapshots.retention import forget
 from daybreak.snapshots.run import run_manually
@@ -137,6 +138,21 @@ def test_kept_snapshot_is_forgotten(unpacked: RunContext, folder: Path) -> None:
     (event,) = state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.forgotten")))
     assert (event.subject, event.details["reason"]) == (first, "the disk failed")
     assert verify_snapshot(state, store, second).damaged == ()
+
+
+def test_decision_to_forget_is_recorded_first(
+    run_context: RunContext, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = two_publications(run_context, folder)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(retention, "_delete_manifest", killed)
+    with pytest.raises(KeyboardInterrupt):
+        forget(run_context.state, run_context.store, first, "unwanted", now())
+    recorded = AuditQuery(action="snapshot.forgotten")
+    assert len(run_context.state.read(lambda stores: stores.audit.read(recorded))) == 1
 
 
 def test_published_snapshot_is_not_forgotten(run_context: RunContext) -> None:
