@@ -1,4 +1,4 @@
-"""Searches for lost files of kept snapshots, by key and size.
+"""Searches for lost files of kept snapshots and for lost deltas, by key and size.
 
 The run writes those of the published snapshot again. Deltas are not written again: if a version has lost one, all its
 deltas are withdrawn, so that consumers who need it load full files instead of waiting for it.
@@ -28,17 +28,19 @@ _Page = Sequence[tuple[str, str, Collection[Place | StoredFormat]]]
 
 
 def find_lost_files(state: State, store: FileStore, now: datetime, check: Callable[[], None]) -> dict[str, set[str]]:
-    """Record the lost files of every kept snapshot, and withdraw lost deltas. Return the Leaders whose files of the
-    published snapshot are lost, by resource. `check` is called often, and raises an error to stop.
+    """Record the lost files of every kept snapshot, and withdraw lost deltas, also those of older versions. Return the
+    Leaders whose files of the published snapshot are lost, by resource. `check` is called often, and raises an error to
+    stop.
 
     Raises FileStoreError, Unavailable.
     """
     is_stored = store.presence()
-    served, folders = state.read(_searched_folders)
-    pages = (_pages(state, snapshot, folder, check) for snapshot, folder in zip(served, folders, strict=True))
+    searched = state.read(_searched_folders)
+    pages = (_pages(state, snapshot, folder, check) for snapshot, folder in searched)
     is_any_lost = not all(_is_complete(page, is_stored) for page in chain.from_iterable(pages))
     lost_leaders: dict[str, set[str]] = {}
-    for position, snapshot in enumerate(served):
+    lost_files: dict[str, int] = {}
+    for position, (snapshot, _) in enumerate(searched):
         lost = lost_deltas = 0
         for page in _pages(state, snapshot, "", check) if is_any_lost else ():
             for resource, client_id, files in page:
@@ -54,19 +56,27 @@ def find_lost_files(state: State, store: FileStore, now: datetime, check: Callab
         if lost_deltas:
             _log.error("deltas.lost", snapshot_id=snapshot.snapshot_id, version=snapshot.version, files=lost_deltas)
             withdraw_deltas(state, snapshot.snapshot_id)
-        faults = (snapshot.snapshot_id, lost, now)
-        state.write(lambda stores, faults=faults: stores.file_faults.record(*faults, by_reading=False))  # type: ignore[misc]
-    state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())
+        lost_files[snapshot.snapshot_id] = lost
+
+    def record(stores: Stores) -> None:
+        for snapshot_id, lost in lost_files.items():
+            stores.file_faults.record(snapshot_id, lost, now, by_reading=False)
+        stores.file_faults.delete_of_deleted_snapshots()
+
+    state.write(record)
     return lost_leaders
 
 
-def _searched_folders(stores: Stores) -> tuple[list[Snapshot], list[str]]:
-    """Return the kept snapshots, the published one first, and for each the folder whose files are searched first, ""
-    for all: files of a deleted snapshot in one that has all of these, others in the snapshot that wrote them.
+def _searched_folders(stores: Stores) -> list[tuple[Snapshot, str]]:
+    """Return the snapshots with stored files, the published one first, and for each the folder whose files are searched
+    first, "" for all: files of a deleted snapshot in one that has all of these, others in the snapshot that wrote them.
+    After the kept snapshots come those of which only deltas are stored.
     """
     served = stores.snapshots.served()
     whole = with_all_reused_keys(stores, served)
-    return served, ["" if each.snapshot_id in whole else f"{snapshot_folder(each.snapshot_id)}/" for each in served]
+    folders = {each.snapshot_id: f"{snapshot_folder(each.snapshot_id)}/" for each in served} | dict.fromkeys(whole, "")
+    others = [each for each in stores.deltas.published_with_deltas() if each.snapshot_id not in folders]
+    return [(each, folders.get(each.snapshot_id, "")) for each in (*served, *others)]
 
 
 def _is_complete(page: _Page, is_stored: Callable[[str, int], bool]) -> bool:

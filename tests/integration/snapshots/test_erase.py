@@ -36,6 +36,7 @@ from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import FoundMember, erase_member, find_member
 from daybreak.snapshots.lost_files import find_lost_files
+from daybreak.snapshots.retention import forget
 from daybreak.snapshots.member_files import MemberInSource, member_in_source
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -488,11 +489,15 @@ def test_lost_delta_ends_the_chain_of_its_account(context: RunContext, person: P
     assert chain.started_by == "member_erased"
 
 
+@pytest.mark.parametrize("full_files", ["kept", "deleted"])
 def test_next_run_withdraws_the_deltas_of_a_version_that_has_lost_one(
-    context: RunContext, person: Person, folder: Path
+    context: RunContext, person: Person, folder: Path, full_files: str
 ) -> None:
-    """Consumers that need it would wait for it, for as long as deltas are kept."""
+    """Consumers that need it would wait for it, for as long as deltas are kept: longer than full files."""
     second, deltas = next_day_without(person, context, folder)
+    if full_files == "deleted":
+        run_manually(context, as_of=AS_OF + timedelta(hours=2))
+        forget(context.state, context.store, second.snapshot_id, "tests", now())
     lost = next(each.delta for each in deltas if each.delta.state == "changed")
     (folder / "files" / slice_of(lost.formats["csv"].key).key).unlink()
     assert find_lost_files(context.state, context.store, now(), lambda: None) == {}
