@@ -112,7 +112,9 @@ def _load(path: Path, content: bytes) -> object:
     try:
         return load_ssh_private_key(content, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise OperatorError(f"{path} is not a private key of OpenSSH without a passphrase.") from None
+        raise OperatorError(
+            f"{path} is not a private key of OpenSSH without a passphrase. Restore it from a backup."
+        ) from None
 
 
 def _openssh(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:

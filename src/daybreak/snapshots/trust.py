@@ -99,9 +99,14 @@ def signing_state(state: State, settings: Settings) -> str:
     """Describe the keys for operators. Changes nothing. Raises OperatorError for a CA that cannot sign."""
     trust = state.read(lambda stores: stores.signatures.trust())
     ca = listed_ca(settings, trust)
-    if trust is None:
-        return "files are not signed, because there is no CA" if ca is None else "ready for the first publication"
-    return f"{trust.service}, trust file {trust.version}"
+    if trust is not None:
+        return f"{trust.service}, trust file {trust.version}"
+    if ca is not None:
+        return "ready for the first publication"
+    return (
+        "files are not signed, because there is no CA. To sign them, run `daybreakd init FOLDER`, and move "
+        f"FOLDER/signing to {settings.signing.folder}"
+    )
 
 
 def _event(now: datetime, action: str, details: dict[str, object]) -> AuditEvent:

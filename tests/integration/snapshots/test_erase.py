@@ -36,8 +36,8 @@ from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import FoundMember, erase_member, find_member
 from daybreak.snapshots.lost_files import find_lost_files
-from daybreak.snapshots.retention import forget
 from daybreak.snapshots.member_files import MemberInSource, member_in_source
+from daybreak.snapshots.retention import forget
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
