@@ -47,12 +47,9 @@ class Fields(ABC):
     def text(self, name: str, is_valid: Callable[[str], bool], expected: str) -> str:
         """Read a required text."""
         value = self.read(name)
-        if value is MISSING:
-            self.add_fault(name, f"is missing: it must be {expected}")
-        elif isinstance(value, str) and "\0" not in value and is_valid(value):
+        if isinstance(value, str) and "\0" not in value and is_valid(value):
             return value
-        else:
-            self.add_fault(name, f"must be {expected}, not {_quoted(value)}")
+        self._refuse(name, value, expected)
         return ""
 
     def personal_name(self, name: str) -> str:
@@ -74,15 +71,14 @@ class Fields(ABC):
             return default
         if isinstance(value, str) and value in allowed:
             return value
-        problem = "is missing: it must be" if value is MISSING else f"is {_quoted(value)}, not"
-        self.add_fault(name, f"{problem} one of {', '.join(allowed)}")
+        self._refuse(name, value, f"one of {', '.join(allowed)}")
         return allowed[0]
 
     def flag(self, name: str) -> bool:
         """Read true or false; false when absent."""
         value = self.read(name)
         if value is not MISSING and not isinstance(value, bool):
-            self.add_fault(name, f"must be true or false, not {_quoted(value)}")
+            self._refuse(name, value, "true or false")
         return value is True
 
     def count(self, name: str) -> int:
@@ -93,7 +89,7 @@ class Fields(ABC):
         count = _whole(value)
         if count is not None:
             return count
-        self.add_fault(name, f"must be a whole number from 0, not {_quoted(value)}")
+        self._refuse(name, value, "a whole number from 0")
         return 0
 
     def roles(self) -> tuple[str, ...]:
@@ -102,8 +98,13 @@ class Fields(ABC):
         roles = [] if value is MISSING else value
         if isinstance(roles, list) and all(role in ROLES for role in roles) and len(set(roles)) == len(roles):
             return tuple(roles)
-        self.add_fault("roles", f"must be a list of {', '.join(ROLES)}, each at most once, not {_quoted(value)}")
+        self._refuse("roles", value, f"a list of {', '.join(ROLES)}, each at most once")
         return ()
+
+    def _refuse(self, name: str, value: object, expected: str) -> None:
+        problem = f"is missing: it must be {expected}"
+        # The value comes last: faults of rows leave it out.
+        self.add_fault(name, problem if value is MISSING else f"must be {expected}, not {_quoted(value)}")
 
 
 def _whole(value: object) -> int | None:

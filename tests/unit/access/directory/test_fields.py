@@ -120,7 +120,11 @@ def test_unknown_columns_of_rows_are_refused_with_a_suggestion() -> None:
 
 def test_faults_of_rows_name_the_row_and_no_value() -> None:
     directory, faults = directory_from_rows(
-        [{"client_id": "nonsense", "first_name": "A", "last_name": None, "phone_number": "1"}],
+        [
+            {"client_id": "nonsense", "first_name": "A", "last_name": None, "phone_number": "1"},
+            # Two columns were exchanged.
+            ACCOUNT | {"phone_number": "long_code", "phone_number_type": "+15550100000"},
+        ],
         [SEAT_FIELDS | {"email": "x"}, SEAT_FIELDS, SEAT_FIELDS | {"email": "ADA@example.org"}],
         [{"seat_id": CLIENT, "client_id": SEAT, "roles": "king"}],
         Directory((), (), ()),
@@ -130,6 +134,8 @@ def test_faults_of_rows_name_the_row_and_no_value() -> None:
         "accounts row 1: last_name is missing: it must be text of at most 200 characters",
         "accounts row 1: phone_number must be a number such as +15550100000",
         "accounts row 1: phone_number_type is missing: it must be one of long_code, toll_free, short_code",
+        f"accounts row 2 ({CLIENT}): phone_number must be a number such as +15550100000",
+        f"accounts row 2 ({CLIENT}): phone_number_type must be one of long_code, toll_free, short_code",
         f"seats row 1 ({SEAT}): email must be an email address",
         f"seats row 2 ({SEAT}): its identifier appears twice",
         f"seats row 3 ({SEAT}): its identifier appears twice",
