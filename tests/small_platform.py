@@ -34,6 +34,7 @@ from daybreak.sources.reading import RowSource
 from daybreak.state.database import open_state
 from daybreak.state.stores import State, Stores
 from tests.configured import DEFAULTS
+from tests.parts.migrated import create_migrated
 
 Platform = dict[str, dict[str, list[str]]]
 
@@ -163,6 +164,11 @@ def now() -> datetime:
 
 def state_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'state.db'}"
+
+
+def create_state(folder: Path) -> None:
+    """Create the state database of `context_in`."""
+    create_migrated(state_url(folder))
 
 
 def context_in(

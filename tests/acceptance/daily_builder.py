@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS
-from daybreak.catalogue.models import load_models
 from daybreak.credentials.signing_folder import create_keys
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
-from daybreak.sources.duckdb import DuckdbSource
 from daybreak.state.stores import State
 from tests.acceptance.installation import Installation
 from tests.configured import DEFAULTS, configured
+from tests.parts.sources import duckdb_source
 from tests.reference.days import ChangingPlatform
 from tests.reference.platforms import write_parquet
 
@@ -44,9 +43,7 @@ class Builder:
 
     def context(self, state: State, location: Path) -> RunContext:
         """Return what a run over a folder of the platform needs."""
-        source = DuckdbSource(
-            location, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=self.folder / "spill"
-        )
+        source = duckdb_source(location, self.folder / "spill")
         return RunContext(
             state=state, store=LocalDisk(self.installation.files_folder), source=source,
             settings=configured(DEFAULTS, guard={"enabled": False}, **self._settings(), **self._signing()),

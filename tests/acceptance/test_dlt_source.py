@@ -4,7 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,13 @@ import pytest
 import requests
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.demo.directory import make_directory
 from daybreak.demo.emails import OWNER_EMAIL
-from daybreak.demo.plan import PlatformSizes
-from daybreak.demo.platform import make_platform
 from daybreak_client.service import Daybreak
 from tests.acceptance.installation import MAYA, NORTH, SOUTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
+from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
 from tests.parts.warm import daybreakd, running_warm
-
-AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -114,12 +110,8 @@ def test_new_snapshot_replaces_changed_tables(make_installation: Callable[[], In
 @pytest.mark.release
 def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
     """Two days later, only the changed rows are loaded, and deleted rows disappear."""
-    make_platform(tmp_path / "platform", PlatformSizes(leaders=3, members=300, messages=900), as_of=AS_OF)
-    directory = make_directory(tmp_path / "platform", seed=7)
-    (tmp_path / "directory.json").write_text(directory.document, "utf-8")
+    directory = make_demo_service(tmp_path, leaders=3, members=300, messages=900)
     client_id = directory.seat(OWNER_EMAIL).client_ids[0]
-    run(tmp_path, "init", str(tmp_path), config=False)
-    run(tmp_path, "directory", "import", str(tmp_path / "directory.json"))
     token = run(tmp_path, "token", "create", "--seat", OWNER_EMAIL, "--account", client_id)
     days = [f"{AS_OF - timedelta(days=age):%Y-%m-%dT%H:%M:%SZ}" for age in (4, 2, 1)]
     run(tmp_path, "snapshot", "run", "--as-of", days[0])
@@ -143,9 +135,8 @@ def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
         assert run_source(pipeline, f"http://{address}", token, client_id) == {}
 
 
-def run(folder: Path, *arguments: str, config: bool = True) -> str:
+def run(folder: Path, *arguments: str) -> str:
     """Run an operator command, and return what it prints."""
-    options = ["-c", str(folder / "daybreak.toml")] if config else []
-    done = daybreakd(*arguments, *options)
+    done = daybreakd(*arguments, "-c", folder / "daybreak.toml")
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -24,16 +24,12 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.formats import FORMATS, Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.cli.main import run
-from daybreak.demo.directory import make_directory
 from daybreak.demo.emails import OWNER_EMAIL
-from daybreak.demo.plan import PlatformSizes
-from daybreak.demo.platform import make_platform
 from tests.acceptance.service import PATIENCE_SECONDS
+from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
 from tests.parts.variants import one_of
 from tests.parts.warm import daybreakd, running_warm
-
-AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -62,17 +58,13 @@ class Consumer:
 def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
     """Publish a demo platform in all formats and serve it twice: as gzip files, and as gzip-encoded text."""
     folder = tmp_path_factory.mktemp("formats")
-    make_platform(folder / "platform", PlatformSizes(leaders=6, members=400, messages=1_000), as_of=AS_OF)
-    directory = make_directory(folder / "platform", seed=7)
-    (folder / "directory.json").write_text(directory.document, "utf-8")
-    assert run(["init", str(folder)]) == 0
+    directory = make_demo_service(folder, leaders=6, members=400, messages=1_000)
     config = ["-c", str(folder / "daybreak.toml")]
     formats = ",".join(format.name for format in FORMATS)
     with pytest.MonkeyPatch.context() as environ:
         environ.setenv("DAYBREAK_SNAPSHOT__FORMATS", formats)
         # This would lower the priority of the test process.
         environ.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
-        assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
         assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
     owner = directory.seat(OWNER_EMAIL)
     created = daybreakd("token", "create", "--seat", owner.email, "--account", owner.client_ids[0], *config)

@@ -1,16 +1,15 @@
 """Clients that read no responses, and clients that never complete a request."""
 
-import resource
 import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import pytest
 
 from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
+from tests.parts.processes import cpu_seconds, resident_megabytes
 from tests.parts.waiting import wait_until
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -29,13 +28,13 @@ def test_pipelining_without_reading_uses_little_memory(make_installation: Callab
         )
         service.get("/healthz")
         (worker,) = service.workers()
-        before = _resident_megabytes(worker)
+        before = resident_megabytes(worker)
         for request in requests * 2:
             connection = connections.enter_context(socket.create_connection(("127.0.0.1", service.port)))
             _send_until_blocked(connection, request * (PIPELINED_BYTES // len(request)))
         # The worker answers until the buffers of the connections are full.
         wait_until(lambda: _is_idle(worker), PATIENCE_SECONDS, what="the worker to stop")
-        assert _resident_megabytes(worker) - before < 20
+        assert resident_megabytes(worker) - before < 20
         assert service.get("/healthz").status_code == 200
 
 
@@ -61,17 +60,6 @@ def _send_until_blocked(connection: socket.socket, octets: bytes) -> None:
 
 
 def _is_idle(pid: int) -> bool:
-    before = _cpu_ticks(pid)
+    before = cpu_seconds(pid)
     time.sleep(1)
-    return _cpu_ticks(pid) - before <= 2
-
-
-def _resident_megabytes(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1e6
-
-
-def _cpu_ticks(pid: int) -> int:
-    """Return the CPU time of a process, in ticks of 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    return cpu_seconds(pid) - before < 0.025

@@ -18,7 +18,7 @@ import pytest
 from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, run_in_parallel, serving
 from tests.parts.ports import listens
-from tests.parts.processes import is_running, running
+from tests.parts.processes import cpu_seconds, is_running, resident_megabytes, running
 from tests.parts.waiting import wait_until
 from tests.parts.warm import running_warm
 
@@ -133,7 +133,7 @@ def test_transfers_of_slow_readers_are_limited(large_installation: Installation)
         (worker,) = service.workers()
         # A client has the last byte before the service has ended the transfer.
         wait_until(lambda: not _transferred(worker), what="the end of the first transfer")
-        before, idle = _resident_megabytes(worker), _descriptors(worker)
+        before, idle = resident_megabytes(worker), _descriptors(worker)
         slow = [_slow_connection(service, link, "Range: bytes=1-\r\n" if number % 2 else "") for number in range(20)]
         try:
             begun = [connection.recv(1000) for connection in slow]
@@ -143,7 +143,7 @@ def test_transfers_of_slow_readers_are_limited(large_installation: Installation)
             assert int(busy.headers["Retry-After"]) >= 1
             assert service.get(link, headers={"Range": "bytes=0-9"}).status_code == 206, "small parts are served"
             # As documented: about 4 MB for each of them, and 8 MB for the first four.
-            assert _resident_megabytes(worker) - before < 16 * 4 + 4 * 8
+            assert resident_megabytes(worker) - before < 16 * 4 + 4 * 8
             for connection in slow[::2]:
                 _reset(connection)
             wait_until(lambda: service.get(link).status_code == 200, what="a free transfer slot")
@@ -203,9 +203,9 @@ def test_service_works_with_few_descriptors(make_installation: Callable[[], Inst
         idle = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(100)]
         try:
             time.sleep(0.2)
-            before = _cpu_ticks(worker)
+            before = cpu_seconds(worker)
             time.sleep(1)
-            assert _cpu_ticks(worker) - before < 50, "idle connections use no CPU time"
+            assert cpu_seconds(worker) - before < 0.5, "idle connections use no CPU time"
         finally:
             for connection in idle:
                 connection.close()
@@ -288,11 +288,6 @@ def _answer_over(path: Path, octets: bytes) -> bytes:
     return received
 
 
-def _resident_megabytes(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1e6
-
-
 def _descriptors(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
@@ -300,9 +295,3 @@ def _descriptors(pid: int) -> int:
 def _transferred(pid: int) -> list[str]:
     """Return the paths of the files that a process is sending."""
     return [file.path for file in psutil.Process(pid).open_files() if file.path.endswith(".gz")]
-
-
-def _cpu_ticks(pid: int) -> int:
-    """Return the CPU time of a process, in ticks of 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])

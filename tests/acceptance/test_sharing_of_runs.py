@@ -18,16 +18,12 @@ from pyiceberg.catalog.rest import RestCatalog
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.cli.main import run
-from daybreak.demo.directory import make_directory
 from daybreak.demo.emails import OWNER_EMAIL
-from daybreak.demo.plan import PlatformSizes
-from daybreak.demo.platform import make_platform
 from tests.acceptance.service import PATIENCE_SECONDS
+from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
 from tests.parts.variants import one_of
 from tests.parts.warm import daybreakd, running_warm
-
-AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -42,10 +38,7 @@ class Reader:
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Publish two snapshots of a demo platform and serve them."""
     folder = tmp_path_factory.mktemp("sharing")
-    make_platform(folder / "platform", PlatformSizes(leaders=4, members=300, messages=600), as_of=AS_OF)
-    directory = make_directory(folder / "platform", seed=7)
-    (folder / "directory.json").write_text(directory.document, "utf-8")
-    assert run(["init", str(folder)]) == 0
+    directory = make_demo_service(folder, leaders=4, members=300, messages=600)
     config = ["-c", str(folder / "daybreak.toml")]
     owner = directory.seat(OWNER_EMAIL)
     address = f"127.0.0.1:{free_port()}"
@@ -63,7 +56,6 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
             patch.setenv(name, value)
         # This would lower the priority of the test process.
         patch.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
-        assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
         enabled = [
             each["client_id"] for each in json.loads(directory.document)["accounts"] if each["api_tokens_enabled"]
         ]

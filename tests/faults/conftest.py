@@ -10,17 +10,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
-from daybreak.state.migrate import migrate
 from tests.faults.fork_server import CHANGING_CALLS
 from tests.parts.presence import absent
-from tests.small_platform import platform_of, state_url, write_platform
+from tests.small_platform import create_state, platform_of, write_platform
 
 ROOT = Path(__file__).parents[2]
 # strace injects the fault at this call of a process. A run makes far fewer calls of each kind.
@@ -28,18 +28,10 @@ FAULT_AT_CALL = 150
 CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 
 
-@pytest.fixture(scope="session")
-def empty_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated SQLite state database to copy."""
-    folder = tmp_path_factory.mktemp("state")
-    migrate(state_url(folder))
-    return folder / "state.db"
-
-
 @pytest.fixture
-def folder(tmp_path: Path, empty_state: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A migrated state database and a small platform."""
-    shutil.copy(empty_state, tmp_path / "state.db")
+    create_state(tmp_path)
     write_platform(tmp_path / "platform.json", platform_of())
     return tmp_path
 
@@ -141,6 +133,50 @@ def chosen_calls(counts: Mapping[str, int], kills_per_call: int) -> list[tuple[s
         for call, count in counts.items()
         for number in sorted({1, count, *range(1, count + 1, max(1, count // kills_per_call))})
     ]
+
+
+def copy_folder(folder: Path, target: Path) -> Path:
+    """Copy a folder for one test."""
+    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("child.log", "trace"))
+    return target
+
+
+def check_kills(
+    killing_server: tuple[ForkServer, Path],
+    start: Callable[..., int],
+    folder: Path,
+    check: Callable[[Path], None],
+    *,
+    expected_calls: Counter[str],
+    kills_per_call: int,
+) -> None:
+    """Start a process on copies of a folder, once to its end, and then killed before calls that change files. `check`
+    each copy afterwards. `start` takes the copy and the options of `ForkServer.start`.
+    """
+    server, log = killing_server
+    complete = copy_folder(folder, folder / "complete")
+    pid = start(complete)
+    assert server.wait(pid) == 0, (complete / "child.log").read_text()
+    counts = Counter(call for call, _ in calls_of(log, pid))
+    assert max(counts.values()) <= FAULT_AT_CALL
+    assert counts >= expected_calls, "the process makes the calls that this test covers"
+    check(complete)
+    shutil.rmtree(complete)
+    killed = 0
+    chosen = chosen_calls(counts, kills_per_call)
+    for call, number in chosen:
+        copy = copy_folder(folder, folder / f"{call}-{number}")
+        status = server.wait(start(copy, initial_calls={call: FAULT_AT_CALL - number}))
+        # Random ids change the number of database pages written, so a process may end before its last calls.
+        assert status in {-signal.SIGKILL, 0}, (call, number, (copy / "child.log").read_text())
+        killed += status == -signal.SIGKILL
+        try:
+            check(copy)
+        except Exception as fault:
+            fault.add_note(f"The process was killed before {call} number {number}.")
+            raise
+        shutil.rmtree(copy)
+    assert killed > len(chosen) * 0.7
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Full disks: a run fails cleanly, the service keeps serving yesterday's files, and logins are still recorded."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -24,7 +23,7 @@ from daybreak.snapshots.verify import verify_snapshot
 from daybreak.state.database import open_state
 from daybreak.state.stores import Stores
 from tests.faults.small_disks import memory_disk
-from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
+from tests.small_platform import QUICK, context_in, create_state, now, platform_of, write_platform
 
 DISK_BYTES = 1 << 20
 SINGLE_ATTEMPT = replace(QUICK, attempts=1)
@@ -144,10 +143,10 @@ def test_disk_without_free_inodes_fails_the_run(
             context.state.close()
 
 
-def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path, empty_state: Path) -> None:
+def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path) -> None:
     with memory_disk(tmp_path / "small", DISK_BYTES):
         small = tmp_path / "small"
-        shutil.copy(empty_state, small / "state.db")
+        create_state(small)
         write_platform(small / "platform.json", platform_of())
         context = context_in(small, store=LocalDisk(tmp_path / "files"), timings=SINGLE_ATTEMPT)
         try:
@@ -176,10 +175,10 @@ def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path
             context.state.close()
 
 
-def test_full_disk_is_reported_and_the_probe_leaves_no_file(empty_state: Path, tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_the_probe_leaves_no_file(tmp_path: Path) -> None:
     with memory_disk(tmp_path / "small", DISK_BYTES):
         small = tmp_path / "small"
-        shutil.copy(empty_state, small / "state.db")
+        create_state(small)
         store = LocalDisk(small / "files")
         with filled(small), closing(open_state(f"sqlite:///{small}/state.db")) as state:
             with pytest.raises(Unavailable, match="The disk of the state database is full"):

@@ -1,25 +1,23 @@
 """SIGKILL at any point of an erasure: files stay undamaged, and the command completes it when it is run again."""
 
 import shutil
-import signal
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from daybreak.catalogue.models import load_models
 from daybreak.filestore.file_keys import slice_of
 from daybreak.snapshots.erase import erase_member
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
-from daybreak.sources.duckdb import DuckdbSource
 from daybreak.state.stores import Stores
 from tests.configured import configured
-from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of, chosen_calls
-from tests.faults.test_killed_runs import copy_folder
+from tests.faults.conftest import ForkServer, check_kills
 from tests.parts.erasure import AS_OF, Person, make_person, traces_in
+from tests.parts.sources import duckdb_source
 from tests.parts.variants import one_of
 from tests.small_platform import context_in
 
@@ -31,9 +29,7 @@ EXPECTED_CALLS = Counter(write=6, rename=6, fsync=6, fallocate=6, pwrite64=10, f
 def publish(folder: Path) -> Person:
     """Publish a snapshot of a platform with the Member, as CSV files."""
     person = make_person(folder / "platform", leaders=2, members=30)
-    source = DuckdbSource(
-        folder / "platform", load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill"
-    )
+    source = duckdb_source(folder / "platform", folder / "spill", threads=1)
     context = replace(context_in(folder, settings=SETTINGS), source=source)
     run_manually(context, as_of=AS_OF)
     context.state.close()
@@ -78,31 +74,15 @@ def check_recovery(folder: Path, person: Person) -> None:
 
 @pytest.mark.parametrize("kills_per_call", one_of(1, 8))
 def test_kill_before_any_system_call_is_recovered(
-    kills_per_call: int, folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]
+    kills_per_call: int, folder: Path, killing_server: tuple[ForkServer, Path]
 ) -> None:
     person = publish(folder)
-    fork_server, log = killing_server
-    options = {"member": person.member_id, "formats": list(SETTINGS.snapshot.formats)}
-    complete = copy_folder(folder, tmp_path / "complete")
-    pid = fork_server.start("erase", complete, **options)
-    assert fork_server.wait(pid) == 0, (complete / "child.log").read_text()
-    counts = Counter(call for call, _ in calls_of(log, pid))
-    assert max(counts.values()) <= FAULT_AT_CALL
-    assert counts >= EXPECTED_CALLS, "the erasure makes the calls that this test covers"
-    check_recovery(complete, person)
-    killed = 0
-    chosen = chosen_calls(counts, kills_per_call)
-    for call, number in chosen:
-        copy = copy_folder(folder, tmp_path / f"{call}-{number}")
-        status = fork_server.wait(
-            fork_server.start("erase", copy, initial_calls={call: FAULT_AT_CALL - number}, **options)
-        )
-        assert status in {-signal.SIGKILL, 0}, (call, number, (copy / "child.log").read_text())
-        killed += status == -signal.SIGKILL
-        try:
-            check_recovery(copy, person)
-        except Exception as fault:
-            fault.add_note(f"The process was killed before {call} number {number}.")
-            raise
-        shutil.rmtree(copy)
-    assert killed > len(chosen) * 0.7
+    formats = list(SETTINGS.snapshot.formats)
+    check_kills(
+        killing_server,
+        partial(killing_server[0].start, "erase", member=person.member_id, formats=formats),
+        folder,
+        partial(check_recovery, person=person),
+        expected_calls=EXPECTED_CALLS,
+        kills_per_call=kills_per_call,
+    )

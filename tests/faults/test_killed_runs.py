@@ -1,10 +1,10 @@
 """SIGKILL and failing system calls at any point of a run: served files stay undamaged, and the next run recovers."""
 
 import os
-import shutil
 import signal
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import configured
-from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of, chosen_calls, traced_fork_server
+from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of, check_kills, copy_folder, traced_fork_server
 from tests.faults.fork_server import CHANGING_CALLS, publish_and_clean
 from tests.parts.variants import one_of, some_of
 from tests.parts.waiting import wait_until
@@ -40,12 +40,6 @@ def publish_then_change(folder: Path) -> Snapshot:
     changed[first] = platform_of()[first]
     write_platform(folder / "platform.json", changed)
     return served
-
-
-def copy_folder(folder: Path, target: Path) -> Path:
-    """Copy a folder for one test."""
-    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("child.log", "trace"))
-    return target
 
 
 def current(context: RunContext) -> Snapshot:
@@ -121,7 +115,7 @@ def publish_minimal(folder: Path, *, waiting: bool, pack_below: int = 0) -> Snap
     some_of([("packed run", 1), ("publish", 1)], [("packed run", LONG), ("publish", LONG), ("run", LONG)]),
 )
 def test_kill_before_any_system_call_keeps_served_files(
-    what: str, kills_per_call: int, folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]
+    what: str, kills_per_call: int, folder: Path, killing_server: tuple[ForkServer, Path]
 ) -> None:
     """A run with its publication, and the publication of a complete run with the clean-up after it.
 
@@ -129,33 +123,16 @@ def test_kill_before_any_system_call_keeps_served_files(
     """
     pack_below = 65_536 if what == "packed run" else 0
     served = publish_minimal(folder, waiting=what == "publish", pack_below=pack_below)
-    fork_server, log = killing_server
+    action, formats = what.removeprefix("packed "), list(SMALL.snapshot.formats)
     # The heartbeat is longer than the run, because renewing the lease would make further calls.
-    start_options = {"formats": list(SMALL.snapshot.formats), "heartbeat": 600, "pack_below": pack_below}
-    complete_run = copy_folder(folder, tmp_path / "complete")
-    pid = fork_server.start(what.removeprefix("packed "), complete_run, **start_options)
-    assert fork_server.wait(pid) == 0, (complete_run / "child.log").read_text()
-    counts = Counter(call for call, _ in calls_of(log, pid))
-    assert max(counts.values()) <= FAULT_AT_CALL
-    assert counts >= EXPECTED_CALLS[what], "the run makes the calls that this test covers"
-    killed = 0
-    chosen = chosen_calls(counts, kills_per_call)
-    for call, number in chosen:
-        copy = copy_folder(folder, tmp_path / f"{call}-{number}")
-        pid = fork_server.start(
-            what.removeprefix("packed "), copy, initial_calls={call: FAULT_AT_CALL - number}, **start_options
-        )
-        status = fork_server.wait(pid)
-        # Random ids change the number of database pages written, so a process may end before its last calls.
-        assert status in {-signal.SIGKILL, 0}, (call, number, (copy / "child.log").read_text())
-        killed += status == -signal.SIGKILL
-        try:
-            check_recovery(copy, served)
-        except Exception as fault:
-            fault.add_note(f"The process was killed before {call} number {number}.")
-            raise
-        shutil.rmtree(copy)
-    assert killed > len(chosen) * 0.7
+    check_kills(
+        killing_server,
+        partial(killing_server[0].start, action, formats=formats, heartbeat=600, pack_below=pack_below),
+        folder,
+        partial(check_recovery, served=served),
+        expected_calls=EXPECTED_CALLS[what],
+        kills_per_call=kills_per_call,
+    )
 
 
 def test_files_are_durable_before_the_run_is_complete(folder: Path, tmp_path: Path) -> None:

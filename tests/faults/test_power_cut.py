@@ -7,7 +7,6 @@ power cut at that moment would leave these bytes. The test then mounts each pair
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from tests.faults.conftest import ForkServer
 from tests.faults.small_disks import copy_image, format_image, memory_disk, mounted_image
 from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
-from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
+from tests.small_platform import QUICK, context_in, create_state, now, platform_of, write_platform
 
 # A run requires free space before it starts.
 STATE_BYTES = 32 << 20
@@ -82,7 +81,7 @@ def is_stopped_at(pid: int, log_file: Path, number: int) -> bool:
     return states == {"T"} and len(crash_points(read_acknowledgments(log_file))) > number
 
 
-def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer, days: int) -> list[CrashState]:
+def record_crash_states(folder: Path, fork_server: ForkServer, days: int) -> list[CrashState]:
     """Run the workload, and copy both disks at each crash point."""
     expected = DAY * days
     state, files, mount, log_file = (folder / name for name in ("state.img", "files.img", "mount", "acknowledgments"))
@@ -90,7 +89,7 @@ def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer
     format_image(files, FILES_BYTES)
     found: list[CrashState] = []
     with mounted_disks(mount, state, files):
-        shutil.copy(empty_state, mount / "state.db")
+        create_state(mount)
         write_platform(mount / "platform.json", platform_of())
         os.sync()
         pid = fork_server.start("workload", mount, log_file=str(log_file), days=days)
@@ -153,13 +152,11 @@ def check_recovery(folder: Path, crash_state: CrashState) -> None:
 
 
 @pytest.mark.parametrize("days", one_of(1, 2))
-def test_power_cut_loses_no_acknowledged_operation(
-    days: int, tmp_path: Path, empty_state: Path, fork_server: ForkServer
-) -> None:
+def test_power_cut_loses_no_acknowledged_operation(days: int, tmp_path: Path, fork_server: ForkServer) -> None:
     # The images are in memory. They do not have to survive a real power cut.
     memory = tmp_path / "memory"
     with memory_disk(memory, MEMORY_BYTES):
-        crash_states = record_crash_states(memory, empty_state, fork_server, days)
+        crash_states = record_crash_states(memory, fork_server, days)
         # Events were acknowledged between cuts.
         assert len({crash_state.events for crash_state in crash_states}) > 1
         assert len(crash_states[-1].published) == 2 * days

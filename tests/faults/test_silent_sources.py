@@ -29,7 +29,7 @@ from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_po
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.silent_proxy import SilentProxy, silent_proxy
 from tests.parts.waiting import wait_until
-from tests.small_platform import context_in, state_url
+from tests.small_platform import context_in, create_state
 
 _GATE = 11
 _NO_ANSWER = r"does not answer: .*source\.location|source\.location \(PostgreSQL\): .*timeout expired"
@@ -55,7 +55,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def context_on(url: str, folder: Path, *, timeout_seconds: int = 3600) -> Iterator[RunContext]:
-    migrate(state_url(folder))
+    create_state(folder)
     source = PostgresqlSource(
         f"{url}{'&' if '?' in url else '?'}connect_timeout=2",
         load_models(),

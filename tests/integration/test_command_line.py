@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -25,7 +25,7 @@ from daybreak.catalogue.models import load_models
 from daybreak.cli.doctor import _source
 from daybreak.cli.doctor_deep import check_own_models, run_own_models
 from daybreak.cli.main import run
-from daybreak.demo.directory import DemoDirectory, make_directory
+from daybreak.demo.directory import DemoDirectory
 from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
@@ -40,10 +40,10 @@ from daybreak.settings import load_settings
 from daybreak.snapshots.disk_space import RESERVE_BYTES
 from daybreak.state.nodes import Node
 from daybreak.state.stores import Stores
+from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.row_faults import ENDLESS_MODEL
 from tests.parts.s3 import S3Bucket
 
-AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 UNNEEDED = (
     "alembic",
     "jinja2",
@@ -61,11 +61,7 @@ Command = Callable[..., str]
 def installation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoDirectory]:
     """Create a folder with `init`, a platform of eight Leaders and its directory."""
     folder = tmp_path_factory.mktemp("installation")
-    make_platform(folder / "platform", PlatformSizes(leaders=8, members=400, messages=1_200), as_of=AS_OF)
-    directory = make_directory(folder / "platform", seed=7)
-    (folder / "directory.json").write_text(directory.document, "utf-8")
-    assert run(["init", str(folder)]) == 0
-    assert run(["directory", "import", str(folder / "directory.json"), "-c", str(folder / "daybreak.toml")]) == 0
+    directory = make_demo_service(folder, leaders=8, members=400, messages=1_200)
     return folder, directory
 
 

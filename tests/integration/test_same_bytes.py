@@ -6,14 +6,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.export.job import ExportResults
-from daybreak.sources.duckdb import DuckdbSource
 from tests.parts.export_rows import MemorySink, export_job
+from tests.parts.sources import duckdb_source
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 FORMATS = ("csv", "json", "ndjson")
@@ -31,7 +30,7 @@ def run(location: Path, spill: Path, *, threads: int) -> tuple[Files, dict[tuple
     """Return all files of all resources, and the fingerprints by resource and Leader."""
     sink = MemorySink()
     results = ExportResults()
-    source = DuckdbSource(location, load_models(), memory_bytes=256_000_000, threads=threads, temp_dir=spill)
+    source = duckdb_source(location, spill, threads=threads)
     with source.open(AS_OF) as reading:
         for resource in RESOURCES:
             reading.export(export_job(resource.name, FORMATS, threads=threads), sink, results)

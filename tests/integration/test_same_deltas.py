@@ -14,13 +14,13 @@ from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import RowSource
-from daybreak.state.migrate import migrate
-from tests.parts.daily_runs import DailyRuns, FileKey, duckdb_source
+from tests.parts.daily_runs import DailyRuns, FileKey
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.s3 import S3Bucket
+from tests.parts.sources import duckdb_source
 from tests.reference.days import ChangingPlatform
 from tests.reference.platforms import HOSTILE
-from tests.small_platform import state_url
+from tests.small_platform import create_state
 
 DAYS = 3
 # PostgreSQL cannot store NUL in text.
@@ -36,7 +36,7 @@ def deltas_of(
 ) -> dict[FileKey, ResourceDelta]:
     """Return the deltas of a few days, without the keys of their files, after comparing them with the reference."""
     folder.mkdir()
-    migrate(state_url(folder))
+    create_state(folder)
     platform = ChangingPlatform(5, members=150, texts=TEXTS, repeats=False)
     with closing(DailyRuns(folder, platform, make_source, store)) as runs:
         for day in range(days):

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS
-from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.domain.delta import ChainEntry, ResourceDelta
 from daybreak.domain.snapshot import Snapshot
 from daybreak.filestore.file_store import FileStore
 from daybreak.snapshots.run import run_manually
-from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.reading import RowSource
 from daybreak.state.stores import Stores
 from tests.configured import DEFAULTS, configured
+from tests.parts.sources import duckdb_source
 from tests.reference import deltas as reference
 from tests.reference.days import ChangingPlatform
 from tests.reference.platforms import write_parquet
@@ -33,11 +32,6 @@ SETTINGS = configured(
     # With deltas in Parquet.
     sharing={"enabled": True},
 )
-
-
-def duckdb_source(folder: Path, spill: Path) -> RowSource:
-    """Return a source of Parquet files."""
-    return DuckdbSource(folder, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=spill)
 
 
 @dataclass

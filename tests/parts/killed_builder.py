@@ -9,19 +9,18 @@ from pathlib import Path
 from types import FrameType
 from unittest import mock
 
-from daybreak.catalogue.models import load_models
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.signing import sign_for_publication
-from daybreak.sources.duckdb import DuckdbSource
 from tests.configured import configured
 from tests.parts.erasure import AS_OF
+from tests.parts.sources import duckdb_source
 from tests.small_platform import context_in
 
 
 def context_of(folder: Path, platform: Path) -> RunContext:
     """Return a context with the state database, the files and the keys of a folder."""
-    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill")
+    source = duckdb_source(platform, folder / "spill", threads=1)
     settings = configured(
         base_url="https://export.example.org", signing={"folder": folder / "signing"}, snapshot={"keep": 3}
     )

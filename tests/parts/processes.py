@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+
 from tests.parts.waiting import wait_until
 
 
@@ -96,6 +98,16 @@ def end_with_this_run(command: Sequence[str | Path], signal_name: str = "TERM") 
     if setpriv is None or threading.current_thread() is not threading.main_thread():
         return words
     return [setpriv, "--pdeathsig", signal_name, "--", *words]
+
+
+def resident_megabytes(pid: int) -> float:
+    return psutil.Process(pid).memory_info().rss / 1e6
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
 
 
 def is_running(pid: int) -> bool:

@@ -17,13 +17,12 @@ from typing import Any
 import duckdb
 from isal import isal_zlib
 
-from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.export.job import ExportResults
-from daybreak.sources.duckdb import DuckdbSource
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings
+from tests.parts.sources import duckdb_source
 
 RECORDED = Path(__file__).with_suffix(".json")
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -61,7 +60,7 @@ def golden_digests(platform: Path, temp_dir: Path) -> dict[str, dict[str, dict[s
 
     Each has the rows, the fingerprint, and per format the SHA-256 of the stored file and of its content.
     """
-    source = DuckdbSource(platform, load_models(), memory_bytes=256_000_000, threads=2, temp_dir=temp_dir)
+    source = duckdb_source(platform, temp_dir)
     found: dict[str, dict[str, dict[str, Any]]] = {}
     with source.open(AS_OF) as reading:
         for resource in RESOURCES:

@@ -19,6 +19,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
 from daybreak.credentials.strict_json import StrictDecoder
+from daybreak.domain.errors import ReasonError
 from daybreak.domain.identity import is_subject
 
 MAXIMUM_LENGTH = 32 * 1024
@@ -75,12 +76,8 @@ class Expected:
     now_seconds: float
 
 
-class InvalidIdToken(Exception):
-    """Rejected ID token. `reason` is a short stable word for the log; clients never see it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class InvalidIdToken(ReasonError):
+    """Rejected ID token. The reason is for the log; clients never see it."""
 
 
 class UnverifiedIdToken(InvalidIdToken):

@@ -17,6 +17,7 @@ from joserfc.jws import JWSRegistry
 
 from daybreak.credentials.keyring import Keyring, Purpose
 from daybreak.credentials.strict_json import StrictDecoder
+from daybreak.domain.errors import ReasonError
 from daybreak.domain.identity import ID_PATTERN
 
 TokenType = Literal["session+jwt", "mfa+jwt"]
@@ -46,12 +47,8 @@ class Claims(msgspec.Struct, frozen=True, omit_defaults=True):
     device_id: _Id | None = None
 
 
-class InvalidToken(Exception):
-    """Rejected token. `reason` is a short stable word; clients never see it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class InvalidToken(ReasonError):
+    """Rejected token. Clients never see the reason."""
 
 
 def encode(claims: Claims, *, typ: TokenType, keyring: Keyring, issuer: str) -> str:

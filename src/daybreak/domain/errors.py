@@ -214,6 +214,14 @@ class WrongUse(OperatorError):
 CONNECTION_ADVICE = "Check host, port, database, role and sslmode. A password may come from PGPASSWORD or ~/.pgpass."
 
 
+class ReasonError(Exception):
+    """An error that its caller handles. `reason` is a short stable word."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def is_panic(error: BaseException) -> bool:
     """Return whether an error is a panic of a compiled library. Its class cannot be imported, and is not an Exception,
     so that `except Exception` does not catch it.

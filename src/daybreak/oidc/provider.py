@@ -12,7 +12,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import structlog
 
 from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnverifiedIdToken, validate
-from daybreak.domain.errors import OperatorError, ProviderUnavailable
+from daybreak.domain.errors import OperatorError, ProviderUnavailable, ReasonError
 from daybreak.domain.operator_file import OTHER_USERS, read_bounded
 from daybreak.oidc.http import ProviderRequest, is_secure, send
 from daybreak.settings import OidcSettings
@@ -112,12 +112,8 @@ def _read_file(path: Path) -> str:
     return secret
 
 
-class TokenRefused(Exception):
-    """The provider refused the authorization code, or sent an invalid ID token. `reason` is a short stable word."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class TokenRefused(ReasonError):
+    """The provider refused the authorization code, or sent an invalid ID token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Parquet files is fixed at opening. A reading is rejected if a file is overwritte
 source is attached, the engine is locked: the SQL of a model cannot access another file, an extension or a setting.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
@@ -15,21 +15,15 @@ from typing import ClassVar
 import duckdb
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, required_tables
+from daybreak.catalogue.models import Model
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
-from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.engine import engine_faults, lock_engine, open_engine
-from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
-from daybreak.export.referential import referential_faults
-from daybreak.export.resource_export import export_resource
-from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
     Columns,
     ModelRejected,
     check_models,
     check_tables,
     check_terms,
-    checked_leaders,
     require_distinct,
     usable_tables,
 )
@@ -42,7 +36,8 @@ from daybreak.sources.duckdb_views import (
     refuse_malformed,
     source_columns,
 )
-from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy
+from daybreak.sources.engine_reading import EmbeddedReading
+from daybreak.sources.malformed import MalformedPolicy, apply_policy
 from daybreak.sources.parquet_folder import FileState, TableFiles, list_tables, refuse_julian_dates
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
@@ -118,24 +113,17 @@ class DuckdbSource:
             return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 
-class DuckdbReading:
-    """One reading of a DuckDB source: a `Reading`, and the `EmbeddedRows` it exports."""
-
-    lag = None
-    malformed: Sequence[MalformedRows] = ()
+class DuckdbReading(EmbeddedReading):
+    """One reading of a DuckDB source: a `Reading`."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, source: DuckdbSource, as_of: datetime, files: tuple[FileState, ...]
     ) -> None:
+        super().__init__(source.models, as_of, source.malformed_rows)
         self._connection = self._querying = connection
-        self._as_of = as_of
-        self.models = source.models
         self._files = files
-        self._leaders: list[str] | None = None
         self._queries: dict[str, str] = {}
-        self._policy = source.malformed_rows
         tables = source_columns(connection)
-        self._required = required_tables(source.models)
         check_tables(f"The source {source.location}", tables, ACCEPTED_TYPES, self._required)
         self._columns = tables
         create_typed_views(connection, usable_tables(tables, ACCEPTED_TYPES), tables)
@@ -162,23 +150,15 @@ class DuckdbReading:
                 check_terms(self._required, lambda sql: cursor.execute(sql).fetchone())
         self.leaders()
 
-    def leaders(self) -> list[str]:
-        """Return every Leader of table leaders, sorted. Raises SourceError, as `check` does."""
-        if self._leaders is None:
-            with self.cursor() as cursor, engine_faults("Table leaders"):
-                parents = cursor.execute(
-                    "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"
-                ).fetchall()
-            self._leaders = checked_leaders(parents)
-        return self._leaders
+    def _parents(self) -> list[tuple[str | None, ...]]:
+        with self.cursor() as cursor, engine_faults("Table leaders"):
+            return cursor.execute(
+                "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"
+            ).fetchall()
 
     def input_bytes(self) -> int:
         """Return the size of the DuckDB file, or of all Parquet files."""
         return sum(file.size for file in self._files)
-
-    def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
-        """Export one resource."""
-        return export_resource(self, job, sink, observer)
 
     def source_rows(self, subject: str, sql: str) -> Iterator[Sequence[object]]:
         """Yield the rows of a query over the source tables."""
@@ -191,10 +171,6 @@ class DuckdbReading:
     def cancel(self) -> None:
         """End the query of `source_rows`."""
         self._querying.interrupt()
-
-    def referential_faults(self, resources: Collection[str], skipped: Collection[str] = ()) -> list[ReferentialFault]:
-        """Check the relations between resources."""
-        return referential_faults(self, resources, skipped)
 
     def confirm_unchanged(self) -> None:
         """Raise SourceUnavailable when a file changed since opening."""

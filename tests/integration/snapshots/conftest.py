@@ -1,6 +1,5 @@
 """A folder with a migrated state database and a small platform."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,23 +10,14 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
 from daybreak.snapshots.run_context import RunContext
-from daybreak.state.migrate import migrate
 from tests.parts.s3 import S3Bucket
-from tests.small_platform import context_in, platform_of, state_url, write_platform
-
-
-@pytest.fixture(scope="session")
-def empty_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated SQLite state database to copy."""
-    folder = tmp_path_factory.mktemp("state")
-    migrate(state_url(folder))
-    return folder / "state.db"
+from tests.small_platform import context_in, create_state, platform_of, write_platform
 
 
 @pytest.fixture
-def folder(tmp_path: Path, empty_state: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder for `context_in`: a state database and a platform."""
-    shutil.copy(empty_state, tmp_path / "state.db")
+    create_state(tmp_path)
     write_platform(tmp_path / "platform.json", platform_of())
     return tmp_path
 

@@ -18,21 +18,22 @@ from daybreak.snapshots.verify_deltas import verify_deltas
 from tests.parts.daily_runs import DailyRuns
 from tests.parts.stored_files import overwrite_stored, read_stored
 from tests.reference.days import ChangingPlatform
+from tests.small_platform import create_state
 
 DAYS = int(os.environ.get("DELTA_DAYS", "6"))
 PAIRS = int(os.environ.get("DELTA_PAIRS", "100"))
 
 
 @pytest.fixture(scope="module")
-def days(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> Iterator[DailyRuns]:
+def days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DailyRuns]:
     """Return the runs of all days."""
-    with runs_of(DAYS, tmp_path_factory.mktemp("days"), empty_state) as found:
+    with runs_of(DAYS, tmp_path_factory.mktemp("days")) as found:
         yield found
 
 
 @contextmanager
-def runs_of(count: int, folder: Path, empty_state: Path) -> Iterator[DailyRuns]:
-    (folder / "state.db").write_bytes(empty_state.read_bytes())
+def runs_of(count: int, folder: Path) -> Iterator[DailyRuns]:
+    create_state(folder)
     with closing(DailyRuns(folder, ChangingPlatform(3, members=240))) as found:
         for day in range(count):
             if day:
@@ -49,8 +50,8 @@ def test_deltas_of_each_day_are_those_of_the_reference(days: DailyRuns) -> None:
     assert set(days.states) <= {"changed", "larger_than_full"}
 
 
-def test_chain_is_proven_again_until_a_delta_is_damaged(tmp_path: Path, empty_state: Path) -> None:
-    with runs_of(4, tmp_path, empty_state) as runs:
+def test_chain_is_proven_again_until_a_delta_is_damaged(tmp_path: Path) -> None:
+    with runs_of(4, tmp_path) as runs:
         state, store = runs.context.state, runs.context.store
         proven = verify_deltas(state, store)
         assert proven.faults == ()
@@ -70,9 +71,9 @@ def test_chain_is_proven_again_until_a_delta_is_damaged(tmp_path: Path, empty_st
 
 
 @pytest.mark.release
-def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) -> None:
+def test_leaders_share_deltas_without_rows(tmp_path: Path) -> None:
     """Only ETL_LOADED_AT of term accepts changes. The end of one Leader's chain does not end that of another one."""
-    (tmp_path / "state.db").write_bytes(empty_state.read_bytes())
+    create_state(tmp_path)
     with closing(DailyRuns(tmp_path, ChangingPlatform(3, members=240))) as runs:
         runs.run()
         runs.platform.as_of += timedelta(days=1)
@@ -99,8 +100,8 @@ def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) ->
 
 
 @pytest.mark.release
-def test_returned_leader_has_only_the_deltas_after_its_return(tmp_path: Path, empty_state: Path) -> None:
-    (tmp_path / "state.db").write_bytes(empty_state.read_bytes())
+def test_returned_leader_has_only_the_deltas_after_its_return(tmp_path: Path) -> None:
+    create_state(tmp_path)
     with closing(DailyRuns(tmp_path, ChangingPlatform(3, members=240))) as runs:
         leaders = runs.platform.tables["leaders"]
         removed = leaders[0]

@@ -16,7 +16,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from daybreak.catalogue.models import load_models
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.erasure import Erasure, member_digest
@@ -48,9 +47,10 @@ from daybreak.state.stores import State, Stores
 from tests.configured import configured
 from tests.parts.erasure import AS_OF, TRACES, Person, delete_person, make_person, traces_in
 from tests.parts.s3 import S3Bucket
+from tests.parts.sources import duckdb_source
 from tests.parts.stored_files import is_stored, lose_stored, overwrite_stored, parquet_file, read_stored
 from tests.parts.variants import one_of
-from tests.small_platform import context_in, fail_runs, now
+from tests.small_platform import context_in, create_state, fail_runs, now
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
 PACKINGS = [NO_PACKS, Packing(file_bytes=65_536, pack_bytes=100_000)]
@@ -58,10 +58,10 @@ ROWS_OF_MEMBER = {"members", "member_state_changes", "member_term_accepts", "cus
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> tuple[Path, Person]:
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Person]:
     """A folder with a platform and a published snapshot, to copy."""
     folder = tmp_path_factory.mktemp("published")
-    shutil.copy(empty_state, folder / "state.db")
+    create_state(folder)
     person = make_person(folder / "platform")
     context = platform_context(folder)
     run_manually(context, as_of=AS_OF)
@@ -88,9 +88,7 @@ def context(folder: Path) -> Iterator[RunContext]:
 
 def platform_context(folder: Path, *, state: State | None = None, store: FileStore | None = None) -> RunContext:
     """Return a context that also makes the files with changes for Delta Sharing."""
-    source = DuckdbSource(
-        folder / "platform", load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill"
-    )
+    source = duckdb_source(folder / "platform", folder / "spill", threads=1)
     settings = configured(
         snapshot={"formats": FORMATS, "keep": 3, "temp_dir": folder / "spill"}, sharing={"enabled": True}
     )
@@ -126,7 +124,7 @@ def parquet_rows(folder: Path, stored: StoredFormat) -> list[tuple[object, ...]]
 
 @pytest.mark.release
 def test_erased_files_equal_those_of_a_platform_without_the_member(
-    context: RunContext, person: Person, folder: Path, tmp_path: Path, empty_state: Path
+    context: RunContext, person: Person, folder: Path, tmp_path: Path
 ) -> None:
     """In every format; other Leaders keep their files."""
     (before,) = kept(context)
@@ -135,7 +133,7 @@ def test_erased_files_equal_those_of_a_platform_without_the_member(
 
     other = tmp_path / "other"
     shutil.copytree(folder / "platform", other / "platform")
-    shutil.copy(empty_state, other / "state.db")
+    create_state(other)
     delete_person(other / "platform", person)
     expected_context = platform_context(other)
     expected = entries_of(expected_context, run_manually(expected_context, as_of=AS_OF, full=True))
@@ -282,7 +280,7 @@ def hand_over_memberships(platform: Path, person: Person) -> None:
 
 @pytest.mark.release
 def test_files_of_several_parts_change_and_are_erased(
-    s3_bucket: S3Bucket, empty_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3_bucket: S3Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day with the seed of the day before reuses the file, the last one compares the new file with the old one.
 
@@ -291,7 +289,7 @@ def test_files_of_several_parts_change_and_are_erased(
     for name, value in s3_bucket.environment().items():
         monkeypatch.setenv(name, value)
     store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
-    shutil.copy(empty_state, tmp_path / "state.db")
+    create_state(tmp_path)
     person = make_person(tmp_path / "platform")
     context = platform_context(tmp_path, store=store)
     settings = configured(context.settings, snapshot={"formats": ("csv", "json")}, sharing={"enabled": False})

@@ -2,7 +2,6 @@
 
 import gc
 import hashlib
-import shutil
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,7 +26,7 @@ from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.published_entries import PublishedEntries
 from daybreak.snapshots.run_context import RunContext
 from daybreak.state.stores import Stores
-from tests.small_platform import SmallReading, SmallSource, context_in, leader_ids, now
+from tests.small_platform import SmallReading, SmallSource, context_in, create_state, leader_ids, now
 
 RESOURCES = ("members", "campaigns", "communities")
 FEW, MANY = 200, 1_200
@@ -120,7 +119,7 @@ def export_day(context: RunContext, leaders: list[str], *, changes: bool) -> tup
 
 @pytest.mark.parametrize("changes", [False, True])
 def test_the_next_day_needs_little_memory_for_each_leader(
-    tmp_path: Path, empty_state: Path, monkeypatch: pytest.MonkeyPatch, changes: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: bool
 ) -> None:
     monkeypatch.setattr("daybreak.state.manifests._PAGE", GROUP)
     monkeypatch.setattr("daybreak.snapshots.export_step._ENTRIES_PER_TRANSACTION", GROUP)
@@ -132,7 +131,7 @@ def test_the_next_day_needs_little_memory_for_each_leader(
     for number, leaders in enumerate((10, FEW, MANY)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        shutil.copy(empty_state, folder / "state.db")
+        create_state(folder)
         context = context_in(folder, store=LocalDisk(folder / "files", Packing(pack_bytes=20_000)))
         with closing(context.state):
             ids = leader_ids(leaders)

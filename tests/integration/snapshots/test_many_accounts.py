@@ -1,6 +1,5 @@
 """Statements of more accounts than one pack holds, and copies of more files than one batch, on two days."""
 
-import shutil
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -21,18 +20,19 @@ from tests.integration.snapshots.test_signing import accounts, predicate, signed
 from tests.parts.erasure import AS_OF
 from tests.parts.killed_builder import context_of
 from tests.parts.variants import one_of
+from tests.small_platform import create_state
 
 
 @pytest.mark.release
 @pytest.mark.parametrize("pack_size", one_of(5, ACCOUNTS_PER_PACK))
 def test_statements_of_several_packs_are_found_and_continue(
-    tmp_path: Path, empty_state: Path, monkeypatch: pytest.MonkeyPatch, pack_size: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack_size: int
 ) -> None:
     monkeypatch.setattr("daybreak.snapshots.signing.ACCOUNTS_PER_PACK", pack_size)
     leaders = pack_size * 7 // 6 + 3
     sizes = PlatformSizes(leaders=leaders, members=leaders, messages=leaders)
     make_platform(tmp_path / "platform", sizes, seed=3, as_of=AS_OF)
-    shutil.copy(empty_state, tmp_path / "state.db")
+    create_state(tmp_path)
     create_keys(tmp_path / "signing")
     context = context_of(tmp_path, tmp_path / "platform")
     with closing(context.state):

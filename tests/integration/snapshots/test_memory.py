@@ -1,7 +1,6 @@
 """Memory of work on all files of kept snapshots: it does not grow with their number."""
 
 import hashlib
-import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -21,7 +20,7 @@ from daybreak.snapshots.retention import forget
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.state.stores import Stores
-from tests.small_platform import context_in, leader_ids, now
+from tests.small_platform import context_in, create_state, leader_ids, now
 
 RESOURCE = "members"
 FEW, MANY = 300, 2_000
@@ -64,10 +63,10 @@ def publish(context: RunContext, leaders: list[str], reused: Mapping[str, Manife
 
 
 @contextmanager
-def two_publications(folder: Path, empty_state: Path, leaders: int) -> Iterator[RunContext]:
+def two_publications(folder: Path, leaders: int) -> Iterator[RunContext]:
     """A service whose second snapshot reuses nine of ten files of the first."""
     folder.mkdir()
-    shutil.copy(empty_state, folder / "state.db")
+    create_state(folder)
     context = context_in(folder, store=LocalDisk(folder / "files", Packing(pack_bytes=20_000)))
     with closing(context.state):
         ids = leader_ids(leaders)
@@ -99,7 +98,7 @@ def delete_first(context: RunContext, _folder: Path) -> None:
 
 @pytest.mark.parametrize("work", [verify, copy, search_lost_files, delete_first])
 def test_memory_does_not_grow_with_files(
-    tmp_path: Path, empty_state: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[RunContext, Path], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[RunContext, Path], None]
 ) -> None:
     monkeypatch.setattr("daybreak.state.manifests._PAGE", 50)
     monkeypatch.setattr("daybreak.state.deltas._PAGE", 50)
@@ -109,7 +108,7 @@ def test_memory_does_not_grow_with_files(
     # The first one loads modules.
     for number, leaders in enumerate((10, FEW, MANY)):
         folder = tmp_path / str(number)
-        with two_publications(folder, empty_state, leaders) as context:
+        with two_publications(folder, leaders) as context:
             tracemalloc.start()
             try:
                 work(context, folder)

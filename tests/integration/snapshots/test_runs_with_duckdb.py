@@ -28,6 +28,7 @@ from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
 from daybreak.web.api.files import manifest_view
 from tests.configured import configured
 from tests.parts.row_faults import add_faults, excluded
+from tests.parts.sources import duckdb_source
 
 AS_OF = datetime(2026, 11, 20, 3, tzinfo=UTC)
 
@@ -41,13 +42,13 @@ def digests(context: RunContext, snapshot: Snapshot) -> dict[tuple[str, str, str
 def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, tmp_path: Path) -> None:
     platform = tmp_path / "platform"
     make_platform(platform, PlatformSizes(leaders=6, members=150, messages=500), seed=11, as_of=AS_OF)
-    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill")
+    source = duckdb_source(platform, tmp_path / "spill")
     context = replace(run_context, source=source)
     first = run_manually(context, as_of=AS_OF)
     reusing = run_manually(context, as_of=AS_OF)
     alone = replace(
         context,
-        source=DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=1, temp_dir=tmp_path / "spill"),
+        source=duckdb_source(platform, tmp_path / "spill", threads=1),
         settings=configured(context.settings, snapshot={"threads": 1}),
     )
     again = run_manually(alone, as_of=AS_OF, full=True)
@@ -79,7 +80,7 @@ def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, t
 def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, tmp_path: Path) -> None:
     platform = tmp_path / "platform"
     make_platform(platform, PlatformSizes(leaders=8, members=600, messages=3000), seed=11, as_of=AS_OF)
-    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill")
+    source = duckdb_source(platform, tmp_path / "spill")
     context = replace(run_context, source=source)
     unchecked = configured(context.settings, guard={"referential_checks": False})
     first = run_manually(replace(context, settings=unchecked), as_of=AS_OF)
@@ -104,7 +105,7 @@ def test_relations_between_unchanged_rows_are_not_checked_again(
 ) -> None:
     platform = tmp_path / "platform"
     make_platform(platform, PlatformSizes(leaders=3, members=60, messages=100), seed=11, as_of=AS_OF)
-    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill")
+    source = duckdb_source(platform, tmp_path / "spill")
     settings = configured(run_context.settings, guard={"referential_checks": False})
     context = replace(run_context, source=source, settings=settings)
     skipped: list[Collection[str]] = []
@@ -177,7 +178,7 @@ def with_members(context: RunContext, folder: Path, change: str) -> RunContext:
     with duckdb.connect() as engine:
         engine.execute(f"CREATE TABLE members AS FROM '{platform}/members.parquet'")
         engine.execute(f"COPY ({change}) TO '{platform}/members.parquet' (FORMAT parquet)")
-    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=folder / "spill")
+    source = duckdb_source(platform, folder / "spill")
     return replace(context, source=source)
 
 

@@ -38,6 +38,7 @@ from tests.parts.killed_builder import context_of
 from tests.parts.presence import absent
 from tests.parts.variants import one_of
 from tests.parts.warm import run_warm
+from tests.small_platform import create_state
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +48,12 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Person]:
 
 
 @pytest.fixture(scope="module")
-def unpublished(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> Path:
+def unpublished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with keys, to copy."""
     if shutil.which("ssh-keygen") is None:
         absent("ssh-keygen", "apt-get install openssh-client")
     folder = tmp_path_factory.mktemp("unpublished")
-    shutil.copy(empty_state, folder / "state.db")
+    create_state(folder)
     create_keys(folder / "signing")
     return folder
 

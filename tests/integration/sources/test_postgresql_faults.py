@@ -23,13 +23,12 @@ from daybreak.snapshots.run import run_manually
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.staging import StreamFailed
 from daybreak.state.database import open_state
-from daybreak.state.migrate import migrate
 from tests.parts.export_rows import AS_OF
 from tests.parts.moved_clock import MovedClock
 from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.waiting import wait_until
-from tests.small_platform import context_in, state_url
+from tests.small_platform import context_in, create_state
 
 _GATE = 7
 _MEASURE = """
@@ -251,7 +250,7 @@ def test_stream_over_its_timeout_is_not_transient(
 def test_server_stopped_mid_read_publishes_nothing(
     replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
-    migrate(state_url(tmp_path))
+    create_state(tmp_path)
     url = replica.url(filled_database)
     context = context_in(tmp_path, source=source_on(url, tmp_path / "spill"))
     context = replace(context, timings=replace(context.timings, attempts=1))
@@ -284,7 +283,7 @@ def test_reading_cancelled_by_a_replica_is_retried(
     postgresql_server: PostgreSQLServer, replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
     """The snapshot needs rows that the primary vacuums: the replica cancels its readers."""
-    migrate(state_url(tmp_path))
+    create_state(tmp_path)
     url = replica.url(filled_database)
     context = context_in(tmp_path, source=source_on(url, tmp_path / "spill", gated_members()))
     try:

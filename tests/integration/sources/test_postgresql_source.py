@@ -30,7 +30,6 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
 from daybreak.export.job import ExportResults
-from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql import server_snapshot
 from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction
 from daybreak.sources.postgresql.source import PostgresqlSource
@@ -39,6 +38,7 @@ from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, newest_instants, own_rows
+from tests.parts.sources import duckdb_source
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def source_on(url: str, temp_dir: Path, **options: Any) -> PostgresqlSource:
 
 
 def test_files_equal_those_of_duckdb(filled_database: str, parquet: Path, tmp_path: Path) -> None:
-    embedded = DuckdbSource(parquet, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
+    embedded = duckdb_source(parquet, tmp_path)
     with embedded.open(AS_OF) as reading:
         expected = all_entries(reading)
     with source_on(filled_database, tmp_path).open(AS_OF) as reading:
@@ -548,7 +548,7 @@ def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], s
     add_faults(folder, AS_OF, 7)
     url = make_postgresql_url()
     fill_tables(url, folder)
-    embedded = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    embedded = duckdb_source(folder, tmp_path / "spill")
     with embedded.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
         newest = newest_instants(reading, "duckdb", AS_OF)

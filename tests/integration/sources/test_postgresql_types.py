@@ -16,12 +16,12 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.export.job import ExportResults
 from daybreak.snapshots.report import accounting_warnings
-from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import Reading
 from tests.parts.export_rows import AS_OF, MemorySink, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.row_faults import accounting
+from tests.parts.sources import duckdb_source
 from tests.parts.variants import one_of
 from tests.unit.sources.test_duckdb import fill, make_platform
 
@@ -94,7 +94,7 @@ def files_of_both(database: str, tmp_path: Path, *statements: str, ddl: tuple[st
     make_tables(database, *ddl, *statements)
     platform = make_platform(tmp_path / "platform.duckdb")
     fill(platform, *statements)
-    embedded = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    embedded = duckdb_source(platform, tmp_path / "spill")
     with postgresql(database, tmp_path).open(AS_OF) as reading:
         found = files_of(reading)
     with embedded.open(AS_OF) as reading:
@@ -362,7 +362,7 @@ def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> 
     make_tables(database, *(each.format(text="text") for each in wider), *rows)
     platform = make_platform(tmp_path / "platform.duckdb")
     fill(platform, *(each.format(text="VARCHAR") for each in wider), *rows)
-    duck = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    duck = duckdb_source(platform, tmp_path / "spill")
     server = postgresql(database, tmp_path)
     reports = {}
     for engine, source in (("duckdb", duck), ("postgresql", server)):

@@ -27,12 +27,12 @@ from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.filestore.file_store import FileSink, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import NO_PACKS
-from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.source import SparkSource, spark_session
 from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
 from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, newest_instants, own_rows
+from tests.parts.sources import duckdb_source
 from tests.parts.spark import convert_identifiers, require_java, text_platform
 from tests.parts.variants import one_of
 
@@ -80,7 +80,7 @@ def embedded(
     platform: Path, tmp_path: Path, formats: tuple[str, ...], resources: Sequence[str] = RESOURCE_NAMES
 ) -> tuple[list[ManifestEntry], list[ResourceReport]]:
     """Export resources with the embedded engine."""
-    source = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    source = duckdb_source(platform, tmp_path / "spill")
     results = ExportResults()
     sink = LocalDisk(tmp_path / "embedded", NO_PACKS).stage(SNAPSHOT)
     with source.open(AS_OF) as reading:
@@ -373,7 +373,7 @@ def with_earliest_instant(file: Path) -> None:
 def test_malformed_rows_are_refused_as_in_duckdb(parquet: Path, tmp_path: Path, table: str, column: str) -> None:
     folder = with_invalid_identifier(parquet, tmp_path / "platform", table, column)
     with_earliest_instant(folder / "members.parquet")
-    source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    source = duckdb_source(folder, tmp_path / "spill")
     results = ExportResults()
     with source.open(AS_OF) as reading:
         reading.check()
@@ -422,7 +422,7 @@ def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path) -> None:
     make_platform(folder, PlatformSizes(leaders=8, members=600, messages=3000), as_of=AS_OF)
     add_faults(folder, AS_OF, 7)
     convert_identifiers(folder)
-    source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    source = duckdb_source(folder, tmp_path / "spill")
     with source.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
         newest = newest_instants(reading, "duckdb", AS_OF)

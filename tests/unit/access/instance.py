@@ -22,7 +22,7 @@ from daybreak.access.services import Services
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.credentials.passwords import PasswordHashing
 from daybreak.domain.audit import AuditEvent, AuditQuery
-from daybreak.domain.identity import Account, Caller, Grant, Seat
+from daybreak.domain.identity import Account, Caller, Grant, ResolvedSession, Seat
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
@@ -94,6 +94,11 @@ class Instance:
         seat = self.state.read(lambda stores: stores.seats.by_id(seat_id))
         assert seat is not None
         return seat
+
+    def session(self, sid: str) -> ResolvedSession:
+        resolved = self.state.read(lambda stores: stores.sessions.resolve(sid, None))
+        assert resolved is not None
+        return resolved
 
     def change_account(self, client_id: str, **changes: Any) -> None:
         """Change fields of an account."""

@@ -9,15 +9,8 @@ import pytest
 
 from daybreak.access import sessions
 from daybreak.domain.errors import Unauthenticated
-from daybreak.domain.identity import ResolvedSession
 from tests.configured import configured
 from tests.unit.access.instance import CALLER, Instance
-
-
-def resolve(instance: Instance, sid: str) -> ResolvedSession:
-    resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
-    assert resolved is not None
-    return resolved
 
 
 @pytest.mark.parametrize("limit", [timedelta(minutes=5), timedelta(hours=8)])
@@ -41,10 +34,10 @@ async def test_activity_is_recorded_once_a_minute(instance: Instance) -> None:
     seen = []
     for seconds in (59, 1, 59, 1):
         instance.advance(seconds=seconds)
-        session = resolve(instance, sid).session
+        session = instance.session(sid).session
         recorded = sessions.is_recorded(session, instance.now[0])
         await sessions.record_activity(instance.services, session, instance.now[0])
-        last = resolve(instance, sid).session.last_seen_at
+        last = instance.session(sid).session.last_seen_at
         assert last is not None
         seen.append((recorded, (instance.now[0] - last).seconds))
     assert seen == [(True, 59), (False, 0), (True, 59), (False, 0)]
@@ -54,34 +47,34 @@ async def test_activity_keeps_a_session_open(instance: Instance) -> None:
     started = await instance.log_in(kind="dashboard")
     for _ in range(3):
         instance.advance(hours=7)
-        session = resolve(instance, started.session.sid).session
+        session = instance.session(started.session.sid).session
         await sessions.record_activity(instance.services, session, instance.now[0])
     await sessions.active_session(instance.services, started.token)
 
 
 async def test_end_of_an_unused_session_is_recorded_once(instance: Instance) -> None:
     sid = (await instance.log_in(kind="dashboard")).session.sid
-    resolved = resolve(instance, sid)
+    resolved = instance.session(sid)
 
     async def end() -> None:
         await sessions.end_idle(instance.services, resolved, CALLER, instance.now[0])
 
     await end()
-    assert resolve(instance, sid).session.ended_at is None, "the session was used meanwhile"
+    assert instance.session(sid).session.ended_at is None, "the session was used meanwhile"
     instance.advance(hours=8)
     await end()
     await end()
-    assert resolve(instance, sid).session.end_reason == "idle"
+    assert instance.session(sid).session.end_reason == "idle"
     (event,) = instance.audit("session.ended")
     assert (event.actor, event.subject, event.details) == ("service", f"session:{sid}", {"reason": "idle"})
 
 
 @pytest.mark.release
 async def test_locked_state_database_is_tolerated(instance: Instance) -> None:
-    resolved = resolve(instance, (await instance.log_in(kind="dashboard")).session.sid)
+    resolved = instance.session((await instance.log_in(kind="dashboard")).session.sid)
     instance.advance(hours=8)
     with closing(sqlite3.connect(instance.path / "state.db", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         await sessions.record_activity(instance.services, resolved.session, instance.now[0])
         await sessions.end_idle(instance.services, resolved, CALLER, instance.now[0])
-    assert resolve(instance, resolved.session.sid) == resolved
+    assert instance.session(resolved.session.sid) == resolved

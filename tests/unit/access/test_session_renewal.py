@@ -6,31 +6,25 @@ from daybreak.access import enrolment, passwords, second_factor, sessions
 from daybreak.access.sessions import ActiveSession
 from daybreak.credentials import totp
 from daybreak.domain.errors import Unauthenticated
-from daybreak.domain.identity import ResolvedSession, Session
+from daybreak.domain.identity import Session
 from tests.unit.access.instance import CALLER, OMAR, PASSWORD, ROSA, Instance
 
 NEW_PASSWORD = "harvest moon 88 boat"
 FROM_THE_LOGIN = ("seat_id", "started_at", "expires_at", "kind", "device_id", "amr")
 
 
-def resolve(instance: Instance, sid: str) -> ResolvedSession:
-    resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
-    assert resolved is not None
-    return resolved
-
-
 async def dashboard_session(instance: Instance, **more: str) -> ActiveSession:
     """Return a new dashboard session of Rosa."""
-    resolved = resolve(instance, (await instance.log_in(kind="dashboard", **more)).session.sid)
+    resolved = instance.session((await instance.log_in(kind="dashboard", **more)).session.sid)
     return ActiveSession(resolved, "")
 
 
 def assert_replaced(instance: Instance, old: Session, new: Session, reason: str) -> None:
     """Check that `old` has ended and that `new` is the stored session of the same login."""
     assert old.sid != new.sid
-    ended = resolve(instance, old.sid).session
+    ended = instance.session(old.sid).session
     assert (ended.ended_at, ended.end_reason) == (instance.now[0], reason)
-    assert resolve(instance, new.sid).session == new
+    assert instance.session(new.sid).session == new
     for name in FROM_THE_LOGIN:
         assert getattr(old, name) == getattr(new, name), name
 
@@ -49,7 +43,7 @@ async def test_second_factor_changes_the_session_id(instance: Instance, kind: st
     code = instance.code(seed)
     started = await second_factor.complete_login(instance.services, pending.token, code, CALLER)
     assert started.session.sid != pending.session.sid
-    old, new = resolve(instance, pending.session.sid).session, resolve(instance, started.session.sid).session
+    old, new = instance.session(pending.session.sid).session, instance.session(started.session.sid).session
     assert (old.end_reason, old.awaiting_second_factor) == ("second factor completed", True)
     assert new == started.session
     assert (new.kind, new.started_at, new.device_id) == (kind, old.started_at, started.device_id)
@@ -71,7 +65,7 @@ async def test_wrong_password_keeps_the_session_id(instance: Instance) -> None:
     active = await dashboard_session(instance)
     with pytest.raises(Unauthenticated):
         await sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER)
-    assert resolve(instance, active.session.sid).session == active.session
+    assert instance.session(active.session.sid).session == active.session
 
 
 async def test_changed_password_changes_the_session_id(instance: Instance) -> None:
@@ -119,8 +113,8 @@ async def test_new_sign_in_ends_the_session_that_the_browser_held(instance: Inst
     instance.enrol_second_factor(OMAR)
     held, other = await dashboard_session(instance), await dashboard_session(instance)
     await instance.login(email, kind="dashboard", held_sid=held.session.sid)
-    assert resolve(instance, held.session.sid).session.end_reason == "signed in again"
-    assert resolve(instance, other.session.sid).session.ended_at is None
+    assert instance.session(held.session.sid).session.end_reason == "signed in again"
+    assert instance.session(other.session.sid).session.ended_at is None
     (event,) = instance.audit("session.ended")
     assert (event.actor, event.seat_id, event.subject) == (email, ROSA, held.subject)
 
@@ -129,4 +123,4 @@ async def test_failed_sign_in_keeps_the_session_that_the_browser_held(instance: 
     held = await dashboard_session(instance)
     with pytest.raises(Unauthenticated):
         await instance.login(password="wrong wrong wrong", kind="dashboard", held_sid=held.session.sid)
-    assert resolve(instance, held.session.sid).session.ended_at is None
+    assert instance.session(held.session.sid).session.ended_at is None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import ReasonError
 from daybreak.export.delta.csv_rows import KeyOrder, SortKey, row_end, split_cells
 from daybreak.export.delta.delta_lines import DeltaLines
 
@@ -22,12 +23,8 @@ Side = Literal["old", "new"]
 Needs = Literal["old", "new", "nothing"]
 
 
-class DeltaFault(Exception):
+class DeltaFault(ReasonError):
     """The delta cannot be made, for `reason`. Consumers need the full file."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ in the server is slower and loads it.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,16 +18,11 @@ import duckdb
 import psycopg
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, required_tables
+from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
-from daybreak.domain.run_report import ReferentialFault
 from daybreak.export.engine import ENGINE_TYPES
-from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
-from daybreak.export.referential import referential_faults
-from daybreak.export.resource_export import export_resource
 from daybreak.export.sql import identifier
-from daybreak.filestore.file_store import FileSink
 from daybreak.settings.text_forms import duration_in_words
 from daybreak.sources.contract import (
     Columns,
@@ -35,12 +30,12 @@ from daybreak.sources.contract import (
     check_models,
     check_tables,
     check_terms,
-    checked_leaders,
     require_distinct,
     usable_tables,
 )
 from daybreak.sources.dialects import aggregates
-from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy
+from daybreak.sources.engine_reading import EmbeddedReading
+from daybreak.sources.malformed import MalformedPolicy, apply_policy
 from daybreak.sources.postgresql.server_snapshot import (
     Connection,
     ServerSnapshot,
@@ -126,8 +121,8 @@ class PostgresqlSource:
         return lag
 
 
-class PostgresqlReading:
-    """One reading of a PostgreSQL source: a `Reading`, and the `EmbeddedRows` it exports."""
+class PostgresqlReading(EmbeddedReading):
+    """One reading of a PostgreSQL source: a `Reading`."""
 
     def __init__(
         self,
@@ -137,19 +132,13 @@ class PostgresqlReading:
         source: PostgresqlSource,
         lag: timedelta | None,
     ) -> None:
+        super().__init__(source.models, as_of, source.malformed_rows)
         self.lag = lag
-        self.malformed: Sequence[MalformedRows] = ()
-        self._policy = source.malformed_rows
-        models = source.models
         self._snapshot = snapshot
         self._keeper = snapshot.keeper
         self._tables = ServerTables(snapshot.keeper)
         self._staging = staging
-        self._as_of = as_of
-        self.models = models
-        self._required = required_tables(models)
         self._loaded: dict[str, str] = {}
-        self._leaders: list[str] | None = None
 
     def check(self) -> None:
         """Check privileges, tables, models, Leaders and terms."""
@@ -175,24 +164,16 @@ class PostgresqlReading:
         self.leaders()
         self._snapshot.open_driver()
 
-    def leaders(self) -> list[str]:
-        """Return every Leader of table leaders, sorted. Raises SourceError, as `check` does."""
-        if self._leaders is None:
-            with self._snapshot.faults("Table leaders"):
-                parents = self._keeper.execute(
-                    f"{self._typed_tables()}SELECT leader_id::text, parent_leader_id::text FROM leaders".encode()
-                ).fetchall()
-            self._leaders = checked_leaders(parents)
-        return self._leaders
+    def _parents(self) -> list[tuple[str | None, ...]]:
+        with self._snapshot.faults("Table leaders"):
+            return self._keeper.execute(
+                f"{self._typed_tables()}SELECT leader_id::text, parent_leader_id::text FROM leaders".encode()
+            ).fetchall()
 
     def input_bytes(self) -> int:
         """Return the size of the tables on the server. Views and foreign tables count as 0."""
         with self._snapshot.faults("The source"):
             return self._tables.size_bytes()
-
-    def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
-        """Export one resource."""
-        return export_resource(self, job, sink, observer)
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
         """Return the rows of a query over the source tables."""
@@ -205,10 +186,6 @@ class PostgresqlReading:
     def cancel(self) -> None:
         """End the query of `source_rows`."""
         self._keeper.cancel_safe()
-
-    def referential_faults(self, resources: Collection[str], skipped: Collection[str] = ()) -> list[ReferentialFault]:
-        """Check the relations between resources."""
-        return referential_faults(self, resources, skipped)
 
     def confirm_unchanged(self) -> None:
         """Query the keeper once more, which fails if its transaction no longer holds the snapshot."""

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.models import Model, required_tables
+from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.delta import LeaderDelta
@@ -32,11 +32,11 @@ from daybreak.sources.contract import (
     check_models,
     check_tables,
     check_terms,
-    checked_leaders,
     require_distinct,
     usable_tables,
 )
 from daybreak.sources.dialects import spark_sql
+from daybreak.sources.engine_reading import EngineReading
 from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy, count_conditions, find_malformed
 from daybreak.sources.spark.errors import error_message, spark_faults
 from daybreak.sources.spark.placement import repartition_by_leader
@@ -74,10 +74,8 @@ class TaskLimits:
     partition_rows: int = 500_000
 
 
-class SparkReading:
+class SparkReading(EngineReading):
     """One reading of a Spark source: a `Reading` whose files are written by tasks."""
-
-    lag = None
 
     def __init__(
         self,
@@ -88,14 +86,9 @@ class SparkReading:
         limits: TaskLimits,
         policy: MalformedPolicy = "refuse",
     ) -> None:
-        self.malformed: Sequence[MalformedRows] = ()
-        self._policy = policy
+        super().__init__(models, as_of, policy)
         self._session = session
-        self._as_of = as_of
-        self.models = models
         self._limits = limits
-        self._leaders: list[str] | None = None
-        self._required = required_tables(models)
         check_tables("The source in Spark", tables, ACCEPTED_TYPES, self._required)
         self._tables = tables
         self._usable = usable_tables(tables, ACCEPTED_TYPES)
@@ -145,13 +138,9 @@ class SparkReading:
                 self._create_view(table, " OR ".join(conditions.values()))
         return found
 
-    def leaders(self) -> list[str]:
-        """Return every Leader of table leaders, sorted. Raises SourceError, as `check` does."""
-        if self._leaders is None:
-            with spark_faults("Table leaders"):
-                parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
-            self._leaders = checked_leaders(parents)
-        return self._leaders
+    def _parents(self) -> list[Row]:
+        with spark_faults("Table leaders"):
+            return self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
 
     def input_bytes(self) -> int:
         """Return 0: the source is not on this machine's disk."""

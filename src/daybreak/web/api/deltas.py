@@ -21,7 +21,7 @@ from daybreak.domain.delta import ChainEntry, ResourceDelta
 from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
-from daybreak.web.api.files import CLIENT_ID, LinkResult, link_result, require_plain_path
+from daybreak.web.api.files import CLIENT_ID, link_response_type, require_plain_path, respond_with_link
 from daybreak.web.api.operation import (
     FILES,
     SESSION_OR_API_TOKEN,
@@ -34,8 +34,6 @@ from daybreak.web.api.operation import (
     view_of,
 )
 from daybreak.web.http.files import evaluate
-from daybreak.web.metrics import count_event
-from daybreak.web.request_state import caller_of
 
 _ETAG = '"60303ae22b998861bce3b28f33eec1be758a213c"'
 _MAX_VERSION = 2**63 - 1
@@ -141,12 +139,7 @@ REQUEST_DELTA = Operation(
         Parameter("version", "path", "Version of the publication.", 48, int),
         Parameter("name", "path", "Name of the delta file.", "members.delta.csv.gz", _DELTA_NAME),
     ),
-    response=ResponseType(
-        "The link, in `Location` and in the body.",
-        LinkResult,
-        status=302,
-        headers=(Header("Location", "The link.", examples.DELTA_LINK),),
-    ),
+    response=link_response_type(examples.DELTA_LINK),
     problems=("unknown_file", "no_delta", "rate_limited"),
 )
 
@@ -192,10 +185,7 @@ class _DeltaEndpoints:
         except ValueError as reason:
             raise NotFound(f"The version in the path {reason}. Use one of the feed.", code="no_delta") from None
         named = downloads.delta_named(request.path_params["name"], version)
-        client_id = request.path_params["client_id"].lower()
-        issued = await downloads.issue_link(self.services, principal, client_id, named, caller_of(request))
-        count_event("link_issued")
-        return REQUEST_DELTA.response.create(link_result(issued), {"Location": issued.url})
+        return await respond_with_link(REQUEST_DELTA, self.services, principal, request, named)
 
 
 def _version(text: str) -> int:

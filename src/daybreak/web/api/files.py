@@ -17,7 +17,8 @@ from daybreak.catalogue.download_paths import download_paths
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.errors import NotFound
-from daybreak.downloads import IssuedLink, Manifest
+from daybreak.domain.identity import Principal
+from daybreak.downloads import Manifest, NamedFile
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.operation import (
@@ -141,6 +142,12 @@ def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) ->
     )
 
 
+def link_response_type(example: str) -> ResponseType[LinkResult]:
+    """Return the type of a response with a link."""
+    location = Header("Location", "The link.", example)
+    return ResponseType("The link, in `Location` and in the body.", LinkResult, status=302, headers=(location,))
+
+
 CLIENT_ID = Parameter("client_id", "path", "`client_id` of the account.", examples.CLIENT_ID, UUID)
 GET_MANIFEST = Operation(
     operation_id="getManifest",
@@ -161,12 +168,7 @@ REQUEST_FILE = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID, Parameter("file", "path", "Path of the file.", "campaigns.csv.gz")),
-    response=ResponseType(
-        "The link, in `Location` and in the body.",
-        LinkResult,
-        status=302,
-        headers=(Header("Location", "The link.", examples.LINK),),
-    ),
+    response=link_response_type(examples.LINK),
     problems=("unknown_file", "snapshot_not_ready", "rate_limited"),
 )
 
@@ -189,11 +191,7 @@ class _FileEndpoints:
         principal = await principal_of(request, self.services)
         require_plain_path(request)
         named = downloads.file_at(request.path_params["file"], self.services.settings.snapshot.formats)
-        issued = await downloads.issue_link(
-            self.services, principal, request.path_params["client_id"].lower(), named, caller_of(request)
-        )
-        count_event("link_issued")
-        return REQUEST_FILE.response.create(link_result(issued), {"Location": issued.url})
+        return await respond_with_link(REQUEST_FILE, self.services, principal, request, named)
 
     async def manifest(self, request: Request) -> Response:
         principal = await principal_of(request, self.services)
@@ -226,6 +224,13 @@ def _file_variants(formats: tuple[str, ...]) -> tuple[Variant, ...]:
     )
 
 
-def link_result(issued: IssuedLink) -> LinkResult:
+async def respond_with_link(
+    operation: Operation[LinkResult], services: Services, principal: Principal, request: Request, named: NamedFile
+) -> Response:
+    """Issue a link to a file of the account in the path. Raises the errors of `issue_link`."""
+    client_id = request.path_params["client_id"].lower()
+    issued = await downloads.issue_link(services, principal, client_id, named, caller_of(request))
+    count_event("link_issued")
     stored = {"bytes": issued.file.stored.bytes, "sha256": issued.file.stored.sha256}
-    return LinkResult(view_of(LinkView, issued.file, url=issued.url, expires_at=issued.expires_at, **stored))
+    view = view_of(LinkView, issued.file, url=issued.url, expires_at=issued.expires_at, **stored)
+    return operation.response.create(LinkResult(view), {"Location": issued.url})
