@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from daybreak.cli.output import print_note
 from daybreak.domain.errors import WrongUse
 
 if TYPE_CHECKING:
@@ -177,7 +178,24 @@ def refuse_password(url: str, option: str) -> None:
 
 def read_line() -> str:
     """Return one line of standard input, without its end. Raises WrongUse."""
-    try:
+    with _input_faults():
         return sys.stdin.readline().rstrip("\n")
+
+
+def read_secret(prompt: str) -> str:
+    """Return one line that is typed on the terminal, without echo. Raises WrongUse."""
+    from getpass import getpass
+
+    with _input_faults():
+        return getpass(prompt)
+
+
+@contextmanager
+def _input_faults() -> "Iterator[None]":
+    try:
+        yield
     except UnicodeDecodeError:
         raise WrongUse("Standard input is not UTF-8. Nothing was changed.") from None
+    except EOFError:
+        print_note("")
+        raise WrongUse("The input ended at a prompt. Nothing was changed.") from None

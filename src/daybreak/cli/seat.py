@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, Flag, read_line, read_state, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, read_line, read_secret, read_state, settings_of, state_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -276,10 +276,8 @@ def _parse_issuer(text: str) -> str:
 def _new_password() -> str:
     if not sys.stdin.isatty():
         return read_line()
-    from getpass import getpass
-
-    password = getpass("New password: ")
-    if password != getpass("Repeat password: "):
+    password = read_secret("New password: ")
+    if password != read_secret("Repeat password: "):
         raise OperatorError("The passwords differ. Nothing was changed.")
     return password
 

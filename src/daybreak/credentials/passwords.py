@@ -32,6 +32,8 @@ MAXIMUM_LENGTH = 256
 _MAXIMUM_DECOMPOSED_LENGTH = 4 * MAXIMUM_LENGTH
 FORM_LENGTH = _MAXIMUM_DECOMPOSED_LENGTH + 1
 """Characters that a form reads of a password. A text of this length is never a password."""
+# Control characters and surrogates. No form of a browser can send all of them, so the seat could not sign in.
+_UNTYPED = frozenset({"Cc", "Cs"})
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1, hash_len=32, salt_len=16, type=Type.ID)
 
@@ -94,6 +96,8 @@ def weakness(password: str, *, email: str, breached: Path | None = None) -> str 
         return f"Use at least {MINIMUM_LENGTH} characters."
     if len(text) > MAXIMUM_LENGTH:
         return f"Use at most {MAXIMUM_LENGTH} characters."
+    if any(unicodedata.category(character) in _UNTYPED for character in text):
+        return "Use no control characters, such as line breaks."
     folded = text.strip().casefold()
     if len(set(folded)) < 5:
         return "Use at least 5 different characters."

@@ -7,6 +7,8 @@ decrypted.
 import base64
 import hashlib
 import hmac
+import re
+import unicodedata
 from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
@@ -24,6 +26,7 @@ _RECOVERY_ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 _RECOVERY_CHARACTERS = 24
 # The label only names the key in the app. Encoded, a long email in another script does not fit into a QR code.
 _MAXIMUM_LABEL_CHARACTERS = 64
+_SEPARATOR = re.compile("[\\s\u2013-]")
 
 
 class SeedDecryptionError(Exception):
@@ -41,10 +44,11 @@ def code_at(seed: bytes, step: int) -> str:
 def matching_step(seed: bytes, code: str, now_seconds: float) -> int | None:
     """Return the time step that the code belongs to, at most one step from now, or None.
 
-    Compares the code with each of the three steps in constant time. The caller rejects a step that was accepted before
-    (RFC 6238 §5.2).
+    The code may be typed with spaces and dashes, as apps show it, and with the digits of any script. Compares it with
+    each of the three steps in constant time. The caller rejects a step that was accepted before (RFC 6238 §5.2).
     """
-    sent = code.encode("utf-8", "surrogatepass")
+    typed = (str(unicodedata.decimal(character, character)) for character in code if not _SEPARATOR.match(character))
+    sent = "".join(typed).encode("utf-8", "surrogatepass")
     current = int(now_seconds) // STEP_SECONDS
     found: int | None = None
     for step in range(max(0, current - 1), current + 2):

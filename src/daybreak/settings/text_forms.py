@@ -148,11 +148,11 @@ def parse_base_url(text: str) -> str:
 
     The result is normalized as browsers do: lower-case host, no default port, no final slash.
     """
-    text = text.rstrip("/")
+    text = require_trimmed(text).rstrip("/")
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
         raise ValueError
-    if parts.query or parts.fragment or parts.username is not None or not text.isascii() or re.search(r"\s", text):
+    if parts.query or parts.fragment or parts.username is not None or not text.isascii() or " " in text:
         raise InvalidValue("Remove the user, query, fragment and spaces, and write international names as punycode.")
     if "csv" in text.lower():
         raise InvalidValue(
@@ -170,8 +170,8 @@ def parse_issuer(text: str) -> str:
     """
     if not text:
         return text
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isascii() or re.search(r"\s", text):
+    parts = urlsplit(require_trimmed(text))
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isascii() or " " in text:
         raise ValueError
     if parts.query or parts.fragment or parts.username is not None:
         raise InvalidValue("Remove the user, query and fragment.")
@@ -245,7 +245,7 @@ def parse_mail_url(text: str) -> str:
     """Parse the URL of a mail server, which must not contain credentials."""
     if not text:
         return text
-    parts = urlsplit(text)
+    parts = urlsplit(require_trimmed(text))
     if parts.scheme not in {"smtp", "smtps"} or not parts.hostname or parts.port == 0 or re.search(r"\s", text):
         raise ValueError
     if parts.username is not None or parts.password is not None:

@@ -16,6 +16,9 @@ from daybreak.domain.errors import SourceError
 MalformedPolicy = Literal["refuse", "fail"]
 """What a run does with malformed rows: refuse them, or fail."""
 
+# A malformed key may be a text of megabytes, and is repeated in the report, the log and mails.
+_MAX_KEY_LENGTH = 80
+
 
 @dataclass(frozen=True, slots=True)
 class MalformedRows:
@@ -55,7 +58,8 @@ def find_malformed(
     key = (*table.primary_key, table.columns[0].name)[0]
     found = rows_of(
         f"SELECT malformed_column, count(*), min(row_key) FROM (SELECT CASE {first} END AS malformed_column, "
-        f"CAST({key} AS VARCHAR) AS row_key FROM {item}) AS checked WHERE malformed_column IS NOT NULL "
+        f"substr(CAST({key} AS VARCHAR), 1, {_MAX_KEY_LENGTH}) AS row_key FROM {item}) AS checked "
+        "WHERE malformed_column IS NOT NULL "
         "GROUP BY malformed_column ORDER BY malformed_column"
     )
     return [MalformedRows(table.name, str(name), int(str(rows)), f"{key} {example!r}") for name, rows, example in found]

@@ -146,25 +146,33 @@ def _code_prompt() -> Callable[[], str]:
 
 
 def _prompt(prompt: str) -> str:
-    """Read a line, with a prompt on a terminal. Raises WrongUse when input on a terminal ends."""
-    if not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\r\n")
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    line = sys.stdin.readline()
-    if not line:
+    """Read a line, with a prompt on a terminal. Raises WrongUse as `_read` does."""
+    is_terminal = sys.stdin.isatty()
+    if is_terminal:
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+    line = _read(sys.stdin.readline)
+    if is_terminal and not line:
         raise _end_of_input()
     return line.rstrip("\r\n")
 
 
 def _prompt_secret(prompt: str) -> str:
-    """Read a line without echo. Raises WrongUse when input on a terminal ends."""
-    if not sys.stdin.isatty():
-        return _prompt(prompt)
+    """Read a line without echo. Raises WrongUse as `_read` does."""
+    return _read(lambda: getpass.getpass(prompt)) if sys.stdin.isatty() else _prompt(prompt)
+
+
+def _read(read: Callable[[], str]) -> str:
+    """Return what `read` returns. Raises WrongUse when input on a terminal ends, or is not text."""
     try:
-        return getpass.getpass(prompt)
+        text = read()
+        # Some locales pass on bytes that are not text as surrogates.
+        text.encode()
+    except UnicodeError:
+        raise WrongUse("The input is not UTF-8. Run the command again.") from None
     except EOFError:
         raise _end_of_input() from None
+    return text
 
 
 def _end_of_input() -> WrongUse:

@@ -1,6 +1,7 @@
 """Options shared by several commands."""
 
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -9,6 +10,7 @@ import pytest
 
 from daybreak.cli.options import parse_expiry, parse_instant, parse_instant_or_age, parse_member_id, settings_of
 from daybreak.domain.errors import OperatorError
+from tests.parts.terminal import run_on_terminal
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
@@ -68,3 +70,17 @@ def test_root_is_refused_if_the_service_runs_as_another_user(tmp_path: Path, mon
         settings_of(config)
     keyring.unlink()
     assert settings_of(config).file == config
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [(b"\x04", "The input ended at a prompt. Nothing was changed."), (b"na\xefve\n", "Standard input is not UTF-8.")],
+)
+def test_unusable_answer_to_a_prompt_is_an_error(typed: bytes, message: str) -> None:
+    program = (
+        "import sys; sys.stdin.reconfigure(encoding='utf-8'); "
+        "from daybreak.cli.options import read_secret; read_secret('New password: ')"
+    )
+    code, printed = run_on_terminal([sys.executable, "-c", program], [("New password: ", typed)])
+    assert code == 1
+    assert f"WrongUse: {message}" in printed

@@ -1,11 +1,8 @@
 """The command `daybreak` without a service: help, wrong use, waiting."""
 
-import contextlib
 import hashlib
 import json
 import os
-import pty
-import select
 import stat
 import subprocess
 import sys
@@ -20,6 +17,7 @@ from daybreak_client.command.application import make_app
 from daybreak_client.errors import LEFT_OVER
 from tests.parts.help_pages import lost_help
 from tests.parts.scripted_service import DISCONNECT, Reply, scripted_service
+from tests.parts.terminal import run_on_terminal
 
 ROOT = Path(__file__).parents[3]
 DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
@@ -150,28 +148,22 @@ def test_logout_without_login_succeeds(capsys: pytest.CaptureFixture[str]) -> No
     assert "You are not signed in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("typed", "prompt"), [("", "Email: "), ("ana@example.org\n", "Password: ")])
-def test_end_of_input_at_a_prompt_is_one_message(typed: str, prompt: str, tmp_path: Path) -> None:
-    parent, child = pty.openpty()
-    with subprocess.Popen(
-        [*DAYBREAK, "login", "http://127.0.0.1:1"], stdin=child, stdout=child, stderr=child, start_new_session=True
-    ) as process:
-        os.close(child)
-        printed = ""
-        for answer, awaited in ((typed, "Email: "), ("\x04", prompt)):
-            while awaited not in printed:
-                printed += os.read(parent, 1000).decode()
-            os.write(parent, answer.encode())
-        with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error.
-            while select.select([parent], [], [], 20)[0] and (read := os.read(parent, 1000)):
-                printed += read.decode()
-        try:
-            process.wait(20)
-        finally:
-            process.kill()
-    os.close(parent)
-    assert process.returncode == 2
-    assert printed.endswith("\r\ndaybreak: The input ended at a prompt. Run the command again.\r\n")
+EMAIL = ("Email: ", b"ana@example.org\n")
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([("Email: ", b"\x04")], "The input ended at a prompt. Run the command again."),
+        ([EMAIL, ("Password: ", b"\x04")], "The input ended at a prompt. Run the command again."),
+        ([("Email: ", b"na\xefve\n")], "The input is not UTF-8. Run the command again."),
+        ([EMAIL, ("Password: ", b"na\xefve and more\n")], "The input is not UTF-8. Run the command again."),
+    ],
+)
+def test_unusable_answer_to_a_prompt_is_one_message(answers: list[tuple[str, bytes]], message: str) -> None:
+    code, printed = run_on_terminal([*DAYBREAK, "login", "http://127.0.0.1:1"], answers)
+    assert code == 2
+    assert printed.endswith(f"\r\ndaybreak: {message}\r\n")
     assert "Traceback" not in printed
 
 

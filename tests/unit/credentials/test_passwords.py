@@ -78,6 +78,10 @@ def test_hash_with_outdated_parameters_needs_rehash() -> None:
         "Christopher",
         " administrator ",
         "CALIFORNIA",
+        "violet ladder\0 19 rain",
+        "violet ladder\n19 rain",
+        "violet ladder\x85 19 rain",
+        "violet ladder\ud800 19 rain",
     ],
 )
 def test_weak_password_is_rejected(password: str) -> None:

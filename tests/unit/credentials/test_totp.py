@@ -49,7 +49,14 @@ def test_code_is_accepted_one_step_early_and_late() -> None:
     ]
 
 
-@pytest.mark.parametrize("code", ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "\ud800", " 123456"])
+@pytest.mark.parametrize(
+    "typed", ["287 082", " 287082\n", "287\xa0082", "287-082", "\uff12\uff18\uff17\uff10\uff18\uff12"]
+)
+def test_code_is_accepted_as_apps_show_it(typed: str) -> None:
+    assert totp.matching_step(b"12345678901234567890", typed, 59) == 1
+
+
+@pytest.mark.parametrize("code", ["", " ", "28708", "2870820", "287.082", "²87082", "abcdef", "\ud800"])
 def test_text_other_than_six_digits_is_rejected(code: str) -> None:
     assert totp.matching_step(b"12345678901234567890", code, 59) is None
 

@@ -437,6 +437,9 @@ def test_secret_in_a_file_is_found(tmp_path: Path, text: str, key: str | None) -
         ("source.location", "platform"),
         ("listen", "unix:/run/web.sock"),
         ("mail.username", "exports"),
+        ("base_url", "http://127.0.0.1"),
+        ("oidc.issuer", "https://login.example.org"),
+        ("mail.url", "smtps://mail.example.org"),
     ],
 )
 def test_value_of_another_line_or_with_spaces_around_is_refused(key: str, value: str, stray: str) -> None:

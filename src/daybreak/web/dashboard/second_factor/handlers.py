@@ -3,7 +3,6 @@
 Settings > Security shows the same setup and recovery codes.
 """
 
-import unicodedata
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
@@ -30,8 +29,6 @@ from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import csrf_field, login_of, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, redirect, rejected, render_template
 
-MAXIMUM_CODE_LENGTH = 64
-
 
 @dataclass(frozen=True, slots=True)
 class PendingSignIn(DashboardRequest):
@@ -56,10 +53,9 @@ async def show_code_form(page: DashboardRequest) -> Response:
 async def check_code(page: DashboardRequest) -> Response:
     """Complete the sign-in with a code."""
     pending, form = await _load_with_form(page)
-    recovery, code = form.get("kind") == "recovery", form.get("code", "")[:MAXIMUM_CODE_LENGTH].strip()
+    recovery, code = form.get("kind") == "recovery", form.get("code", "")
     complete = second_factor.complete_login_with_recovery_code if recovery else second_factor.complete_login
-    typed = code if recovery else normalize_code(code)
-    completed = complete(page.services, pending.token, typed, page.caller, device_id=signed_cookie(page, "device"))
+    completed = complete(page.services, pending.token, code, page.caller, device_id=signed_cookie(page, "device"))
     return await _complete(pending, completed, recovery=recovery)
 
 
@@ -95,7 +91,7 @@ async def confirm_enrolment(page: DashboardRequest) -> Response:
         enrolled = await enrolment.confirm_required(
             page.services,
             pending.token,
-            normalize_code(form.get("code", "")),
+            form.get("code", ""),
             page.caller,
             device_id=signed_cookie(page, "device"),
         )
@@ -222,12 +218,3 @@ def recovery_codes_context(codes: tuple[str, ...]) -> dict[str, object]:
     """Return the variables of the recovery code list, with a data URL to download it."""
     text = "Recovery codes for Daybreak. Each code works once.\n\n" + "\n".join(codes) + "\n"
     return {"codes": codes, "codes_url": f"data:text/plain;charset=utf-8,{quote(text)}"}
-
-
-def normalize_code(code: str) -> str:
-    """Return a typed six-digit code without spaces and dashes, with ASCII digits."""
-    return "".join(
-        str(unicodedata.digit(character, character))
-        for character in code[:MAXIMUM_CODE_LENGTH]
-        if not character.isspace() and character not in "-\u2013"
-    )

@@ -20,7 +20,6 @@ from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.second_factor.handlers import (
     enrolment_context,
     load_pending_enrolment,
-    normalize_code,
     recovery_codes_context,
 )
 from daybreak.web.dashboard.security.locations import locations_of
@@ -89,7 +88,7 @@ async def show_second_factor(page: PageRequest, outcome: PageOutcome = SUCCESS) 
 
 async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
     """Confirm the setup with a code, and show the recovery codes once."""
-    code, services = normalize_code(page.form.get("code", "")), page.services
+    code, services = page.form.get("code", ""), page.services
     try:
         enrolled = await enrolment.confirm(services, page.active_session, code, page.caller)
     except Conflict:
