@@ -148,6 +148,9 @@ def _output_of(stream: TextIOWrapper) -> TextIOWrapper:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. An error is one message on standard error."""
+    # An empty variable of a shell. As a path it would be the current folder.
+    if "" in arguments:
+        return _report("An argument is empty. Check the variables in the command line.", WRONG_USE)
     try:
         result = make_app(arguments)(list(arguments))
         sys.stdout.flush()

@@ -97,6 +97,15 @@ def test_token_without_service_is_refused(monkeypatch: pytest.MonkeyPatch, capsy
     assert "secret" not in printed
 
 
+def test_empty_argument_is_not_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DAYBREAK_SERVICE", "https://export.example.org")
+    monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+    assert run(["share-profile", ""]) == 2
+    assert "argument is empty" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("span", ["2", "h", "-1h", "2 h", "1d", ""])
 def test_invalid_wait_is_refused(
     span: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
