@@ -7,6 +7,7 @@ resumes an interrupted download. Files have mode 0600 and new folders 0700, what
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -314,19 +315,24 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 
 def replace_private(path: Path, text: str) -> None:
     """Replace a file atomically, with mode 0600. An error names it, and leaves it unchanged."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    temporary.unlink(missing_ok=True)
-    # Exclusive, so that it does not follow a link to another file.
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_MODE)
     try:
-        with errors_named(path), os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        temporary.unlink(missing_ok=True)
+        # Exclusive, so that it does not follow a link to another file.
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_MODE)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as fault:
+        if isinstance(fault, OSError):
+            fault.filename = str(path)
         # It may contain a part of a token.
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise
 
 

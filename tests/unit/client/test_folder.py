@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from daybreak_client import folder as folder_module
 from daybreak_client.errors import Busy, Damaged, Unreachable, WrongUse
-from daybreak_client.folder import OpenFile, locked, make_private_folder, update_folder
+from daybreak_client.folder import OpenFile, locked, make_private_folder, replace_private, update_folder
 from daybreak_client.published import PublishedFile
 
 CONTENT = bytes(range(256)) * 40
@@ -282,3 +282,12 @@ def test_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "shared").chmod(0o755)
     make_private_folder(tmp_path / "shared")
     assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("path", [Path(), Path("/"), Path("missing/x"), Path("file/x")])
+def test_error_of_a_replaced_file_names_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(OSError, match=str(path)) as caught:
+        replace_private(path, "")
+    assert caught.value.filename == str(path)
