@@ -192,7 +192,7 @@ _FACTOR_CHANGES = {
 _PASSWORD_CHANGES = {
     "changed": "The password was changed",
     "set_by_operator": "An operator set a new password",
-    "reset_by_mail": "The password was reset with a link from a mail",
+    "reset_by_mail": "The password was set with a link",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from daybreak.credentials import totp
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory
 
 
@@ -108,7 +108,9 @@ def test_second_factor_rejects_wrong_and_used_codes(
 
 
 @pytest.mark.release
-def test_required_setup_shows_recovery_codes_once(page: Page, service: Service, console_messages: list[str]) -> None:
+def test_required_setup_shows_recovery_codes_once(
+    page: Page, service: Service, open_page: Callable[..., Page], console_messages: list[str]
+) -> None:
     service.reset_seat(directory.NEWCOMER)
     sign_in(page, service, directory.NEWCOMER)
     expect(page.get_by_role("heading", name="Set up second factor")).to_be_visible()
@@ -120,6 +122,11 @@ def test_required_setup_shows_recovery_codes_once(page: Page, service: Service, 
     page.get_by_role("button", name="Confirm").click()
     expect(page.get_by_text("The code is wrong or was used before.")).to_be_visible()
     assert page.locator("#manual-key").inner_text() == manual_key, "a wrong code must not start a new enrolment"
+    sign_in_without_form(open_page(), service, directory.NEWCOMER)
+    page.get_by_label("Six-digit code").fill(totp.code_at(directory.seed_of(manual_key), int(time.time()) // 30))
+    page.get_by_role("button", name="Confirm").click()
+    expect(page.get_by_text("Delete the entry from your app, and scan the new QR code.")).to_be_visible()
+    manual_key = page.locator("#manual-key").inner_text()
     page.get_by_label("Six-digit code").fill(totp.code_at(directory.seed_of(manual_key), int(time.time()) // 30))
     page.get_by_role("button", name="Confirm").click()
     expect(page.get_by_role("heading", name="Save your recovery codes")).to_be_visible()

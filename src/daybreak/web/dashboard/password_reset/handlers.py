@@ -69,7 +69,7 @@ async def set_password(page: DashboardRequest) -> Response:
     except InvalidRequest as error:
         return await _password_page(page, token, invalid_field("new", error.message))
     except Unauthenticated:
-        return await _expired_page(page)
+        return await _expired_page(page, token)
     except (RateLimited, Unavailable) as error:
         return await _password_page(page, token, rejected(error, "new"))
     except Forbidden as error:
@@ -92,8 +92,10 @@ def _password_set_page(page: DashboardRequest) -> Response:
     return render_template(page, "layout/standalone_error.html", context, SUCCESS)
 
 
-async def _expired_page(page: DashboardRequest) -> Response:
-    flash = Flash("warn", "This link has expired or was used.", "Request a new one.")
+async def _expired_page(page: DashboardRequest, token: str) -> Response:
+    # The page with the form removes the token from its URL, so a reload has none.
+    title = "This link has expired or was used." if token else "This page needs its link."
+    flash = Flash("warn", title, "Request a new one." if token else "Open the link again, or request a new one.")
     return await show_request_form(page, outcome=PageOutcome(403, flash=flash, code="invalid_reset_link"))
 
 
@@ -112,7 +114,7 @@ async def show_request_form(page: DashboardRequest, email: str = "", *, outcome:
 async def _password_page(page: DashboardRequest, token: str, outcome: PageOutcome = SUCCESS) -> Response:
     seat = await passwords.seat_of_link(page.services, token)
     if seat is None:
-        return await _expired_page(page)
+        return await _expired_page(page, token)
     # The token leaves the address bar and the history.
     history_url = f"{page.dashboard.root}/dashboard/reset-password"
     context: dict[str, object] = {"token": token, "seat": seat, "history_url": history_url}

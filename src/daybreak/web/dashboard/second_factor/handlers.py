@@ -5,6 +5,7 @@ Settings > Security shows the same setup and recovery codes.
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
@@ -28,6 +29,11 @@ from daybreak.web.dashboard.browser_session import (
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.forms import csrf_field, login_of, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, redirect, rejected, render_template
+
+_RESTARTED = (
+    "The setup was started again in another window or sign-in. "
+    "Delete the entry from your app, and scan the new QR code."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ async def confirm_enrolment(page: DashboardRequest) -> Response:
             device_id=signed_cookie(page, "device"),
         )
     except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
-        return await _enrolment_page(pending, _rejected(error))
+        return await _enrolment_page(pending, _rejected(error), form.get("setup", ""))
     started = enrolled.started
     next_path = pending.next_path or (f"/dashboard/{started.client_id}/files" if started else "/dashboard/")
     next_url = page.dashboard.root + next_path
@@ -164,7 +170,7 @@ async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOut
     return _form_page(pending, "second_factor/code.html", context, ("second-factor", query), outcome)
 
 
-async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS) -> Response:
+async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS, setup: str = "") -> Response:
     seat = pending.resolved.seat
     enrolment = await load_pending_enrolment(pending.services, seat)
     if enrolment is None:
@@ -177,6 +183,7 @@ async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS
         "seat": seat,
         "required_by_account": initial_account is not None and initial_account.second_factor_required,
     }
+    outcome = explain_restart(outcome, enrolment, setup)
     return _form_page(pending, "second_factor/enrol.html", context, ("enrol", {}), outcome)
 
 
@@ -211,7 +218,21 @@ def enrolment_context(enrolment: Enrolment) -> dict[str, object]:
     """Return the variables of the setup steps. The QR code is generated SVG without user input."""
     key = enrolment.manual_key
     grouped = " ".join(key[start : start + 4] for start in range(0, len(key), 4))
-    return {"enrolment": enrolment, "manual_key": grouped, "qr_code": Markup(enrolment.qr_svg)}  # noqa: S704
+    return {"setup": _setup_of(enrolment), "manual_key": grouped, "qr_code": Markup(enrolment.qr_svg)}  # noqa: S704
+
+
+def explain_restart(outcome: PageOutcome, enrolment: Enrolment, setup: str) -> PageOutcome:
+    """Return the outcome of a form whose code was refused. `setup` names the key of its page, which another window or
+    sign-in may have replaced.
+    """
+    if "code" not in outcome.errors or setup in ("", _setup_of(enrolment)):
+        return outcome
+    return replace(outcome, errors={"code": _RESTARTED})
+
+
+def _setup_of(enrolment: Enrolment) -> str:
+    """Return what identifies the key of a setup."""
+    return sha256(enrolment.manual_key.encode()).hexdigest()[:16]
 
 
 def recovery_codes_context(codes: tuple[str, ...]) -> dict[str, object]:

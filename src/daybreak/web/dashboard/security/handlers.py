@@ -19,6 +19,7 @@ from daybreak.web.dashboard.paging import Slice, slice_of
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, redirect, rejected
 from daybreak.web.dashboard.second_factor.handlers import (
     enrolment_context,
+    explain_restart,
     load_pending_enrolment,
     recovery_codes_context,
 )
@@ -83,6 +84,7 @@ async def show_second_factor(page: PageRequest, outcome: PageOutcome = SUCCESS) 
     pending = await load_pending_enrolment(page.services, page.seat)
     if pending is None:
         return page.redirect(_PATH)
+    outcome = explain_restart(outcome, pending, page.form.get("setup", ""))
     return render_page(page, "security/second_factor.html", enrolment_context(pending), outcome)
 
 
