@@ -4,7 +4,7 @@ import unicodedata
 
 from daybreak.credentials.redaction import contains_secret
 from daybreak.domain.errors import FieldFault, InvalidRequest
-from daybreak.domain.identity import HIDDEN_CHARACTERS
+from daybreak.domain.visible_text import HIDDEN_CHARACTERS, is_visible
 
 MAX_NAME_LENGTH = 80
 
@@ -17,7 +17,7 @@ def normalize_name(name: str, *, subject: str) -> str:
     """
     # Cut first, because normalization takes quadratic time in a run of combining marks.
     normalized = unicodedata.normalize("NFC", name[: 4 * MAX_NAME_LENGTH + 1]).strip()
-    if not 1 <= len(normalized) <= MAX_NAME_LENGTH or HIDDEN_CHARACTERS.search(normalized):
+    if len(normalized) > MAX_NAME_LENGTH or HIDDEN_CHARACTERS.search(normalized) or not is_visible(normalized):
         raise InvalidRequest(
             f"{subject} has 1 to {MAX_NAME_LENGTH} characters, and no hidden ones such as line breaks.",
             faults=(

@@ -7,6 +7,8 @@ any script are valid (RFC 6531), and local parts over 64 characters, which some 
 
 import unicodedata
 
+from daybreak.domain.visible_text import INVISIBLE_CHARACTERS, VARIATION_SELECTORS
+
 MAX_EMAIL_LENGTH = 254
 """Maximum number of characters of an email (RFC 5321 §4.5.3.1)."""
 MAX_EMAIL_INPUT_LENGTH = 2 * MAX_EMAIL_LENGTH
@@ -23,6 +25,8 @@ def is_email_address(text: str) -> bool:
     """
     # A local part may be an encoded word (RFC 2047 §2), which parsers of mails decode: to line breaks, for example.
     if len(text) > MAX_EMAIL_INPUT_LENGTH or "=?" in text:
+        return False
+    if INVISIBLE_CHARACTERS.search(text) or VARIATION_SELECTORS.search(text):
         return False
     local, _, domain = unicodedata.normalize("NFC", text).rpartition("@")
     labels = domain.split(".")

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from daybreak.domain.email_address import MAX_EMAIL_INPUT_LENGTH
+from daybreak.domain.visible_text import is_visible
 
 ROLES = ("owner", "admin", "analyst")
 _MANAGING_ROLES = frozenset({"owner", "admin"})
@@ -42,10 +43,6 @@ def folded_email(email: str) -> str:
     folded = email.strip().casefold()
     # Normalization takes quadratic time, and no seat has a longer email.
     return unicodedata.normalize("NFC", folded) if len(folded) <= MAX_EMAIL_INPUT_LENGTH else folded
-
-
-# Control characters, line separators, bidirectional controls (UAX 9) and lone surrogates.
-HIDDEN_CHARACTERS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
 class BillingState(msgspec.Struct, frozen=True):
@@ -94,8 +91,7 @@ class Account(msgspec.Struct, frozen=True):
     @property
     def _visible_name(self) -> str:
         name = f"{self.first_name} {self.last_name}".strip()
-        # Categories Z and C: spaces, control and format characters.
-        return name if any(unicodedata.category(character)[0] not in "ZC" for character in name) else ""
+        return name if is_visible(name) else ""
 
     @property
     def status(self) -> AccountStatus:

@@ -25,6 +25,7 @@ from daybreak.domain.display import display_for
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.events import ACCOUNT_EVENTS, OPERATOR_EVENTS, Attempt, Delivery, DeliveryState, EventType
 from daybreak.domain.identity import GrantedAccount, Seat
+from daybreak.domain.visible_text import HIDDEN_CHARACTERS
 from daybreak.events.context import DeliveryContext
 from daybreak.events.mail_content import (
     MAX_ACCOUNTS,
@@ -52,8 +53,6 @@ UNSUBSCRIBE_PATH = "/dashboard/unsubscribe"
 _WITH_UNSUBSCRIBE_LINK = frozenset({*ACCOUNT_EVENTS, *OPERATOR_EVENTS})
 # Mail servers quote the recipient. The log names the seat instead.
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+")
-# Characters that reorder or end the text around them: bidirectional controls and line separators (UAX 9, UAX 14).
-_HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 class _UnfoldedHeader(UnstructuredHeader, BaseHeader):
@@ -208,7 +207,7 @@ def mail_message(
     local, _, domain = seat.email.rpartition("@")
     message["To"] = Address(username=local, domain=domain)
     # Without line breaks and encoded words (RFC 2047 §2), which Python would decode to anything, line breaks included.
-    message["Subject"] = " ".join(_HIDDEN.sub(" ", content.subject).replace("=?", "= ?").split())
+    message["Subject"] = " ".join(HIDDEN_CHARACTERS.sub(" ", content.subject).replace("=?", "= ?").split())
     message["Date"] = format_datetime(now)
     # The same on every attempt, so that a mail server can recognize a repetition.
     message["Message-ID"] = f"<{delivery.delivery_id}@{urlsplit(settings.base_url).hostname}>"
@@ -228,7 +227,7 @@ def _templates() -> Environment:
         autoescape=select_autoescape(("html",)),
         undefined=StrictUndefined,
         # Without characters that change how the rest of a mail is read.
-        finalize=lambda value: _HIDDEN.sub(" ", value) if isinstance(value, str) else value,
+        finalize=lambda value: HIDDEN_CHARACTERS.sub(" ", value) if isinstance(value, str) else value,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,

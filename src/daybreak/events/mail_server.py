@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from daybreak.domain.errors import OperatorError, first_line
-from daybreak.domain.identity import HIDDEN_CHARACTERS
+from daybreak.domain.visible_text import HIDDEN_CHARACTERS
 from daybreak.settings import MailSettings
 from daybreak.settings.text_forms import LOOPBACK_HOSTS
 

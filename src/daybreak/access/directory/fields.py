@@ -14,7 +14,6 @@ from uuid import UUID
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import (
-    HIDDEN_CHARACTERS,
     PHONE_NUMBER_TYPES,
     ROLES,
     Account,
@@ -23,6 +22,7 @@ from daybreak.domain.identity import (
     Seat,
     folded_email,
 )
+from daybreak.domain.visible_text import HIDDEN_CHARACTERS, INVISIBLE_CHARACTERS
 from daybreak.state.directory import Directory
 
 MISSING: Final = object()
@@ -53,11 +53,13 @@ class Fields(ABC):
         return ""
 
     def personal_name(self, name: str) -> str:
-        """Read a required name. Characters that would hide or reorder the text around it become a space."""
+        """Read a required name, without invisible characters. Those that reorder the text around it become a space."""
         found = self.text(
             name, lambda text: len(text) <= _MAX_NAME_LENGTH, f"text of at most {_MAX_NAME_LENGTH} characters"
         )
-        return HIDDEN_CHARACTERS.sub(" ", found).strip() if HIDDEN_CHARACTERS.search(found) else found
+        if HIDDEN_CHARACTERS.search(found):
+            return HIDDEN_CHARACTERS.sub(" ", INVISIBLE_CHARACTERS.sub("", found)).strip()
+        return found
 
     def uuid(self, name: str) -> str:
         """Read a required UUID as lower-case text with dashes."""

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 from daybreak.domain import display
 from daybreak.domain.display import local, localized, zone_name
-from daybreak.domain.identity import HIDDEN_CHARACTERS
+from daybreak.domain.visible_text import HIDDEN_CHARACTERS
 
 EN_DASH = "\N{EN DASH}"
 

@@ -10,7 +10,8 @@ import pytest
 from daybreak.access.directory.document import read_directory
 from daybreak.access.directory.platform_rows import directory_from_rows
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.identity import HIDDEN_CHARACTERS, Account, BillingState, Grant, Seat
+from daybreak.domain.identity import Account, BillingState, Grant, Seat
+from daybreak.domain.visible_text import HIDDEN_CHARACTERS
 from daybreak.state.directory import Directory
 
 CLIENT = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -182,6 +183,12 @@ def test_characters_that_hide_or_reorder_text_are_removed(read: Any, name: str) 
         assert "Ada" in text
         assert text.isprintable()
         assert HIDDEN_CHARACTERS.search(text) is None
+
+
+@FORMS
+@pytest.mark.parametrize("name", ["\ufeffAda", "A\xadda", "Ad\u200ba", "\u3164Ada\U000e0041"])
+def test_invisible_characters_are_removed_from_names(read: Any, name: str) -> None:
+    assert read(ACCOUNT | {"first_name": name}, SEAT_FIELDS, ACCESS).accounts[0].first_name == "Ada"
 
 
 @FORMS
