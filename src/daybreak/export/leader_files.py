@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from queue import Queue
 from types import TracebackType
-from typing import Self
 
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.delta import LeaderDelta
@@ -194,7 +193,7 @@ class _StreamedFile(_File):
         yield self._totals.trailer
 
 
-class LeaderFileWriter:
+class LeaderFileWriter(AbstractContextManager["LeaderFileWriter"]):
     """Writes the text files of one resource from chunks in order, and collects manifest entries.
 
     Call all methods from one thread. `parquet_files` are files that are already stored, by client_id, for the same
@@ -228,9 +227,6 @@ class LeaderFileWriter:
         self._delta_files = job.deltas and DeltaFiles(
             resource, job.deltas, self._codec, sink, open_merge or merge_engines(resource)
         )
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

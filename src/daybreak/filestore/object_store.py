@@ -263,7 +263,6 @@ class _BucketSink(ObjectSink):
     ) -> None:
         super().__init__(store, snapshot_id, settings.serve_gzip_as, uploads, packing=packing)
         self._settings = settings
-        self._snapshot_id = snapshot_id
 
     def __reduce__(self) -> tuple[object, ...]:
         # The settings of the bucket contain no credentials.

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from playwright.sync_api import APIResponse, Page, expect
 
 from daybreak.credentials import keyring
 from daybreak.state.sqlite_state import SqliteState
-from daybreak.state.stores import State
+from daybreak.state.stores import State, Stores
 from tests.acceptance.dashboard.axe import WIDE
 from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE
@@ -50,6 +50,16 @@ class Service:
     def reset_seat(self, email: str) -> None:
         """Restore a seat to its initial state."""
         directory.reset_seat(self.state, self.ring, email, datetime.now(UTC))
+
+    def age_password(self, email: str) -> None:
+        """Record that the password of a seat's sessions was entered an hour ago."""
+        now = datetime.now(UTC)
+
+        def write(stores: Stores) -> None:
+            for session, _ in stores.sessions.list_open(directory.id_of(email), now):
+                stores.sessions.mark_reauthenticated(session.sid, now - timedelta(hours=1))
+
+        self.state.write(write)
 
     def end_sessions(self, email: str) -> None:
         """End all sessions of a seat, as if they had expired."""
@@ -97,6 +107,12 @@ def sign_in(
     page.get_by_label("Email").fill(email)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
+
+
+def confirm_password(page: Page) -> None:
+    """Enter the password where a page asks for it."""
+    page.get_by_label("Password").fill(directory.PASSWORD)
+    page.get_by_role("button", name="Continue").click()
 
 
 def post_form(page: Page, address: str, **fields: str) -> APIResponse:

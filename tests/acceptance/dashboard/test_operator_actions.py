@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,10 @@ from daybreak.domain.identity import Grant, Seat
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run_requests import take_request
-from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import (
     Service,
+    confirm_password,
     count_clicks,
     ignore_failed_loads,
     served_sample,
@@ -254,8 +254,7 @@ def test_seat_is_reset_and_signed_out(operator: Page, own_service: Service, open
 
 
 def test_changes_need_a_recent_password(operator: Page, own_service: Service) -> None:
-    seat_id = directory.id_of(directory.OPERATOR)
-    age_password(own_service, seat_id)
+    own_service.age_password(directory.OPERATOR)
     operator.goto(own_service.operator(f"accounts/{directory.KITA}"))
     email = operator.get_by_label("Email")
     email.fill(directory.CHANGER)
@@ -263,8 +262,7 @@ def test_changes_need_a_recent_password(operator: Page, own_service: Service) ->
     operator.get_by_label("Data Export").uncheck()
     operator.get_by_role("button", name="Grant access").click()
     expect(operator.get_by_role("heading", name="Confirm your password")).to_be_visible()
-    operator.get_by_label("Password").fill(directory.PASSWORD)
-    operator.get_by_role("button", name="Continue").click()
+    confirm_password(operator)
     operator.wait_for_url(re.compile(f"operator/accounts/{directory.KITA}"))
     # Nothing was changed before the password was entered, and the form is filled in.
     expect(operator.get_by_text("Nothing was saved yet.")).to_be_visible()
@@ -310,14 +308,3 @@ def confirm(page: Page, action: str, ends: str = "") -> None:
     expect(page.get_by_role("heading", name=f"{action}?")).to_be_visible()
     expect(page.get_by_role("main")).to_contain_text(ends)
     page.get_by_role("button", name=action).click()
-
-
-def age_password(service: Service, seat_id: str) -> None:
-    """Record that the password of a seat's sessions was entered an hour ago."""
-    now = datetime.now(UTC)
-
-    def write(stores: Stores) -> None:
-        for session, _ in stores.sessions.list_open(seat_id, now):
-            stores.sessions.mark_reauthenticated(session.sid, now - timedelta(hours=1))
-
-    service.state.write(write)

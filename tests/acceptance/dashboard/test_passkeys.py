@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,8 +12,13 @@ from playwright.sync_api import CDPSession, Page, Route, expect
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.identity import Passkey
-from daybreak.state.stores import Stores
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, post_form, sign_in_without_form
+from tests.acceptance.dashboard.conftest import (
+    Service,
+    confirm_password,
+    ignore_failed_loads,
+    post_form,
+    sign_in_without_form,
+)
 from tests.acceptance.dashboard.sample import directory
 
 SEAT = directory.id_of(directory.KEEPER)
@@ -75,17 +80,6 @@ def results(service: Service, action: str) -> list[tuple[str, Mapping[str, objec
     """Return result and details of the seat's events of an action, newest first."""
     query = AuditQuery(seat_id=SEAT, action=action, newest_first=True)
     return [(event.result, event.details) for event in service.state.read(lambda stores: stores.audit.read(query))]
-
-
-def forget_password(service: Service) -> None:
-    """Make the seat's sessions forget that the password was entered recently."""
-    now = datetime.now(UTC)
-
-    def write(stores: Stores) -> None:
-        for session, _ in stores.sessions.list_open(SEAT, now):
-            stores.sessions.mark_reauthenticated(session.sid, now - timedelta(hours=1))
-
-    service.state.write(write)
 
 
 @pytest.fixture
@@ -225,15 +219,14 @@ def test_passkeys_need_a_recent_password(keeper: Page, service: Service) -> None
     add_authenticator(keeper)
     add_passkey(keeper, service, "laptop")
     keeper.get_by_role("link", name="Add passkey").click()
-    forget_password(service)
+    service.age_password(directory.KEEPER)
     keeper.get_by_label("Name").fill("second")
     keeper.get_by_role("button", name="Add passkey").click()
     expect(keeper.get_by_role("heading", name="Confirm your password")).to_be_visible()
-    keeper.get_by_label("Password").fill(directory.PASSWORD)
-    keeper.get_by_role("button", name="Continue").click()
+    confirm_password(keeper)
     expect(keeper.get_by_label("Name")).to_have_value("second")
     keeper.goto(service.account(directory.KITA, "settings/security"))
-    forget_password(service)
+    service.age_password(directory.KEEPER)
     keeper.get_by_role("link", name="Remove laptop").click()
     expect(keeper.get_by_role("heading", name="Confirm your password")).to_be_visible()
     assert len(service.state.read(lambda stores: stores.passkeys.list_for(SEAT))) == 1

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from daybreak.credentials import totp
 from daybreak.credentials.passwords import MINIMUM_LENGTH
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, confirm_password, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
 
 
@@ -94,8 +94,7 @@ def test_password_in_one_tab_keeps_the_forms_of_others(sign_in_as: Callable[...,
     sessions.goto(service.account(directory.KITA, "settings/security"))
     prompt.goto(service.account(directory.KITA, "confirm"))
     held = page.context.cookies()
-    prompt.get_by_label("Password").fill(directory.PASSWORD)
-    prompt.get_by_role("button", name="Continue").click()
+    confirm_password(prompt)
     prompt.wait_for_url("**/files")
     assert page.context.cookies() != held, "the session has a new id"
     page.get_by_role("button", name="Save").click()

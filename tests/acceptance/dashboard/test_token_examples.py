@@ -20,7 +20,7 @@ from playwright.sync_api import Page, expect
 from daybreak.domain.identity import ApiToken
 from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import PHONE
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
+from tests.acceptance.dashboard.conftest import Service, confirm_password, ignore_failed_loads, sign_in, unique
 from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.recorded_arguments import record_arguments
 from tests.parts.presence import absent
@@ -259,12 +259,11 @@ def test_addresses_of_a_token_are_limited(
     expect(page.get_by_text(f"…{secret[-4:]}")).to_be_visible()
     page.get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_text("Your address is 127.0.0.1.")).to_be_visible()
-    _age_password_checks(service)
+    service.age_password(directory.OWNER)
     page.get_by_label("Allowed addresses").fill("127.0.0.0/8\n::1")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="Confirm your password")).to_be_visible()
-    page.get_by_label("Password").fill(directory.PASSWORD)
-    page.get_by_role("button", name="Continue").click()
+    confirm_password(page)
     expect(page.get_by_text("Nothing was saved yet.")).to_be_visible()
     expect(page.get_by_label("Allowed addresses")).to_have_value("127.0.0.0/8\n::1")
     page.get_by_role("button", name="Save").click()
@@ -286,10 +285,9 @@ def test_many_addresses_survive_sign_in_and_password_prompt(
     page.goto(service.account(directory.KITA, "settings/tokens/new"))
     page.get_by_label("Name").fill(unique("Many"))
     page.get_by_label("Allowed addresses").fill(networks)
-    _age_password_checks(service)
+    service.age_password(directory.OWNER)
     page.get_by_role("button", name="Create token").click()
-    page.get_by_label("Password").fill(directory.PASSWORD)
-    page.get_by_role("button", name="Continue").click()
+    confirm_password(page)
     expect(page.get_by_label("Allowed addresses")).to_have_value(networks)
     page.get_by_label("Allowed addresses").fill("\n".join(networks.replace("ffff", part) for part in "abcd"))
     service.end_sessions(directory.OWNER)
@@ -307,16 +305,6 @@ def sign_in_again(page: Page) -> None:
     page.get_by_label("Email").fill(directory.OWNER)
     page.get_by_label("Password").fill(directory.PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-
-
-def _age_password_checks(service: Service) -> None:
-    earlier = datetime.now(UTC) - timedelta(minutes=11)
-
-    def age(stores: Stores) -> None:
-        for session, _ in stores.sessions.list_open(directory.id_of(directory.OWNER), datetime.now(UTC)):
-            stores.sessions.mark_reauthenticated(session.sid, earlier)
-
-    service.state.write(age)
 
 
 def test_badges_name_the_days_until_expiry(sign_in_as: Callable[..., Page], service: Service) -> None:

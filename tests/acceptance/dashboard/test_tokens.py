@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from daybreak.domain.identity import ApiToken
 from daybreak.state.stores import Stores
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, unique
+from tests.acceptance.dashboard.conftest import Service, confirm_password, ignore_failed_loads, unique
 from tests.acceptance.dashboard.sample import directory
 
 
@@ -111,20 +111,13 @@ def test_password_is_required_before_a_secret(
     sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
     page = sign_in_as(address=None)
-    earlier = datetime.now(UTC) - timedelta(minutes=11)
-
-    def age_password_check(stores: Stores) -> None:
-        for session, _ in stores.sessions.list_open(directory.id_of(directory.OWNER), datetime.now(UTC)):
-            stores.sessions.mark_reauthenticated(session.sid, earlier)
-
-    service.state.write(age_password_check)
+    service.age_password(directory.OWNER)
     page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new?name=kept"))
     expect(page.get_by_role("heading", name="Confirm your password")).to_be_visible()
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("alert")).to_contain_text("The password is wrong.")
-    page.get_by_label("Password").fill(directory.PASSWORD)
-    page.get_by_role("button", name="Continue").click()
+    confirm_password(page)
     expect(page.get_by_label("Name")).to_have_value("kept")
     page.get_by_label("Name").fill("")
     page.locator("#f-name").evaluate("field => { field.required = false; }")
