@@ -15,6 +15,13 @@ from daybreak_client.errors import WrongUse, reason_of
 
 F = TypeVar("F", bound=BaseException)
 
+_CLOCK = "Check the clock of this machine. If it is right, the certificate must be renewed."
+_NAME = "Check the URL of the service."
+# By the error codes of OpenSSL: not yet valid, expired, another host name, another IP address.
+_CERTIFICATE_ADVICE = {9: _CLOCK, 10: _CLOCK, 62: _NAME, 64: _NAME}
+_UNKNOWN_CA = (
+    "Add the CA that signed it to the certificates of the system, or set SSL_CERT_FILE to a file with its certificate."
+)
 _TIMEOUT = httpx.Timeout(60.0, connect=15.0)
 
 
@@ -62,8 +69,8 @@ def check_certificate(fault: Exception) -> None:
     refusal = _underlying(fault, ssl.SSLCertVerificationError)
     if refusal is not None:
         raise WrongUse(
-            f"The certificate of the server or proxy is not accepted: {refusal.verify_message.rstrip('.')}. Add the CA "
-            "that signed it to the certificates of the system, or set SSL_CERT_FILE to a file with its certificate."
+            f"The certificate of the server or proxy is not accepted: {refusal.verify_message.rstrip('.')}. "
+            f"{_CERTIFICATE_ADVICE.get(refusal.verify_code, _UNKNOWN_CA)}"
         ) from None
 
 

@@ -1,8 +1,10 @@
 """Requests to the service: credentials, retries, errors."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -346,3 +348,22 @@ def test_certificate_of_an_unknown_ca_is_wrong_use(
             with pytest.raises(WrongUse, match="is not accepted"), connection.download("/x", 0):
                 pass
         connection.close()
+
+
+@pytest.mark.parametrize(
+    ("certificate", "advice"),
+    [({"expired": True}, "has expired. Check the clock"), ({"address": "127.0.0.9"}, "'127.0.0.1'. Check the URL")],
+)
+def test_refused_certificate_has_fitting_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: dict[str, Any], advice: str
+) -> None:
+    file = tmp_path / "certificate.pem"
+    own_certificate(file, **certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with (
+        scripted_service(file) as service,
+        closing(Connection(service.url)) as connection,
+        pytest.raises(WrongUse) as caught,
+    ):
+        connection.request("GET", "/x", dict)
+    assert advice in caught.value.message
