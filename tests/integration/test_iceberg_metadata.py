@@ -56,7 +56,7 @@ def records(url: str) -> list[dict[str, Any]]:
 
 
 def read_metadata(version: int) -> TableMetadata:
-    name = f"metadata/v{version}.metadata.json"
+    name = next(each.metadata_name for each in TABLE.versions if each.version == version)
     return TableMetadataUtil.parse_raw(described(TABLE, name)[name].decode())
 
 
@@ -101,6 +101,15 @@ def test_nullable_columns_do_not_change_the_schema() -> None:
     changed = (replace(COLUMNS[0], nullable=not COLUMNS[0].nullable), *COLUMNS[1:])
     table = Table(CLIENT_ID, "members", (kept(1, SAME), replace(kept(2, SAME), columns=changed)))
     assert len(metadata(table)["schemas"]) == 1
+
+
+def test_metadata_of_replaced_files_has_another_name() -> None:
+    """Engines cache metadata by name, and would read files that an erasure has deleted."""
+    *earlier, last = TABLE.versions[:4]
+    before = described(replace(TABLE, versions=(*earlier, last)))
+    after = described(replace(TABLE, versions=(*earlier, kept(6, data_file("d", 6)))))
+    assert len(before.keys() - after.keys()) == 3, "metadata, manifest list and manifest"
+    assert all(after[name] == before[name] for name in after.keys() & before.keys())
 
 
 def test_earlier_metadata_does_not_change() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 import msgspec
 
@@ -38,8 +38,16 @@ class KeptVersion:
 
     @property
     def metadata_name(self) -> str:
-        """The name of its metadata below the location of the table."""
-        return f"metadata/v{self.version}.metadata.json"
+        """The name of its metadata below the location of the table, in the form of Iceberg's own writers.
+
+        Engines cache metadata by name, so that it changes with the files, which an erasure replaces.
+        """
+        return f"metadata/{self.version:05}-{uuid5(NAMESPACE_URL, self.manifest_list_name)}.metadata.json"
+
+    @property
+    def manifest_list_name(self) -> str:
+        """The name of its manifest list below the location of the table."""
+        return manifest_list_name(self.version, self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class Table:
             yield self.versions[number - 1].metadata_name, self.versions[number - 1], msgspec.json.encode(content)
         shared: set[str] = set()
         for each in self.versions:
-            name = manifest_list_name(each.version, each.files)
+            name = each.manifest_list_name
             if name.startswith(prefix):
                 yield name, each, manifest_list(self.location, each.version, each.files)
             for file in each.files:
@@ -151,7 +159,7 @@ def _snapshot(table: Table, version: KeptVersion, schema_id: int, parent: KeptVe
         **({} if parent is None else {"parent-snapshot-id": parent.version}),
         "sequence-number": version.version,
         "timestamp-ms": milliseconds(version.publication.published_at),
-        "manifest-list": f"{table.location}/{manifest_list_name(version.version, version.files)}",
+        "manifest-list": f"{table.location}/{version.manifest_list_name}",
         "summary": {name: str(value) for name, value in summary.items()},
         "schema-id": schema_id,
     }
