@@ -21,7 +21,7 @@ from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.sharing import PROFILE_NAME, share_profile
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
-from daybreak.web.dashboard.formatting import format_date, format_number, format_user_agent
+from daybreak.web.dashboard.formatting import format_countdown, format_date, format_number, format_user_agent
 from daybreak.web.dashboard.freshness.view import load_status
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
@@ -228,7 +228,8 @@ def expiry_badge(token: ApiToken, now: datetime) -> tuple[str, str]:
     if state == "live" and token.expires_at is not None:
         days = math.ceil((token.expires_at - now) / timedelta(days=1))
         if days <= max(DAYS_BEFORE):
-            return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires in {format_count(days, 'day')}"
+            left = f"in {format_count(days, 'day')}" if days > 1 else format_countdown(token.expires_at, now)
+            return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires {left}"
     return {"live": ("good", "active"), "expired": ("", "expired"), "revoked": ("bad", "revoked")}[state]
 
 

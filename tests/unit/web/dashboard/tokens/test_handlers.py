@@ -1,9 +1,12 @@
-"""What a token has fetched, as a table and as a sentence."""
+"""What a token has fetched, as a table and as a sentence, and when it expires."""
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from daybreak.domain.audit import AuditEvent
-from daybreak.web.dashboard.tokens.handlers import trace_of
+from daybreak.domain.identity import ApiToken
+from daybreak.web.dashboard.tokens.handlers import expiry_badge, trace_of
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
@@ -36,3 +39,18 @@ def test_sentence_names_a_single_file_and_address() -> None:
         "It has fetched Member Details 4 times from 198.51.100.23 since 27 Nov 2026."
     )
     assert "Member Details once from" in trace_of(events[:1], is_live=False).text
+
+
+@pytest.mark.parametrize(
+    ("hours", "badge"),
+    [
+        (0.01, ("bad", "expires within a minute")),
+        (3.5, ("bad", "expires in 3 h 30 min")),
+        (25, ("bad", "expires in 2 days")),
+        (24 * 10, ("warn", "expires in 10 days")),
+        (24 * 60, ("good", "active")),
+    ],
+)
+def test_last_day_of_a_token_is_shown_in_hours(hours: float, badge: tuple[str, str]) -> None:
+    token = ApiToken("t", "d", "s", "c", "nightly", "ab12", NOW, NOW + timedelta(hours=hours))
+    assert expiry_badge(token, NOW) == badge
