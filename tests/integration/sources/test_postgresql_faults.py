@@ -125,11 +125,17 @@ def failing_members(fault: str) -> str:
     [
         ("CAST(random() AS INTEGER) / (CAST(random() AS INTEGER) * 0)", "22012"),
         ("CAST('not a number' || CAST(random() AS TEXT) AS INTEGER)", "22P02"),
+        ("refuse('not a number' || CAST(random() AS TEXT))", "P0001"),
     ],
 )
 def test_data_error_mid_stream_is_not_transient(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, fault: str, sqlstate: str
 ) -> None:
+    postgresql_server.execute(
+        "CREATE OR REPLACE FUNCTION refuse(cell text) RETURNS text LANGUAGE plpgsql "
+        "AS $$ BEGIN RAISE EXCEPTION 'Member % is invalid', cell; END $$",
+        database=filled_database,
+    )
     source = source_on(postgresql_server.url(filled_database), tmp_path, failing_members(fault))
     with source.open(AS_OF) as reading, pytest.raises(SourceError) as caught:
         reading.rows_query("members")

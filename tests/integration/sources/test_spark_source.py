@@ -255,6 +255,14 @@ def test_unreadable_file_fails_a_query_with_its_name(parquet: Path, tmp_path: Pa
         source_on(folder).query("SELECT max(leader_name) FROM leaders")
 
 
+@pytest.mark.usefixtures("session")
+def test_raised_text_is_left_out(parquet: Path) -> None:
+    with pytest.raises(SourceUnavailable) as refused:
+        source_on(parquet).query("SELECT raise_error(concat('Leader ', leader_name)) FROM leaders")
+    assert "Leader " not in refused.value.message
+    assert "may quote a row" in refused.value.message
+
+
 @pytest.mark.release
 @pytest.mark.usefixtures("session")
 def test_all_table_and_model_errors_are_listed(parquet: Path, tmp_path: Path) -> None:

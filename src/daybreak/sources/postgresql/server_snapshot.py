@@ -61,6 +61,8 @@ _BATCH_BYTES = 1 << 20
 # intervention (57), lock timeout (55P03), and the end of an idle transaction (25P03).
 _TRANSIENT = ("08", "40", "53", "57", "55P03", "25P03")
 _DATA_EXCEPTION = "22"
+# An exception that a function of the platform raises.
+_RAISED = "P0"
 _QUERY_CANCELED = "57014"
 # SQLSTATEs of SET TRANSACTION SNAPSHOT after the end of the transaction that exported it, by the server's version.
 _NO_SNAPSHOT = ("42704", "22023")
@@ -319,9 +321,7 @@ def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "")
         yield
     except (psycopg.Error, adbc_driver_manager.Error, StreamFailed) as error:
         sqlstate = error.sqlstate
-        is_value = (sqlstate or "").startswith(_DATA_EXCEPTION)
-        reason = f"{without_value(error)} (SQLSTATE {sqlstate})" if is_value else first_line(error)
-        message = f"{subject} (PostgreSQL): {reason}{advice or _ADVICE.get(sqlstate or '', '')}"
+        message = f"{subject} (PostgreSQL): {_reason(error, sqlstate or '')}{advice or _ADVICE.get(sqlstate or '', '')}"
         if sqlstate == _QUERY_CANCELED and 0 < timeout_seconds <= monotonic() - began:
             raise SourceError(f"{message}. Raise source.statement_timeout, or add an index on the server.") from error
         # Without SQLSTATE, the connection failed, or the driver cannot convert a value.
@@ -329,6 +329,15 @@ def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "")
         if lost or (sqlstate or "").startswith(_TRANSIENT):
             raise SourceUnavailable(message) from error
         raise SourceError(message) from error
+
+
+def _reason(error: Exception, sqlstate: str) -> str:
+    """Return the message of the server without values of rows."""
+    if sqlstate.startswith(_RAISED):
+        return f"…. The text may quote a row. Run the query in psql to see it (SQLSTATE {sqlstate})"
+    if sqlstate.startswith(_DATA_EXCEPTION):
+        return f"{without_value(error)} (SQLSTATE {sqlstate})"
+    return first_line(error)
 
 
 def _connect(location: str) -> Connection:
