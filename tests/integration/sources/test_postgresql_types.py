@@ -19,7 +19,8 @@ from daybreak.snapshots.report import accounting_warnings
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import Reading
 from tests.parts.export_rows import AS_OF, MemorySink, export_job
-from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
+from tests.parts.presence import absent
 from tests.parts.row_faults import accounting
 from tests.parts.sources import duckdb_source
 from tests.parts.variants import one_of
@@ -179,6 +180,29 @@ def test_texts_of_any_type_compare_case_sensitively(database: str, tmp_path: Pat
     assert '"Deleted","Ana"' in found[f"{LEADER}/members.csv"]
     usage = found[f"{LEADER}/outbound_message_type_usage.csv"].splitlines()[1:]
     assert [line.split(",")[3] for line in usage] == ['"SMS"', '"sms"']
+
+
+@pytest.mark.release
+def test_texts_compare_by_their_bytes_in_any_collation(tmp_path: Path) -> None:
+    """In this collation `Deleted` equals `deleted`, and `https://x/A` equals `https://x/a`."""
+    ddl = (
+        "CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        "ALTER TABLE members ALTER member_id TYPE text COLLATE ci, ALTER subscription_state TYPE varchar COLLATE ci",
+        "ALTER TABLE campaign_links ALTER link_url TYPE text COLLATE ci",
+    )
+    links = (
+        f"INSERT INTO campaign_links VALUES ('{MEMBER[:-1]}{number}', '{CAMPAIGN}', 'link', 'https://x/{path}')"
+        for number, path in enumerate("Aa")
+    )
+    member = MEMBERS_ROW.replace("'live'", "'Deleted'").format("'Ana'", "NULL", "NULL")
+    try:
+        # The server of the Python package has no ICU.
+        with running_postgresql(SERVER_SETTINGS, extension="uuid-ossp") as server:
+            found = files_of_both(server.url(), tmp_path, LEADERS_ROW, member, CAMPAIGNS_ROW, *links, ddl=ddl)
+    except LookupError:
+        absent("PostgreSQL with ICU", "apt-get install postgresql")
+    assert '"Deleted","Ana"' in found[f"{LEADER}/members.csv"]
+    assert len(found[f"{LEADER}/campaign_links.csv"].splitlines()) == 3
 
 
 def test_enum_may_lack_states_of_the_models(database: str, tmp_path: Path) -> None:

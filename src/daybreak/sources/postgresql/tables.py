@@ -39,7 +39,9 @@ ORDER BY 1
 """
 # citext is compared by its name in the catalogue: `format_type` adds the schema if it is not in the search_path.
 _TYPE_NAME = "CASE WHEN t.typtype = 'b' AND typname <> 'citext' THEN format_type(t.oid, NULL) ELSE 'USER-DEFINED' END"
-# The columns that the role may read. A domain counts as its base type.
+_NONDETERMINISTIC = "(nondeterministic)"
+# The columns that the role may read. A domain counts as its base type. A collation for which different texts can be
+# equal is part of the name.
 _COLUMNS = f"""
 WITH RECURSIVE kinds AS (
     SELECT oid AS declared, oid AS kind, typtype, typbasetype FROM pg_type
@@ -47,11 +49,14 @@ WITH RECURSIVE kinds AS (
     SELECT k.declared, t.oid, t.typtype, t.typbasetype FROM kinds AS k JOIN pg_type AS t ON t.oid = k.typbasetype
     WHERE k.typtype = 'd'
 )
-SELECT c.relname, a.attname, {_TYPE_NAME} FROM unnest(%s::text[]) AS name
+SELECT c.relname, a.attname,
+    {_TYPE_NAME} || CASE WHEN l.collisdeterministic IS FALSE THEN '{_NONDETERMINISTIC}' ELSE '' END
+FROM unnest(%s::text[]) AS name
 JOIN pg_class AS c ON c.oid = to_regclass(name)
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN kinds AS k ON k.declared = a.atttypid AND k.typtype <> 'd'
 JOIN pg_type AS t ON t.oid = k.kind
+LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
 WHERE has_column_privilege(c.oid, a.attnum, 'SELECT') ORDER BY c.relname, a.attnum
 """
 # Views read other tables, which may be much larger than what they return, and foreign tables have no size.
@@ -133,7 +138,7 @@ class ServerTables:
         for table in usable:
             types = {column.name: column.type for column in table.columns}
             conditions = {
-                name: f"CAST({name} AS text) !~* '{_UUID}'"
+                name: f"CAST({name} AS text) COLLATE \"C\" !~* '{_UUID}'"
                 for name, kind in self.columns()[table.name]
                 if types.get(name) is ColumnType.UUID and kind != "uuid"
             } | count_conditions(table)
@@ -150,7 +155,7 @@ class ServerTables:
         differ from the catalogue's.
 
         The server cannot compare a text with a UUID, compares an enum only with its own values, and ignores case in a
-        citext. Instants have no time zone, as in other sources.
+        citext and in some collations. Instants have no time zone, as in other sources.
         """
         typed = []
         for table in usable:
@@ -180,8 +185,11 @@ def _cast(name: str, kind: str, column_type: ColumnType | None) -> str:
     if column_type is ColumnType.UUID and kind != "uuid":
         # The cast to text removes trailing blanks.
         return f"CAST(CAST({name} AS text) AS uuid)"
-    if column_type is ColumnType.TEXT and kind == "USER-DEFINED":
-        return f"CAST({name} AS text)"
+    if column_type is ColumnType.TEXT:
+        text = f"CAST({name} AS text)" if kind.startswith("USER-DEFINED") else name
+        # The collation of the database itself is deterministic.
+        value = f'{text} COLLATE "default"' if kind.endswith(_NONDETERMINISTIC) else text
+        return "" if value == name else value
     if column_type is ColumnType.BIGINT and kind == "numeric":
         return f"CAST({name} AS bigint)"
     if column_type is ColumnType.TIMESTAMP and kind == "timestamp with time zone":
