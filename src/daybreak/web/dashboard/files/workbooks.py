@@ -51,7 +51,7 @@ def workbook(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
         sheet = book.add_worksheet(re.sub(r"[\[\]:*?/\\]", " ", resource.title)[:31])
         sheet.freeze_panes(1, 0)
         sheet.set_column(0, len(resource.columns) - 1, _COLUMN_WIDTH)
-        heading, time = book.add_format({"bold": True}), book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
+        heading, time = book.add_format({"bold": True}), book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss.000"})
         for index, name in enumerate(resource.column_names):
             sheet.write_string(0, index, name, heading)
         types = [column.type for column in resource.columns]
@@ -77,6 +77,8 @@ def _write_cell(sheet: Worksheet, place: tuple[int, int], cell: str, type_: Colu
             sheet.write_datetime(*place, day)
             return
         if type_ is ColumnType.TIMESTAMP and (instant := datetime.fromisoformat(cell)).date() >= _FIRST_DAY:
-            sheet.write_datetime(*place, instant.replace(tzinfo=None), time)
+            # Excel rounds to the shown digits, which would move the last instant of a day to the next day.
+            milliseconds = instant.microsecond // 1000
+            sheet.write_datetime(*place, instant.replace(tzinfo=None, microsecond=milliseconds * 1000), time)
             return
     sheet.write_string(*place, cell[:_MAXIMUM_CELL_CHARACTERS])

@@ -4,7 +4,6 @@ import csv
 import io
 import shutil
 import subprocess
-from datetime import datetime
 from pathlib import Path
 from typing import cast
 
@@ -95,5 +94,5 @@ def test_libreoffice_shows_the_cells_of_safe_files(tmp_path: Path) -> None:
 def _as_shown(cell: str, type_: ColumnType) -> str:
     """Return a cell as a workbook shows it."""
     if type_ is ColumnType.TIMESTAMP:
-        return f"{datetime.fromisoformat(cell):%Y-%m-%d %H:%M:%S}"
+        return cell[:23].replace("T", " ")
     return cell.upper() if type_ is ColumnType.BOOLEAN else cell

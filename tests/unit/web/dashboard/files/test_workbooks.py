@@ -5,7 +5,7 @@ import gzip
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import cast
 
 import openpyxl
@@ -28,7 +28,12 @@ VALUES = {
     ColumnType.BIGINT: ("0", "-7", "999999999999999", "9007199254740993", "-9223372036854775808"),
     ColumnType.BOOLEAN: ("true", "false"),
     ColumnType.DATE: ("2026-11-27", "1900-03-01", "1899-12-31", "0001-01-01", "9999-12-31"),
-    ColumnType.TIMESTAMP: ("2026-11-27T04:00:00.000000Z", "2026-11-27T23:59:59.123456Z", "1600-01-01T00:00:00.000000Z"),
+    ColumnType.TIMESTAMP: (
+        "2026-11-27T04:00:00.000000Z",
+        "2026-11-27T23:59:59.123456Z",
+        "1600-01-01T00:00:00.000000Z",
+        "9999-12-31T23:59:59.999999Z",
+    ),
 }
 
 
@@ -78,8 +83,8 @@ def test_every_cell_equals_the_file(resource: Resource) -> None:
         for text, value, column in zip(row, cells, resource.columns, strict=True):
             shown = as_in_the_file(value, column)
             if isinstance(value, datetime) and column.type is ColumnType.TIMESTAMP:
-                # Excel stores milliseconds.
-                assert abs(datetime.fromisoformat(shown) - datetime.fromisoformat(text)) <= timedelta(milliseconds=1)
+                # Excel stores milliseconds. A rounded time could be on the next day.
+                assert shown[:23] == text[:23]
             else:
                 assert shown == text, column.name
 
