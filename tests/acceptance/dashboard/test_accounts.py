@@ -70,6 +70,7 @@ def test_foreign_and_unknown_accounts_look_the_same(
         assert response.status == 403
         texts.append(page.locator("main").inner_text().split("Request")[0])
     assert len(set(texts)) == 1, "foreign and unknown accounts must look the same"
+    assert "If you need it, ask your operator (data@northlight.example)." in texts[0]
     response = page.goto(service.account(directory.CLOSED))
     assert response is not None
     assert response.status == 403

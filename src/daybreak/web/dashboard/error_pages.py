@@ -54,7 +54,10 @@ def error_page(page: DashboardRequest, error: DaybreakError) -> Response:
     if error.code == "no_active_account":
         text = no_account_text(page.services.settings)
     if error.code == "not_your_account":
-        text = "You don't have access to this account, or it doesn't exist."
+        text = (
+            "You don't have access to this account, or it doesn't exist. If you need it, ask "
+            f"{_operator(page.services.settings)}."
+        )
     context: dict[str, object] = {
         **_error_context(problem, text),
         "actions": _actions(page, error),
@@ -68,11 +71,15 @@ def error_page(page: DashboardRequest, error: DaybreakError) -> Response:
 
 def no_account_text(settings: Settings) -> str:
     """Return what a user without an active account can do."""
-    asked = f"your operator ({settings.operator_contact})" if settings.operator_contact else "your operator"
     return (
-        f"Your seat has no access to an active account yet. Ask {asked} for it, with your email and the name of the "
-        "account. Then sign in."
+        f"Your seat has no access to an active account yet. Ask {_operator(settings)} for it, with your email and the "
+        "name of the account. Then sign in."
     )
+
+
+def _operator(settings: Settings) -> str:
+    contact = settings.operator_contact
+    return f"your operator ({contact})" if contact else "your operator"
 
 
 def error_page_or_problem(page: DashboardRequest, error: DaybreakError) -> Response:
