@@ -141,6 +141,17 @@ class Settings(BaseModel):
             raise InvalidValue("Set base_url to a URL that starts with https://.")
         return require_https
 
+    @field_validator("files")
+    @classmethod
+    def _require_folder_outside_source(cls, files: FilesSettings, info: ValidationInfo) -> FilesSettings:
+        source, folder = info.data.get("source"), files.folder
+        if folder is None or not isinstance(source, SourceSettings) or source.engine != "duckdb":
+            return files
+        if folder.is_relative_to(source.location.get_secret_value()):
+            advice = "Use a folder outside of source.location: runs refuse a source with other files than tables."
+            raise _setting_fault("url", str(folder), advice)
+        return files
+
     @field_validator("sharing")
     @classmethod
     def _require_parquet(cls, sharing: SharingSettings, info: ValidationInfo) -> SharingSettings:

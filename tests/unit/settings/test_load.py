@@ -171,6 +171,13 @@ def test_metrics_need_their_own_port(listen: str, metrics: str, overlap: bool) -
     }
 
 
+@pytest.mark.parametrize("url", ["platform", "platform/files"])
+def test_files_are_outside_of_the_source(url: str) -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "platform", "DAYBREAK_FILES__URL": url}
+    assert "Use a folder outside of source.location" in faults(None, environ)["files.url"]
+    assert load_settings(None, {**environ, "DAYBREAK_FILES__URL": "platform-files"}).files.folder is not None
+
+
 @pytest.mark.parametrize(
     "base_url",
     [
