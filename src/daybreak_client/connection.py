@@ -39,6 +39,7 @@ _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 _WAYS_OUT = {
     "wrong_context": "This token is for another of your accounts. Select that account with --account or "
     "DAYBREAK_ACCOUNT, or use a token of this account.",
+    "not_found": "The service has no such endpoint. Check its URL, or ask its operator to enable the endpoint.",
     "session_required": "Sign in with `daybreak login`, with email and password: an API token cannot do this.",
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from daybreak_client import Daybreak
 from daybreak_client import connection as connections
 from daybreak_client.connection import Connection
 from daybreak_client.errors import Damaged, NotPublished, Refused, Unreachable, WrongUse
@@ -134,6 +135,13 @@ def test_refusal_has_the_message_of_the_service(service: ScriptedService, connec
         connection.request("GET", "/x", dict)
     assert (caught.value.code, caught.value.status, caught.value.request_id) == ("not_your_account", 403, "r1")
     assert len(service.requests) == 1
+
+
+def test_endpoint_that_is_not_enabled_is_refused(service: ScriptedService) -> None:
+    service.script = lambda _: Reply(404, {"code": "not_found", "detail": "There is no resource at this URL."})
+    with Daybreak(service.url, "service_api_x") as client, pytest.raises(Refused, match="operator to enable") as caught:
+        client.s3_credentials()
+    assert caught.value.code == "not_found"
 
 
 def test_unpublished_files_have_a_retry_time(service: ScriptedService, connection: Connection) -> None:
