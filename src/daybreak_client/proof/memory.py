@@ -88,9 +88,16 @@ class Memory:
         return _load(self.service_folder(service) / _SERVICE_FILE, _parse_service)
 
     def of_address(self, address: str) -> Seen | None:
-        """Return what was seen of the service at an address, None for a new address."""
-        for path in sorted(self._folder.glob(f"*/{_SERVICE_FILE}")):
-            found = _load(path, _parse_service)
+        """Return what was seen of the service at an address, None for a new address. Raises WrongUse, OSError.
+
+        A folder that cannot be read is not an empty one: without memory, nothing would be verified.
+        """
+        try:
+            folders = sorted(each for each in self._folder.iterdir() if each.is_dir())
+        except FileNotFoundError:
+            return None
+        for folder in folders:
+            found = _load(folder / _SERVICE_FILE, _parse_service)
             if found is not None and address in found.addresses:
                 return found
         return None

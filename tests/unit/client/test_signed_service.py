@@ -332,3 +332,14 @@ def test_damaged_memory_is_named(service: SignedPublisher, folder: str, capsys: 
         assert fetch(folder) == 2
         assert f"{path} is damaged" in capsys.readouterr().err
         path.write_text(content)
+
+
+def test_memory_that_cannot_be_read_is_not_empty(
+    service: SignedPublisher, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fetch(folder, "--require-signed") == PROVED
+    seen = Path(folder).parent / "CONFIG" / "daybreak" / "proof"
+    seen.rename(seen.with_name("moved"))
+    seen.touch()
+    assert fetch(folder) == 1
+    assert str(seen) in capsys.readouterr().err
