@@ -191,7 +191,7 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     shown = command("snapshot", "show", first[0][:8])
     assert command("snapshot", "show") == shown
     assert "2026-11-20 04:00:00" in shown
-    for verb, prefix in (("show", first[0][:3]), ("verify", ""), ("publish", first[0][:1]), ("discard", "")):
+    for verb, prefix in (("show", first[0][:3]), ("verify", "x"), ("publish", first[0][:1]), ("discard", "x")):
         assert f"{prefix!r} is too short. Use at least the first 4 char" in command("snapshot", verb, prefix, code=2)
     assert "members\t400\t" in shown
     assert " 0 damaged" in command("snapshot", "verify")

@@ -180,7 +180,7 @@ def test_damaged_profile_does_not_prevent_the_list(tmp_path: Path, capsys: pytes
     assert printed.err == f"daybreak: {profile_file(environ, 'eu')} is not a profile. Remove it and sign in again.\n"
 
 
-@pytest.mark.parametrize("name", ["..", ".hidden", "a b", "-x"])
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a b", "-x"])
 def test_invalid_profile_name_is_refused(name: str) -> None:
     with pytest.raises(WrongUse, match="is not the name of a profile"):
         profile_file({}, name)
@@ -329,7 +329,7 @@ def test_missing_profile_is_named(
 
 def test_empty_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["files", "--profile", ""]) == 2
-    assert "'' is not the name of a profile." in capsys.readouterr().err
+    assert "An argument is empty" in capsys.readouterr().err
     with pytest.raises(WrongUse, match="Specify the account with --account"):
         selected_account(Access(account=""), Profile("https://eu", "eu token", NORTH))
 
