@@ -18,12 +18,12 @@ from daybreak.catalogue.columns import Column
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.snapshots.erase import erase_member
-from tests.acceptance import daily_builder
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import LEADERS, MAYA, NORTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.acceptance.test_sharing import SETTINGS, Recipient, recipient_of
+from tests.parts import sources
 from tests.reference.days import ChangingPlatform
 
 # The Python client leaves the folder of an empty table in delta format to the garbage collector.
@@ -43,7 +43,7 @@ def without_added_columns() -> Iterator[None]:
             assert len(kept) == len(before[name]) - 1
             set_columns(name, kept)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(daily_builder, "load_models", old_models)
+            patch.setattr(sources, "load_models", old_models)
             yield
     finally:
         for name, columns in before.items():
