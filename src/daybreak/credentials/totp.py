@@ -26,7 +26,7 @@ _RECOVERY_ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 _RECOVERY_CHARACTERS = 24
 # The label only names the key in the app. Encoded, a long email in another script does not fit into a QR code.
 _MAXIMUM_LABEL_CHARACTERS = 64
-_SEPARATOR = re.compile("[\\s\u2013-]")
+_SEPARATORS = re.compile("[\\s\u2013-]+")
 
 
 class SeedDecryptionError(Exception):
@@ -47,8 +47,8 @@ def matching_step(seed: bytes, code: str, now_seconds: float) -> int | None:
     The code may be typed with spaces and dashes, as apps show it, and with the digits of any script. Compares it with
     each of the three steps in constant time. The caller rejects a step that was accepted before (RFC 6238 §5.2).
     """
-    typed = (str(unicodedata.decimal(character, character)) for character in code if not _SEPARATOR.match(character))
-    sent = "".join(typed).encode("utf-8", "surrogatepass")
+    typed = "".join(str(unicodedata.decimal(character, character)) for character in _SEPARATORS.sub("", code))
+    sent = typed.encode("utf-8", "surrogatepass")
     current = int(now_seconds) // STEP_SECONDS
     found: int | None = None
     for step in range(max(0, current - 1), current + 2):

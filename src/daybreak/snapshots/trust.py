@@ -83,8 +83,8 @@ def revoke_publication(state: State, version: int, now: datetime) -> int:
 def resume_above(state: State, version: int, now: datetime) -> int:
     """Let the next publication have a version greater than `version`. Return the version after which it continues.
 
-    It does not follow the published version, which consumers may have seen with other content: its statements then name
-    no version before.
+    That version never directly follows the published one, which consumers may have seen with other content. Its
+    statements therefore name no previous version.
     """
 
     def write(stores: Stores) -> int:

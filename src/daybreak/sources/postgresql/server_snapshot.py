@@ -334,7 +334,8 @@ def server_faults(subject: str, *, timeout_seconds: float = 0, advice: str = "")
 def _reason(error: Exception, sqlstate: str) -> str:
     """Return the message of the server without values of rows."""
     if sqlstate.startswith(_RAISED):
-        return f"…. The text may quote a row. Run the query in psql to see it (SQLSTATE {sqlstate})"
+        reason = "a function raised an exception, whose text may quote a row. Run the query in psql to see it"
+        return f"{reason} (SQLSTATE {sqlstate})"
     if sqlstate.startswith(_DATA_EXCEPTION):
         return f"{without_value(error)} (SQLSTATE {sqlstate})"
     return first_line(error)

@@ -41,7 +41,7 @@ def error_message(error: Exception) -> str:
     lines = text.strip().splitlines()
     tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     if not tracebacks and _RAISED in text:
-        return "…. The text of raise_error may quote a row. Run the query in Spark to see it"
+        return "the SQL raised an error, whose text may quote a row. Run the query in Spark to see it"
     if not tracebacks:
         return without_value(error) if _DATA_EXCEPTION in text else lines[0] if lines else type(error).__name__
     traceback = takewhile(lambda line: not _AFTER_TRACEBACK.match(line), lines[tracebacks[0] + 1 :])
