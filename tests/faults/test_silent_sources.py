@@ -157,25 +157,20 @@ def stopped(pids: list[int]) -> Iterator[None]:
 def gated(server: PostgreSQLServer, table: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
     """Make reads of a table wait until the connection unlocks the gate. It uses a socket that no run uses."""
     select = f"SELECT {table}.* FROM public.{table}, (SELECT pg_advisory_lock_shared({_GATE}) OFFSET 0) AS gate"
-    server.execute("CREATE SCHEMA gated", f"CREATE VIEW gated.{table} AS {select}")
     own_socket = f"postgresql://{server.user}@/postgres?host={server.folder.parent / 'run'}&port={server.port}"
     with psycopg.connect(own_socket, autocommit=True) as lock_holder:
+        server.execute("CREATE SCHEMA gated", f"CREATE VIEW gated.{table} AS {select}")
         lock_holder.execute(f"SELECT pg_advisory_lock({_GATE})".encode())
         try:
             yield lock_holder
         finally:
             lock_holder.execute("SELECT pg_advisory_unlock_all()")
-    server.execute("DROP SCHEMA gated CASCADE")
+            server.execute("DROP SCHEMA gated CASCADE")
 
 
 def waiting_backends(lock_holder: psycopg.Connection[tuple[object, ...]]) -> list[int]:
     rows = lock_holder.execute("SELECT pid FROM pg_stat_activity WHERE wait_event = 'advisory'").fetchall()
     return [int(str(pid)) for (pid,) in rows]
-
-
-def all_processes(server: PostgreSQLServer) -> list[int]:
-    children = Path(f"/proc/{server.program.pid}/task/{server.program.pid}/children").read_text(encoding="ascii")
-    return [server.program.pid, *map(int, children.split())]
 
 
 @pytest.mark.parametrize("table", ["terms", "members"])
@@ -188,7 +183,7 @@ def test_run_ends_when_the_server_is_stopped(server: PostgreSQLServer, table: st
     ):
         run = pool.submit(run_manually, context, as_of=AS_OF)
         wait_until(lambda: waiting_backends(lock_holder), what="a read of the table")
-        with stopped(all_processes(server)), pytest.raises(SourceUnavailable, match=_NO_ANSWER):
+        with server.stopped(), pytest.raises(SourceUnavailable, match=_NO_ANSWER):
             run.result()
         assert_nothing_is_left(context, tmp_path)
         lock_holder.execute("SELECT pg_advisory_unlock_all()")

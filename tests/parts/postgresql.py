@@ -8,12 +8,13 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from psycopg import sql
@@ -78,6 +79,24 @@ class PostgreSQLServer:
         """Drop a database and disconnect its clients."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop all processes of the server with SIGSTOP. Its sockets stay open, and no process answers."""
+        postmaster = psutil.Process(self.program.pid)
+        processes = [postmaster]
+        try:
+            # Stopped first, it starts no other process. Its children may end meanwhile.
+            postmaster.suspend()
+            for child in postmaster.children(recursive=True):
+                processes.append(child)
+                with suppress(psutil.NoSuchProcess):
+                    child.suspend()
+            yield
+        finally:
+            for process in reversed(processes):
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def backends(self, database: str) -> list[int]:
         """Return the process ids of the backends connected to a database."""

@@ -6,12 +6,10 @@ The tests allow far more time than a call should take. A call without a bound wo
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 import pytest
 
@@ -66,31 +64,12 @@ def url(migrated_postgresql_url: str) -> str:
     return migrated_postgresql_url
 
 
-@contextmanager
-def stopped(server: PostgreSQLServer) -> Iterator[None]:
-    """Stop all processes of the server. Its sockets stay open, and no process answers."""
-    postmaster = psutil.Process(server.program.pid)
-    processes = [postmaster]
-    try:
-        # Stopped first, it starts no other process. Its children may end meanwhile.
-        postmaster.suspend()
-        for child in postmaster.children(recursive=True):
-            processes.append(child)
-            with suppress(psutil.NoSuchProcess):
-                child.suspend()
-        yield
-    finally:
-        for process in reversed(processes):
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
-
-
 @pytest.mark.release
 async def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1, pool_size=4)
     await wait_for_recovery(state)
     await call_all(state, times=4)
-    with stopped(postgresql_server):
+    with postgresql_server.stopped():
         # More calls than connections: some wait for an answer, some for a connection.
         assert all_unavailable(await call_all(state, times=6))
         # The pool is empty now: these wait while connecting.
@@ -112,7 +91,7 @@ def test_hanging_server_blocks_a_builder_for_a_bounded_time(url: str, postgresql
                 errors.append(error)
 
     wait_until(lambda: builder_works(state), BOUND_SECONDS, what="the database to answer")
-    with stopped(postgresql_server):
+    with postgresql_server.stopped():
         builder = threading.Thread(target=build, daemon=True)
         builder.start()
         builder.join(BOUND_SECONDS)
