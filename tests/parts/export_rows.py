@@ -82,6 +82,8 @@ class MemorySink:
     snapshots by key.
     """
 
+    packs = False
+
     def __init__(self, earlier: Mapping[str, bytes] | None = None) -> None:
         self.files: dict[tuple[str, str, str], bytes] = {}
         self.earlier = earlier or {}

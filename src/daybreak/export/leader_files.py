@@ -118,8 +118,7 @@ class _File:
     def _store(self) -> Callable[[], StoredFormat]:
         pieces = [*self._compressed, self._totals.trailer]
         # A file of one part is written with one system call.
-        stored = self._stored(pieces if self._totals.length > PART_BYTES else [b"".join(pieces)])
-        return lambda: stored
+        return partial(self._stored, pieces if self._totals.length > PART_BYTES else [b"".join(pieces)])
 
     def _stored(self, pieces: Iterable[bytes]) -> StoredFormat:
         try:
@@ -262,6 +261,11 @@ class LeaderFileWriter(AbstractContextManager["LeaderFileWriter"]):
             )
         self._closed.append((leader, [(file, file.close()) for file in self._open]))
         self._open = []
+        if self._compressors or self._sink.packs:
+            self.store()
+
+    def store(self) -> None:
+        """Store the closed files that are not stored yet. Of streamed files, wait for all but a limited number."""
         self._wait(_WAITING_LEADERS if self._compressors else 0)
 
     def finished(self) -> tuple[list[ManifestEntry], list[LeaderDelta]]:

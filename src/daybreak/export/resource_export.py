@@ -178,6 +178,8 @@ class _ResourceExport:
                                     files.begin(leaders[chunk.client_id])
                                     last = chunk.client_id
                                 files.add(chunk)
+                        # Creating a file takes so long that another thread can have its turn.
+                        files.store()
                     if compressors is not None:
                         self.add_rows(sum(chunk.rows for chunk in chunks))
                         self._report(files)

@@ -63,6 +63,11 @@ class LocalSink:
     def __setstate__(self, state: tuple[Path, Path, Path]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
+    @property
+    def packs(self) -> bool:
+        """Whether small files are appended to packs."""
+        return self._packing.file_bytes > 0
+
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Write a file, or atomically replace the file of an earlier attempt of the task.
 

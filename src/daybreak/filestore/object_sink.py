@@ -81,6 +81,11 @@ class ObjectSink:
         """Return the key of a file."""
         return file_key(self._snapshot_id, client_id, resource, format, self.name)
 
+    @property
+    def packs(self) -> bool:
+        """Whether small files are appended to packs."""
+        return self._packing.file_bytes > 0
+
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Upload a file, or add it to a pack that is uploaded when it is full. A failed upload of a small file or of a
         pack is raised by a later call, at the latest by `commit`.

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
+from threading import RLock, local
 from typing import Any
 
 import pytest
@@ -18,12 +19,13 @@ from hypothesis import strategies as st
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import gzip_member, leader_files, leader_rows, row_partition
+from daybreak.export import gzip_member, leader_files, leader_rows, resource_export, row_partition
 from daybreak.export.job import ExportResults, ResourceReport
 from daybreak.export.leader_rows import sql_lines
 from daybreak.export.line_encoder import runtime
 from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
 from daybreak.export.resource_export import export_resource
+from daybreak.filestore.file_store import WrittenFile
 from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
 
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in (0x0A, 0x7F, 0x80, 0xFF)]
@@ -352,6 +354,48 @@ def test_fingerprint_covers_formats_and_compression(tmp_path: Path) -> None:
         for compression in ("igzip-2", "zlib-ng-4")
     }
     assert len(found) == 4
+
+
+class Turn:
+    """A lock that records whether this thread holds it."""
+
+    def __init__(self) -> None:
+        self._lock, self._own = RLock(), local()
+
+    @property
+    def is_held(self) -> bool:
+        return getattr(self._own, "holds", 0) > 0
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._own.holds = getattr(self._own, "holds", 0) + 1
+
+    def __exit__(self, *error: object) -> None:
+        self._own.holds -= 1
+        self._lock.release()
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_only_packed_files_are_written_in_turn(packs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Creating a file takes long: other threads continue. Adding a file to a pack does not."""
+    turn, in_turn = Turn(), []
+
+    class Sink(MemorySink):
+        def write(
+            self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]
+        ) -> WrittenFile:
+            in_turn.append(turn.is_held)
+            return super().write(client_id, resource, format, pieces)
+
+    monkeypatch.setattr(resource_export, "RLock", lambda: turn)
+    sink, results = Sink(), ExportResults()
+    sink.packs = packs
+    rows = [(member(number), leader, "name", "value") for number, leader in enumerate(LEADERS)]
+    with sample_rows(tmp_path, {CUSTOM: rows}, LEADERS) as sample:
+        export_resource(sample, export_job(CUSTOM), sink, results)
+    assert len(sink.files) == 2 * (1 + len(LEADERS))
+    # The files of the last Leader of a thread are closed after its turn.
+    assert any(in_turn) == packs
 
 
 def test_missing_lines_end_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
