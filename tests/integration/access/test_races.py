@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from daybreak.access import api_tokens, enrolment, operators, second_factor, sessions
@@ -24,6 +23,7 @@ from daybreak.state.database import open_state
 from daybreak.state.seats import SeatStore
 from daybreak.state.stores import Stores
 from tests.configured import configured
+from tests.parts.postgresql import is_blocked
 from tests.parts.waiting import PATIENT_SECONDS, wait_until
 from tests.unit.access.instance import (
     ALPHA,
@@ -278,15 +278,12 @@ async def test_login_during_a_password_change_is_ended(
     def change(stores: Stores) -> int:
         return operators.set_password_hash(stores, instance.seat(ROSA), "another", START, actor="operator")
 
-    def is_blocked() -> bool:
-        with psycopg.connect(postgresql_url) as connection:
-            waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            return connection.execute(waiting).fetchone() is not None
-
     def initial_account_during_change(stores: SeatStore, seat: Seat) -> InitialAccount | None:
         if not changes:
             changes.append(executor.submit(instance.write, change))
-            wait_until(lambda: changes[0].done() or is_blocked(), what="the password change, or its wait for the lock")
+            wait_until(
+                lambda: changes[0].done() or is_blocked(postgresql_url), what="the change, or its wait for a lock"
+            )
         return initial_account(stores, seat)
 
     with open_instance(tmp_path, postgresql_url) as instance, ThreadPoolExecutor(1) as executor:

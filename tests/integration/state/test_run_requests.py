@@ -1,6 +1,8 @@
 """Runs that operators request, and publications since an instant."""
 
-from datetime import date, timedelta
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import date, datetime, timedelta
 
 import pytest
 
@@ -10,7 +12,10 @@ from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.run_requests import REQUEST_LIFETIME, request_run, take_request
 from daybreak.state.database import Database
+from daybreak.state.run_requests import RunRequest, RunRequestStore
 from tests.integration.state.values import DAY, LEASE_SECONDS, MINUTE, NOW, uuid
+from tests.parts.postgresql import is_blocked
+from tests.parts.waiting import wait_until
 
 
 def begin(state: Database, number: int, day: date | None) -> Snapshot:
@@ -49,6 +54,27 @@ def test_second_request_is_refused(state: Database) -> None:
     request_run(state, NOW, request_id=uuid(1), actor="op")
     with pytest.raises(OperatorError, match="already requested"):
         request_run(state, NOW, request_id=uuid(2), actor="op")
+
+
+def test_second_request_at_the_same_time_is_refused(
+    migrated_postgresql_url: str, open_database: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite allows only one writer."""
+    state, url = open_database(migrated_postgresql_url), migrated_postgresql_url
+    waiting, numbers, others = RunRequestStore.waiting, [2], list[Future[RunRequest]]()
+
+    def waiting_during_another(store: RunRequestStore, since: datetime) -> list[RunRequest]:
+        found = waiting(store, since)
+        if numbers:
+            others.append(executor.submit(request_run, state, NOW, request_id=uuid(numbers.pop()), actor="other"))
+            wait_until(lambda: others[0].done() or is_blocked(url), what="the other request, or its wait for a lock")
+        return found
+
+    monkeypatch.setattr(RunRequestStore, "waiting", waiting_during_another)
+    with ThreadPoolExecutor(1) as executor:
+        request_run(state, NOW, request_id=uuid(1), actor="op")
+        with pytest.raises(OperatorError, match="already requested"):
+            others[0].result()
 
 
 def test_request_during_a_run_is_refused(state: Database) -> None:

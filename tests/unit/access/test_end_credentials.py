@@ -171,6 +171,12 @@ def test_seat_of_single_sign_on_receives_no_link(instance: Instance) -> None:
         )
 
 
+def test_disabled_seat_receives_no_link(instance: Instance) -> None:
+    by_operator(operators.set_disabled, disabled=True)(instance)
+    with pytest.raises(OperatorError, match="Enable the seat first"):
+        issue_link(instance)
+
+
 async def test_request_that_waits_in_the_outbox_ends_too(instance: Instance, services: Services) -> None:
     requested_at = instance.now[0]
     instance.advance(seconds=1)
