@@ -5,7 +5,6 @@ The rows come from the delta's CSV file, so that both have the same. A `delete` 
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import date
 from itertools import islice
 
 from arro3.core import Array, DataType, Field, RecordBatch, Schema
@@ -15,7 +14,7 @@ from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import CHANGE_TYPE
 from daybreak.domain.snapshot import StoredFormat
-from daybreak.export.delta.csv_rows import csv_rows, instant, split_cells
+from daybreak.export.delta.csv_rows import csv_rows, split_cells
 from daybreak.export.delta.merge import DeltaFault
 from daybreak.export.parquet_writer import PARQUET, FileRows, ParquetWriter
 
@@ -32,11 +31,6 @@ _TYPES = {
 _MAX_ROWS_AT_ONCE = 20_000
 _MIN_ROWS_AT_ONCE = 1_024
 _BYTES_AT_ONCE = 8 << 20
-_EPOCH = date(1970, 1, 1).toordinal()
-_DAYS_PER_400_YEARS = 146_097
-_MICROSECONDS_PER_DAY = 86_400_000_000
-# Infinite times, as the engine writes them.
-_MAX_DAY, _MAX_INSTANT = 2**31 - 1, 2**63 - 1
 
 
 def write_changes(
@@ -109,36 +103,4 @@ def _array(type_: ColumnType, cells: Sequence[bytes]) -> Array:
     texts = [cell.decode() if cell else None for cell in cells]
     if type_ in TEXTS:
         return Array([text and text[1:-1].replace('""', '"') for text in texts], DataType.utf8())
-    found = Array(texts, DataType.utf8())
-    values = found.cast(_TYPES[type_])
-    if values.null_count == found.null_count:
-        return values
-    # The conversion knows neither infinite times nor years before 0 and after 9999.
-    days = [None if text is None else _day(text) for text in texts]
-    if type_ is ColumnType.DATE:
-        return Array(days, DataType.int32()).cast(_TYPES[type_])
-    instants = [
-        None if text is None or day is None else _microseconds(text, day) for text, day in zip(texts, days, strict=True)
-    ]
-    return Array(instants, DataType.int64()).cast(_TYPES[type_])
-
-
-def _day(text: str) -> int:
-    """Return the days from 1970-01-01 to a date or time."""
-    infinite, year, rest = instant(text.encode())
-    if infinite:
-        return infinite * _MAX_DAY
-    cycles, year_in_cycle = divmod(year - 2000, 400)
-    month, day = int(rest[:2]), int(rest[3:5])
-    return date(2000 + year_in_cycle, month, day).toordinal() - _EPOCH + cycles * _DAYS_PER_400_YEARS
-
-
-def _microseconds(text: str, day: int) -> int:
-    """Return the microseconds from 1970-01-01 to a time on a day."""
-    infinite, _, rest = instant(text.encode())
-    if infinite:
-        return infinite * _MAX_INSTANT
-    hours, minutes, seconds = int(rest[6:8]), int(rest[9:11]), rest[12:].rstrip(b"Z")
-    whole, _, fraction = seconds.partition(b".")
-    in_day = (hours * 3600 + minutes * 60 + int(whole)) * 1_000_000 + int(fraction.ljust(6, b"0"))
-    return day * _MICROSECONDS_PER_DAY + in_day
+    return Array(texts, DataType.utf8()).cast(_TYPES[type_])

@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from daybreak.catalogue.columns import TIMES
 from daybreak.catalogue.resources import Resource
 
-SortKey = tuple[tuple[object, ...], ...]
+SortKey = tuple[bytes, ...]
 CELL = rb'(?:"[^"]*+(?:""[^"]*+)*+"|[^,"\n]*+)'
 """A regular expression for a cell. Possessive repetitions take no memory for each quote."""
 CELL_GROUP = b"(" + CELL + b")"
 _CELL = re.compile(rb"(?:\A|,)" + CELL_GROUP)
-_BEFORE_CHRIST = b" (BC)"
-_INFINITE = {b"infinity": (1, 0, b""), b"-infinity": (-1, 0, b"")}
 
 
 def row_end(content: bytes | bytearray, start: int) -> int:
@@ -52,13 +49,12 @@ def split_cells(row: bytes) -> list[bytes]:
 
 
 class KeyOrder:
-    """Order of a resource's rows: texts and identifiers by their bytes, times by instant, NULL first."""
+    """Order of a resource's rows: by the bytes of texts, identifiers and times, NULL first. Years have four digits."""
 
     def __init__(self, resource: Resource) -> None:
         names = resource.column_names
-        self.places = tuple(names.index(name) for name in resource.key)
-        self._is_time = tuple(resource.column(name).type in TIMES for name in resource.key)
-        self._first_cells = re.compile(b",".join([CELL_GROUP] * (max(self.places) + 1)))
+        self._places = tuple(names.index(name) for name in resource.key)
+        self._first_cells = re.compile(b",".join([CELL_GROUP] * (max(self._places) + 1)))
 
     def key(self, row: bytes, start: int = 0) -> SortKey:
         """Return the key of the row that begins at `start`, in a form that sorts like the rows of a file.
@@ -69,23 +65,10 @@ class KeyOrder:
         if match is None:
             raise ValueError("a row does not have the columns of the key")
         cells = match.groups()
-        return tuple(
-            () if not cells[place] else instant(cells[place]) if is_time else (unquoted(cells[place]),)
-            for place, is_time in zip(self.places, self._is_time, strict=True)
-        )
+        # Without its last quote, a quoted text sorts like the text: quotes within are doubled, wherever they are.
+        return tuple(cells[place].removesuffix(b'"') for place in self._places)
 
 
 def unquoted(cell: bytes) -> bytes:
     """Return the value of a quoted cell."""
     return cell[1:-1].replace(b'""', b'"')
-
-
-def instant(cell: bytes) -> tuple[int, int, bytes]:
-    """Return a date or time in a form that sorts by instant: years have more than four digits after 9999."""
-    if cell in _INFINITE:
-        return _INFINITE[cell]
-    year, _, rest = cell[1:].partition(b"-")
-    number = int(cell[:1] + year) if cell[:1] != b"-" else -int(year)
-    if rest.endswith(_BEFORE_CHRIST):
-        number, rest = 1 - number, rest.removesuffix(_BEFORE_CHRIST)
-    return 0, number, rest

@@ -179,7 +179,7 @@ def test_constant_that_varies_is_refused(open_engine: OpenEngine) -> None:
 
 def test_times_are_ordered_by_instant(open_engine: OpenEngine) -> None:
     resource = resource_named("outbound_message_type_usage")
-    days = ["-infinity", "0044-03-15 (BC)", "0001-01-01", "9999-12-31", "10000-01-01", "infinity"]
+    days = ["", "0001-01-01", "0999-12-31", "1000-01-01", "1969-12-31", "9999-12-31"]
     lines = [f'"{_IDS[0]}","{_IDS[0]}",{day},"sms","dm",1,1,1\n'.encode() for day in days]
     before, after = csv_header(resource) + b"".join(lines[::2]), csv_header(resource) + b"".join(lines)
     csv, _, engine = merged(open_engine, resource, before, after, [50])
