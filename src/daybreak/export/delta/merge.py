@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import ReasonError
-from daybreak.export.delta.csv_rows import KeyOrder, SortKey, row_end, split_cells
+from daybreak.export.delta.csv_rows import KeyOrder, SortKey, csv_rows, row_end, split_cells
 from daybreak.export.delta.delta_lines import DeltaLines
 
 MAX_GROUP_BYTES = 64 << 20
@@ -159,125 +159,102 @@ def _joined(head: bytes | memoryview, piece: bytes | memoryview) -> bytes | memo
     return bytes(head) + piece if head else piece
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Rows with one key, and the position after them."""
-
-    key: SortKey
-    rows: list[bytes]
-    end: int
-
-
 class RowMerge:
     """Merge engine in Python, for machines without the compiled one."""
 
     def __init__(self, resource: Resource) -> None:
         self.totals = MergeTotals()
         self._order, self._lines = KeyOrder(resource), DeltaLines(resource)
-        self._resource = resource
-        self._constant_count = len(resource.constants)
-        self._constants: dict[str, list[bytes]] = {}
-        self._last_keys: dict[str, SortKey] = {}
-        self._rows = {"old": bytearray(), "new": bytearray()}
+        self._constant_names = resource.constants
+        self._constants: dict[Side, list[bytes]] = {}
+        self._last_keys: dict[Side, SortKey] = {}
+        self._content: dict[Side, bytearray] = {"old": bytearray(), "new": bytearray()}
+        self._used: dict[Side, int] = {"old": 0, "new": 0}
 
     def add(self, side: Side, piece: bytes | memoryview) -> None:
-        self._rows[side] += piece
-        if len(self._rows[side]) > MAX_GROUP_BYTES:
+        self._content[side] += piece
+        if len(self._content[side]) > MAX_GROUP_BYTES:
             raise DeltaFault("rows_too_large")
 
     def close(self) -> None:
-        self._rows = {}
+        self._content = {}
 
     def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
-        old, new = self._rows["old"], self._rows["new"]
-        old_used = new_used = 0
-        needs: Needs = "nothing"
         lines: list[tuple[bytes, bytes]] = []
-        while True:
-            before = self._group(old, old_used, ended=old_ended)
-            if before is None and not (old_ended and old_used == len(old)):
-                needs = "old"
-                break
-            after = self._group(new, new_used, ended=new_ended)
-            if after is None and not (new_ended and new_used == len(new)):
-                needs = "new"
-                break
-            if before is None and after is None:
-                break
-            if before is not None and after is not None and before.key != after.key:
-                before, after = (before, None) if before.key < after.key else (None, after)
-            lines += self._merge_groups(self._consumed(before, "old"), self._consumed(after, "new"))
-            old_used, new_used = before.end if before else old_used, after.end if after else new_used
-        for side, used, sign in (("old", old_used, 1), ("new", new_used, -1)):
-            self._add_sums(self._rows[side], used, side, sign)
-            del self._rows[side][:used]
+        needs: Needs | None = None
+        while needs is None:
+            old, new = self._group("old", ended=old_ended), self._group("new", ended=new_ended)
+            if old is None or new is None:
+                needs = "old" if old is None else "new"
+            elif old or new:
+                lines += self._merge_groups(old, new)
+            else:
+                needs = "nothing"
+        self.totals.rows_before += self._remove_used("old", 1)
+        self.totals.rows_after += self._remove_used("new", -1)
         return MergeStep(needs, b"".join(csv for csv, _ in lines), b"".join(json for _, json in lines))
-
-    def _merge_groups(self, old_rows: list[bytes], new_rows: list[bytes]) -> list[tuple[bytes, bytes]]:
-        if list(map(self._compared, old_rows)) == list(map(self._compared, new_rows)):
-            return []
-        lines = [self._lines.delete(split_cells(row[:-1])) for row in old_rows[:1]]
-        lines += [self._lines.insert(split_cells(row[:-1])) for row in new_rows]
-        self.totals.lines += len(lines)
-        self.totals.deleted += len(old_rows)
-        self.totals.inserted += len(new_rows)
-        for rows, sign in ((old_rows, -1), (new_rows, 1)):
-            for row in rows:
-                self.totals.add_sums(*self._row_sums(row), sign)
-        return lines
 
     def constants(self) -> dict[str, str | None]:
         cells = self._constants.get("new", [])
-        return {name: cell.decode() or None for name, cell in zip(self._resource.constants, cells, strict=False)}
+        return {name: cell.decode() or None for name, cell in zip(self._constant_names, cells, strict=False)}
 
-    def _consumed(self, group: _Group | None, side: str) -> list[bytes]:
-        """Return the rows of a group. Raises DeltaFault if keys are not in order."""
-        if group is None:
-            return []
-        last = self._last_keys.get(side)
-        if last is not None and not last < group.key:
-            raise DeltaFault("rows_not_in_order")
-        self._last_keys[side] = group.key
-        return group.rows
-
-    def _group(self, content: bytearray, start: int, *, ended: bool) -> _Group | None:
-        """Return the group at a position, None if it is not complete or there is none."""
+    def _group(self, side: Side, *, ended: bool) -> list[bytes] | None:
+        """Return the next rows with one key: none at the end of the file, None if more may follow."""
+        content, position = self._content[side], self._used[side]
         rows: list[bytes] = []
-        key: SortKey | None = None
-        position = start
         while end := row_end(content, position):
             row = bytes(content[position:end])
-            row_key = self._order.key(row)
-            if key is not None and row_key != key:
-                return _Group(key, rows, position)
-            key = row_key
+            if rows and self._order.key(row) != self._order.key(rows[0]):
+                return rows
             rows.append(row)
             position = end
-        if key is None or not ended or position != len(content):
-            return None
-        return _Group(key, rows, position)
+        return rows if ended and position == len(content) else None
 
-    def _add_sums(self, content: bytearray, length: int, side: str, sign: int) -> None:
-        """Add the consumed rows to the totals, without the groups. Raises DeltaFault if a constant varies."""
-        position = rows = 0
-        while position < length:
-            end = row_end(content, position)
-            row = bytes(content[position:end])
-            self.totals.add_sums(*self._row_sums(row), sign)
-            if self._constant_count:
-                cells = row[:-1].rsplit(b",", self._constant_count)[1:]
-                if self._constants.setdefault(side, cells) != cells:
-                    raise DeltaFault("constant_varies")
-            position, rows = end, rows + 1
-        if side == "old":
-            self.totals.rows_before += rows
-        else:
-            self.totals.rows_after += rows
+    def _merge_groups(self, old: list[bytes], new: list[bytes]) -> list[tuple[bytes, bytes]]:
+        """Consume the rows with the lower key, and return the lines of their differences."""
+        key = min(self._order.key(rows[0]) for rows in (old, new) if rows)
+        old, new = self._consumed("old", old, key), self._consumed("new", new, key)
+        if [self._split(row)[0] for row in old] == [self._split(row)[0] for row in new]:
+            return []
+        lines = [self._lines.delete(split_cells(row[:-1])) for row in old[:1]]
+        lines += [self._lines.insert(split_cells(row[:-1])) for row in new]
+        self.totals.lines += len(lines)
+        self.totals.deleted += len(old)
+        self.totals.inserted += len(new)
+        self._add_sums(old, -1)
+        self._add_sums(new, 1)
+        return lines
 
-    def _compared(self, row: bytes) -> bytes:
-        """Return the part of a row that is compared: all columns but the constants."""
-        return row[:-1].rsplit(b",", self._constant_count)[0] if self._constant_count else row
+    def _consumed(self, side: Side, rows: list[bytes], key: SortKey) -> list[bytes]:
+        """Return the rows if they have the key. Raises DeltaFault if keys are not in order."""
+        if not rows or self._order.key(rows[0]) != key:
+            return []
+        if side in self._last_keys and self._last_keys[side] >= key:
+            raise DeltaFault("rows_not_in_order")
+        self._last_keys[side] = key
+        self._used[side] += sum(map(len, rows))
+        return rows
 
-    def _row_sums(self, row: bytes) -> tuple[int, int]:
-        digest = hashlib.blake2b(self._compared(row), digest_size=16).digest()
-        return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+    def _remove_used(self, side: Side, sign: int) -> int:
+        """Add the consumed rows to the sums, without the groups. Return their number. Raises DeltaFault if a constant
+        varies.
+        """
+        content = self._content[side]
+        rows = list(csv_rows(iter([bytes(content[: self._used[side]])])))
+        del content[: self._used[side]]
+        self._used[side] = 0
+        self._add_sums(rows, sign)
+        for row in rows:
+            _, *constants = self._split(row)
+            if self._constants.setdefault(side, constants) != constants:
+                raise DeltaFault("constant_varies")
+        return len(rows)
+
+    def _add_sums(self, rows: list[bytes], sign: int) -> None:
+        for row in rows:
+            digest = hashlib.blake2b(self._split(row)[0], digest_size=16).digest()
+            self.totals.add_sums(int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little"), sign)
+
+    def _split(self, row: bytes) -> list[bytes]:
+        """Return the part of a row that is compared, and its constants."""
+        return row[:-1].rsplit(b",", len(self._constant_names))
