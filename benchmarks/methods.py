@@ -79,10 +79,10 @@ def daybreak_in_sql(source: Path, out: Path) -> dict[str, Any]:
 
 def limit(source: Path, out: Path, *, resources: Iterable[str] = ("members",)) -> dict[str, Any]:
     """Compress the finished text with igzip 2, one thread per core: a lower bound for every method."""
-    from daybreak.export.gzip_member import PART_BYTES, codec_named
+    from daybreak.export.gzip_member import CODECS, PART_BYTES
 
     daybreak(source, out, resources=resources)
-    codec = codec_named("igzip-2")
+    codec = CODECS["igzip-2"]
 
     def compress(content: bytes) -> int:
         view = memoryview(content)

@@ -9,9 +9,7 @@ from daybreak import bootstrap
 from daybreak.credentials import keyring
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
-from daybreak.export.gzip_member import codec_named
 from daybreak.settings import Settings, load_settings
-from daybreak.snapshots.export_step import CODECS
 from daybreak.state.migrate import migrate
 
 
@@ -19,11 +17,6 @@ def settings_with(folder: Path, **variables: str) -> Settings:
     path = folder / "daybreak.toml"
     path.write_text('[source]\nlocation = "platform"\n', "utf-8")
     return load_settings(path, {f"DAYBREAK_{name}": value for name, value in variables.items()})
-
-
-@pytest.mark.parametrize("name", CODECS.values())
-def test_every_compression_exists(name: str) -> None:
-    assert codec_named(name).name == name
 
 
 def test_all_services_share_the_settings(tmp_path: Path) -> None:

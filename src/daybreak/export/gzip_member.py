@@ -42,7 +42,7 @@ class _Compressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A deflate implementation at one level. `name` is part of fingerprints, because it affects the bytes of files.
+    """A deflate implementation at one level.
 
     The first `opening_bytes` of a part are compressed as a separate block. The inner loop of igzip 1 and 2 hashes
     its own address in place of the third to sixth byte of a stream (ISA-L 2.32, `write_first_byte` in
@@ -50,7 +50,6 @@ class Codec:
     use that code.
     """
 
-    name: str
     open: Callable[[], _Compressor]
     opening_bytes: int = 0
 
@@ -209,25 +208,13 @@ class _Pieces(RawIOBase):
         return length
 
 
-def codec_named(name: str) -> Codec:
-    """Return the codec `igzip-0` to `-3`, `zlib-ng-1` to `-9` or `zlib-1` to `-9`. Raises ValueError."""
-    library, _, level_text = name.rpartition("-")
-    levels = {"igzip": range(4), "zlib-ng": range(1, 10), "zlib": range(1, 10)}.get(library)
-    if levels is None or not level_text.isdecimal() or int(level_text) not in levels:
-        raise ValueError(
-            f"{name!r} is not a codec. Use igzip-0 to igzip-3, zlib-ng-1 to zlib-ng-9 or zlib-1 to zlib-9."
-        )
-    level = int(level_text)
-    constructors: dict[str, Callable[..., _Compressor]] = {
-        "igzip": isal_zlib.compressobj,
-        "zlib-ng": zlib_ng.compressobj,
-        "zlib": zlib.compressobj,
-    }
-    construct = constructors[library]
-    opening_bytes = _OPENING_BYTES if library == "igzip" and level in {1, 2} else 0
-    return Codec(name, lambda: construct(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL), opening_bytes)
-
-
 def trailer(crc: int, length: int) -> bytes:
     """Return the trailer of a member: CRC-32 and length modulo 2^32, little endian."""
     return crc.to_bytes(4, "little") + (length & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+CODECS: dict[str, Codec] = {
+    "igzip-2": Codec(lambda: isal_zlib.compressobj(2, zlib.DEFLATED, _RAW, _MEMORY_LEVEL), _OPENING_BYTES),
+    "zlib-ng-4": Codec(lambda: zlib_ng.compressobj(4, zlib.DEFLATED, _RAW, _MEMORY_LEVEL)),
+}
+"""Codecs by name. The name is part of fingerprints, because it affects the bytes of files."""

@@ -21,7 +21,7 @@ from daybreak.export.delta.delta_batch import SMALL_BYTES, DeltaBatch, SmallFile
 from daybreak.export.delta.delta_files import DeltaFiles, LeaderDeltaWriter
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, codec_named
+from daybreak.export.gzip_member import CODECS, HEADER, PART_BYTES, Codec, ContentTotals
 from daybreak.export.job import ExportJob
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.memory import MemoryPool, copy
@@ -214,7 +214,7 @@ class LeaderFileWriter(AbstractContextManager["LeaderFileWriter"]):
         self._job, self._sink, self._compressors = job, sink, compressors
         self._texts = [text_format(resource, name) for name in job.formats if name != PARQUET]
         self._parquet_files = parquet_files or {}
-        self._codec = codec_named(job.compression)
+        self._codec = CODECS[job.compression]
         self._writers = ThreadPoolExecutor(len(self._texts), thread_name_prefix="write")
         self._leader: SurveyedLeader | None = None
         self._open: list[_File] = []

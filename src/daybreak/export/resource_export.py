@@ -15,7 +15,7 @@ from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.buckets import Spill
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.engine import engine_faults, temp_folder
-from daybreak.export.gzip_member import codec_named
+from daybreak.export.gzip_member import CODECS
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.leader_files import LeaderFileWriter
@@ -113,7 +113,7 @@ class _ResourceExport:
 
     def write_header_only(self) -> ManifestEntry:
         """Write the shared files of Leaders without rows."""
-        codec = codec_named(self.job.compression)
+        codec = CODECS[self.job.compression]
         stored: dict[str, StoredFormat] = {}
         for text in self.texts:
             content = text.empty_file

@@ -26,7 +26,7 @@ from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileRevision
 from daybreak.filestore.packs import UsedObjects
 from daybreak.snapshots.erasure_statements import ErasureStatements
-from daybreak.snapshots.export_step import CODECS
+from daybreak.snapshots.export_step import CODEC_NAMES
 from daybreak.snapshots.member_files import MEMBER_RESOURCES, MemberFiles
 from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
 from daybreak.snapshots.retention import clean
@@ -153,7 +153,7 @@ def _replace_all(context: RunContext, erasure: Erasure, files: MemberFiles, stat
 def _member_files(context: RunContext, member_id: str) -> AbstractContextManager[MemberFiles]:
     settings = context.settings
     return MemberFiles.open(
-        context.store, member_id, spill_folder=settings.spill_folder, codec=CODECS[settings.snapshot.compression]
+        context.store, member_id, spill_folder=settings.spill_folder, codec=CODEC_NAMES[settings.snapshot.compression]
     )
 
 

@@ -22,7 +22,7 @@ from daybreak.snapshots.published_entries import PublishedEntries
 from daybreak.snapshots.run_context import RunContext
 from daybreak.sources.reading import Reading
 
-CODECS: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
+CODEC_NAMES: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
 """The codec of each value of `snapshot.compression`."""
 _WATCH_INTERVAL_SECONDS = 0.5
 _MOVED_PACKS = 4
@@ -91,7 +91,7 @@ class ExportStep:
         self._resource = resource
         self.reused[resource] = reused = LeaderSet(self.written.places)
         settings = self._context.settings.snapshot
-        codec, threads = CODECS[settings.compression], settings.thread_count
+        codec, threads = CODEC_NAMES[settings.compression], settings.thread_count
         before = self._manifest.published.fingerprints(resource)
         previous, deltas = self._previous_fingerprints(resource, before), self._deltas.job(resource, before, reused)
         job = ExportJob(resource, settings.formats, codec, threads, previous, deltas)

@@ -16,7 +16,7 @@ from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.export.gzip_member import Codec, GzipMember, codec_named, decompressed
+from daybreak.export.gzip_member import CODECS, Codec, GzipMember, decompressed
 from daybreak.export.line_sql import csv_header
 from daybreak.export.member_parquet import MemberParquet
 from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
@@ -51,7 +51,7 @@ class MemberFiles:
     def open(cls, store: FileStore, member_id: str, *, spill_folder: Path, codec: str) -> Iterator[Self]:
         """Open an engine for Parquet files, which uses `spill_folder`. Raises OperatorError."""
         with MemberParquet.open(spill_folder, member_id) as parquet:
-            yield cls(store, member_id, parquet, codec_named(codec))
+            yield cls(store, member_id, parquet, CODECS[codec])
 
     def search(self, entries: Iterable[ManifestEntry]) -> Iterator[tuple[ManifestEntry, FileStoreError | None]]:
         """Yield the entries of `MEMBER_RESOURCES` whose files have rows of the Member, and with an error those whose

@@ -182,7 +182,7 @@ def test_text_identifiers_and_zoned_times_are_accepted(tmp_path: Path) -> None:
     sink = MemorySink()
     with reading(path, tmp_path) as opened:
         opened.check()
-        opened.export(export_job("member_state_changes", ("ndjson",), compression="zlib-1"), sink, ExportResults())
+        opened.export(export_job("member_state_changes", ("ndjson",), compression="zlib-ng-4"), sink, ExportResults())
     content = gzip.decompress(sink.files[LEADER, "member_state_changes", "ndjson"]).decode()
     assert content == (
         f'{{"MEMBER_ID":"{MEMBER}","LEADER_ID":"{LEADER}","SUBSCRIPTION_STATE":"live",'

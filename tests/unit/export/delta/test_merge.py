@@ -17,7 +17,7 @@ from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, RowMerge
-from daybreak.export.gzip_member import codec_named, decompressed
+from daybreak.export.gzip_member import CODECS, decompressed
 from daybreak.export.line_sql import csv_header
 from tests.reference import deltas as reference
 from tests.reference.platforms import HOSTILE
@@ -203,7 +203,7 @@ def test_compression_and_decompression_do_not_slow_down_the_merge() -> None:
     """The library igzip leaves vector registers in a state that makes other vector code up to forty times slower."""
     resource = resource_named("communities")
     rows = file_of(resource, [(_IDS[0], f"{number:060}", _IDS[1], 1) for number in range(500)], AS_OF[0])
-    open_engine, codec = merge_engines(resource), codec_named("igzip-2")
+    open_engine, codec = merge_engines(resource), CODECS["igzip-2"]
 
     def seconds() -> float:
         engine = open_engine()
