@@ -311,6 +311,23 @@ def test_long_names_do_not_widen_pages(sign_in_as: Callable[..., Page], service:
 
 
 @pytest.mark.release
+def test_text_at_200_percent_fits_on_a_phone(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.OPERATOR, viewport=NARROW, address=None)
+    font_sizes = {"standard": 32, "fixed": 26}
+    page.context.new_cdp_session(page).send("Page.setFontSizes", {"fontSizes": font_sizes})
+    paths = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
+    paths += [service.operator(path) for path in OPERATOR_PAGES]
+    paths += [f"{service.base}/docs/api-files", f"{service.base}/dashboard/sign-in?signed-out=yes"]
+    for path in paths:
+        if "sign-in" in path:
+            page.context.clear_cookies()
+        page.goto(path)
+        expect(page.get_by_text("Counting rows")).to_have_count(0)
+        assert page.evaluate("() => getComputedStyle(document.body).fontSize") == "32px"
+        assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0, path
+
+
+@pytest.mark.release
 def test_phone_has_44_pixel_controls_and_the_current_link(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.OPERATOR, viewport=PHONE, has_touch=True, address=None)
     paths = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
