@@ -232,7 +232,7 @@ class GuardSettings(Section):
         ge=0,
         le=1,
         description="Maximum rise of the faulty rows that one rule excludes since the last snapshot, as a share of the "
-        "source table's rows.",
+        "source table's rows, and of rows that refer to missing ones, as a share of the resource's rows.",
     )
     approved_rules: ApprovedRules = Field(
         default={},

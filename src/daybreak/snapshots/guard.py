@@ -6,11 +6,12 @@ A finding holds the snapshot: the published files stay until an operator accepts
 from collections.abc import Iterator
 from datetime import datetime
 
-from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
 from daybreak.catalogue.written_sums import KEYS, ROWS
 from daybreak.domain.display import format_count
-from daybreak.domain.run_report import Accounting, Finding, ReferentialFault, RunReport, Unexplained
+from daybreak.domain.run_report import Accounting, Finding, RunReport, Unexplained
 from daybreak.domain.snapshot import Snapshot
+from daybreak.export.referential import reference_code
 from daybreak.proof.rules import faulty_rows, reason_of
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.report import format_share
@@ -19,6 +20,10 @@ from daybreak.state.stores import State, Stores
 
 MIN_ROWS = 100
 """Resources with fewer rows are not compared: their shares vary too much."""
+_REFERRING = {
+    reference_code(resource, reference): resource.name for resource in RESOURCES for reference in resource.references
+}
+"""The resource of each reference to rows of another one, by code."""
 
 
 def clock_finding(published: Snapshot | None, now: datetime) -> list[Finding]:
@@ -35,16 +40,22 @@ def clock_finding(published: Snapshot | None, now: datetime) -> list[Finding]:
     return [Finding("clock", "as_of", detail)]
 
 
-def reference_findings(faults: list[ReferentialFault]) -> list[Finding]:
-    """Return a finding for each relation between resources that is violated."""
-    return [
-        Finding(
-            "references",
-            fault.check,
-            f"{fault.check}: violated by {format_count(fault.rows, 'row')}, such as {fault.example}.",
-        )
-        for fault in faults
-    ]
+def reference_findings(before: RunReport | None, now: RunReport, settings: GuardSettings) -> list[Finding]:
+    """Return a finding for each relation between resources that is violated.
+
+    A platform may keep the history of Members that it removed. Once published, references to missing rows are findings
+    only if they rise by more than a share of the rows. Repeated keys and wrong numbers of rows always are.
+    """
+    published = {fault.code: fault.rows for fault in (before.references if before else None) or ()}
+    findings = []
+    for fault in now.references or ():
+        resource, old = _REFERRING.get(fault.code), published.get(fault.code, 0)
+        if resource and old and fault.rows - old <= settings.unknown_share * now.by_resource[resource].rows:
+            continue
+        rise = f", up from {old:,}" if 0 < old < fault.rows else ""
+        detail = f"{fault.check}: violated by {format_count(fault.rows, 'row')}{rise}, such as {fault.example}."
+        findings.append(Finding("references", fault.check, detail))
+    return findings
 
 
 def unexplained_findings(accounting: Accounting) -> list[Finding]:

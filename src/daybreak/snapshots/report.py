@@ -29,6 +29,10 @@ def source_warnings(report: RunReport) -> Iterator[str]:
             rows = format_count(figures.unknown_leader_rows, "row")
             yield f"{resource.name}: {rows} in no file, because the Leader is not in table leaders."
         yield from _column_warnings(resource, figures)
+    held = {finding.resource for finding in report.findings or () if finding.kind == "references"}
+    for fault in report.references or ():
+        if fault.check not in held:
+            yield f"{fault.check}: violated by {format_count(fault.rows, 'row')}."
 
 
 def accounting_warnings(accounting: Accounting) -> Iterator[str]:

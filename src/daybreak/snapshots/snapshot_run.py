@@ -93,7 +93,7 @@ class SnapshotRun:
         self._enter_phase("verifying")
         self._read_back()
         self._enter_phase("guarding")
-        findings = self._findings(faults)
+        findings = self._findings()
         self._record(findings=tuple(findings[:_MAX_FINDINGS]), findings_in_all=len(findings))
         self._enter_phase("signing")
         self._sign(figures)
@@ -240,7 +240,7 @@ class SnapshotRun:
                     raise ReuseFailed(f"A reused file is damaged: {checked.fault}")
                 raise RunError(f"A written file cannot be read back: {checked.fault}", code="verification_failed")
 
-    def _findings(self, faults: list[ReferentialFault]) -> list[Finding]:
+    def _findings(self) -> list[Finding]:
         context, guard = self._context, self._context.settings.guard
         published = context.state.read(lambda stores: stores.snapshots.current())
         findings = clock_finding(published, context.clock())
@@ -252,6 +252,6 @@ class SnapshotRun:
             findings += rule_findings(before, self._accounting, guard)
             findings += own_rule_findings(before, self._accounting, guard)
         if guard.enabled and guard.referential_checks:
-            findings += reference_findings(faults)
+            findings += reference_findings(None if published is None else published.report, self.report(), guard)
         self._lease.check()
         return findings

@@ -20,6 +20,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.downloads import Manifest
 from daybreak.proof.model_rules import rules_of
 from daybreak.snapshots.freshness import freshness
+from daybreak.snapshots.publish import accept
 from daybreak.snapshots.report import source_warnings
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -190,6 +191,14 @@ def test_same_member_in_two_leaders_is_held(run_context: RunContext, tmp_path: P
     assert held.state is SnapshotState.HELD
     details = [finding.detail for finding in held.report.findings or ()]
     assert any(detail.startswith("MEMBER_ID is unique in members: violated by 1 row") for detail in details), details
+
+
+def test_history_of_removed_members_is_accepted_once(run_context: RunContext, tmp_path: Path) -> None:
+    context = with_members(run_context, tmp_path, "FROM members ORDER BY member_id OFFSET 1")
+    held = run_manually(context, as_of=AS_OF)
+    assert {finding.kind for finding in held.report.findings or ()} == {"references"}
+    accept(context.state, context.store, context.settings, held.snapshot_id, "removed", context.clock())
+    assert run_manually(context, as_of=AS_OF).state is SnapshotState.PUBLISHED
 
 
 def test_resource_with_malformed_rows_is_marked_incomplete(run_context: RunContext, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The guard: differences that are findings, and differences that are not."""
 
+import pytest
 from msgspec import structs
 
 from daybreak.domain.display import format_count
@@ -13,6 +14,7 @@ from daybreak.domain.run_report import (
 )
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import null_rises, reference_findings, row_drops, rule_findings, unexplained_findings
+from daybreak.snapshots.report import source_warnings
 
 RULES = GuardSettings(max_drop_share=0.3, max_null_share_rise=0.2)
 
@@ -55,11 +57,32 @@ def test_column_with_more_nulls_is_found() -> None:
 
 
 def test_violated_relation_is_found() -> None:
-    found = reference_findings([ReferentialFault("a in b", 1, "x"), ReferentialFault("a in b", 1200, "x")])
+    faults = (ReferentialFault("a in b", 1, "x"), ReferentialFault("a in b", 1200, "x"))
+    found = reference_findings(None, RunReport(references=faults), RULES)
     assert [each.detail for each in found] == [
         "a in b: violated by 1 row, such as x.",
         "a in b: violated by 1,200 rows, such as x.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "old", "held"),
+    [
+        ("reference:member_state_changes.MEMBER_ID", 9, False),
+        ("reference:member_state_changes.MEMBER_ID", 8, True),
+        ("reference:member_state_changes.MEMBER_ID", 0, True),
+        ("unique:members", 10, True),
+        ("", 10, True),
+    ],
+)
+def test_published_reference_is_found_only_if_it_rises(code: str, old: int, held: bool) -> None:
+    figures = {"member_state_changes": ResourceFigures(rows=1000)}
+    before, now = (
+        RunReport(resources=figures, references=(ReferentialFault("a in b", rows, "x", code),) if rows else ())
+        for rows in (old, 10)
+    )
+    assert bool(reference_findings(before, now, RULES)) is held
+    assert bool(list(source_warnings(now))) is True, "shown without a finding too"
 
 
 def test_counts_have_singular_and_plural() -> None:

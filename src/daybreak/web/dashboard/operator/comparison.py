@@ -90,10 +90,12 @@ def _compared_counts(name: str, old: int, new: int, limit: float, verdict: str, 
 
 def failed_checks(run: Snapshot) -> list[FailedCheck]:
     """Return the violated relations between resources, and findings that are no comparison of rows."""
-    violations = run.report.references if findings_of(run, "references") else None
+    held = {finding.resource for finding in findings_of(run, "references")}
     sentences = dict(_relations())
     checks = []
-    for fault in violations or ():
+    for fault in run.report.references or ():
+        if fault.check not in held:
+            continue
         one, several = sentences.get(fault.code, (f"row violates: {fault.check}", f"rows violate: {fault.check}"))
         checks.append(FailedCheck(f"{format_number(fault.rows)} {one if fault.rows == 1 else several}", fault.example))
     others = [*findings_of(run, "unexplained"), *findings_of(run, "rule"), *findings_of(run, "clock")]

@@ -88,7 +88,7 @@ def test_every_check_of_the_catalogue_has_a_sentence() -> None:
 
 def test_unknown_check_is_shown_as_it_is() -> None:
     references = [{"check": "{rows} of x", "rows": 5, "example": ""}]
-    (check,) = failed_checks(run(references=references, findings=[VIOLATED]))
+    (check,) = failed_checks(run(references=references, findings=[VIOLATED | {"resource": "{rows} of x"}]))
     assert (check.text, check.example) == ("5 rows violate: {rows} of x", "")
     assert failed_checks(run(references=references)) == [], "the guard does not check references"
 
