@@ -6,14 +6,14 @@ longer than writing it. Since Linux 5.8, `syncfs` reports write errors that occu
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from threading import Lock
 
 _SYNC_BYTES = 128 << 20
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
@@ -33,17 +33,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush all files and names below a folder. Raises OSError."""
-    syncfs = _syncfs()
-    if syncfs is not None:
-        with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as handle:
-            syncfs(handle)
-        return
-    for path, _folders, names in os.walk(folder):
-        for name in names:
-            with opened(os.path.join(path, name), os.O_RDONLY) as handle:
-                os.fsync(handle)
-        sync_folder(Path(path))
+    """Flush all files and names below a folder, with `syncfs(2)`, which `os` lacks. Raises OSError."""
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as handle:
+        if _libc.syncfs(handle) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
 
 class BackgroundSync:
@@ -63,7 +57,7 @@ class BackgroundSync:
         """Count written bytes, and start a flush after every 128 MiB. Thread-safe. Raises OSError."""
         with self._lock:
             self._bytes += length
-            if self._bytes < _SYNC_BYTES or _syncfs() is None:
+            if self._bytes < _SYNC_BYTES:
                 return
             if self._running is not None:
                 if not self._running.done():
@@ -77,19 +71,3 @@ class BackgroundSync:
         self._executor.shutdown()
         if self._running is not None:
             self._running.result()
-
-
-@cache
-def _syncfs() -> Callable[[int], None] | None:
-    """Return `syncfs(2)`, which `os` lacks, or None on systems without it."""
-    try:
-        function = ctypes.CDLL(None, use_errno=True).syncfs
-    except (AttributeError, OSError):
-        return None
-
-    def call(handle: int) -> None:
-        if function(handle) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-
-    return call

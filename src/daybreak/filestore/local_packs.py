@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 from daybreak.filestore.durability import opened
 from daybreak.filestore.file_keys import slice_key
@@ -15,6 +14,8 @@ from daybreak.filestore.packs import gaps, new_pack
 
 # Data of the hole is freed; the file keeps its size (fallocate(2)).
 _PUNCH_HOLE = 0x01 | 0x02
+_libc = ctypes.CDLL(None)
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _WRITE_BYTES = 128 << 10
 """Files of this size together are written to a pack at a time."""
 
@@ -95,18 +96,7 @@ def erase_unused(path: str, slices: Sequence[FileSlice]) -> None:
         ]
         for start, length in unused:
             # The bytes of a file system without holes are overwritten.
-            if _fallocate()(handle, _PUNCH_HOLE, start, length):
+            if _libc.fallocate(handle, _PUNCH_HOLE, start, length):
                 _write_all_at(handle, bytes(length), start)
         if unused:
             os.fsync(handle)
-
-
-@cache
-def _fallocate() -> Callable[[int, int, int, int], int]:
-    """Return fallocate of the C library, or a function that fails on systems without it."""
-    try:
-        function = ctypes.CDLL(None).fallocate
-    except AttributeError:
-        return lambda *_: -1
-    function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    return function

@@ -1,7 +1,7 @@
 """Background flushes of written files, and their errors."""
 
+import ctypes
 import errno
-import os
 import uuid
 from pathlib import Path
 
@@ -15,23 +15,22 @@ LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 
 
 class SyncCounter:
-    """Replacement of syncfs that counts calls. The next `failures` calls fail."""
+    """The C library with a syncfs that counts calls. The next `failures` calls fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = durability._syncfs()
-        assert real is not None
-        self._real = real
+        self._real = durability._libc.syncfs
         self.calls = 0
         self.failures = 0
-        monkeypatch.setattr(durability, "_syncfs", lambda: self._sync)
+        monkeypatch.setattr(durability, "_libc", self)
         monkeypatch.setattr(durability, "_SYNC_BYTES", 1000)
 
-    def _sync(self, handle: int) -> None:
+    def syncfs(self, handle: int) -> int:
         self.calls += 1
         if self.failures:
             self.failures -= 1
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self._real(handle)
+            ctypes.set_errno(errno.EIO)
+            return -1
+        return int(self._real(handle))
 
 
 @pytest.fixture
