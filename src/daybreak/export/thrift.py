@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-_TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
+_TRUE, _FALSE, _BYTE, _I64, _BINARY, _LIST, _STRUCT = 1, 2, 3, 6, 8, 9, 12
 _LONG = 15
 
 Struct = dict[int, tuple[int, Any]]
@@ -34,13 +34,13 @@ def _struct(content: Iterator[int]) -> Struct:
 
 
 def _value(content: Iterator[int], kind: int) -> Any:
-    if kind in (_TRUE, _FALSE, _BYTE):
+    if kind == _BYTE:
         return next(content)
     if kind <= _I64:
         return _integer(content)
-    if kind in (_DOUBLE, _BINARY):
-        return bytes(islice(content, 8 if kind == _DOUBLE else _varint(content)))
-    if kind in (_LIST, _SET):
+    if kind == _BINARY:
+        return bytes(islice(content, _varint(content)))
+    if kind == _LIST:
         head = next(content)
         count = _varint(content) if head >> 4 == _LONG else head >> 4
         return head & 0x0F, [_value(content, head & 0x0F) for _ in range(count)]
@@ -76,12 +76,12 @@ def encode(fields: Struct) -> bytes:
 
 
 def _encoded(kind: int, value: Any) -> bytes:
-    if kind in (_TRUE, _FALSE, _BYTE):
+    if kind == _BYTE:
         return bytes([value])
     if kind <= _I64:
         return integer(value)
-    if kind in (_DOUBLE, _BINARY):
-        return (b"" if kind == _DOUBLE else _encoded_varint(len(value))) + bytes(value)
+    if kind == _BINARY:
+        return _encoded_varint(len(value)) + bytes(value)
     if kind == _STRUCT:
         return encode(value)
     item_kind, items = value

@@ -4,7 +4,7 @@ import pytest
 
 from daybreak.export.thrift import Struct, decode, encode
 
-FIELDS: Struct = {1: (6, -3), 2: (8, b"name"), 20: (9, (12, [{1: (1, True)}, {3: (7, b"12345678")}])), 21: (3, 200)}
+FIELDS: Struct = {1: (6, -3), 2: (8, b"name"), 20: (9, (12, [{1: (1, True)}, {3: (8, b"12345678")}])), 21: (3, 200)}
 
 
 def test_fields_are_read_as_they_were_written() -> None:
