@@ -17,7 +17,7 @@ import duckdb
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
-from daybreak.export.engine import engine_faults, lock_engine, open_engine
+from daybreak.export.engine import engine_faults, error_reason, lock_engine, open_engine
 from daybreak.sources.contract import (
     Columns,
     ModelRejected,
@@ -53,6 +53,22 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
         "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS",
     ),
 }  # fmt: skip
+_UNREADABLE = (
+    (
+        "Could not convert Timestamp",
+        (ColumnType.TIMESTAMP,),
+        (
+            "values beyond the years of a timestamp, such as the largest number of milliseconds. Write NULL or a valid "
+            "time instead"
+        ),
+    ),
+    (
+        "Invalid string encoding found in Parquet",
+        (ColumnType.UUID, ColumnType.TEXT),
+        "texts that are not UTF-8. Correct them",
+    ),
+)
+"""Errors of the engine about values of Parquet files: a part of the message, the types of the columns, and advice."""
 _ROWS_PER_FETCH = 10_000
 
 
@@ -95,8 +111,7 @@ class DuckdbSource:
             except SourceError as error:
                 # A replaced file causes various errors, and all of them are transient.
                 reading.confirm_unchanged()
-                if isinstance(error.__cause__, duckdb.ConversionException):
-                    reading.check_instants()
+                reading.check_values(error.__cause__)
                 raise
         finally:
             connection.close()
@@ -180,27 +195,31 @@ class DuckdbReading(EmbeddedReading):
                 "These files changed while they were read. The run is discarded.\n  " + "\n  ".join(changed)
             )
 
-    def check_instants(self) -> None:
-        """Raise SourceError that names the columns of the tables with instants that the engine cannot read, such as
-        milliseconds of Parquet beyond its years.
-        """
-        unreadable = []
+    def check_values(self, fault: BaseException | None) -> None:
+        """Raise SourceError that names the columns with values that the engine cannot read, if they cause `fault`."""
+        for text, types, values in _UNREADABLE:
+            if text not in str(fault):
+                continue
+            unreadable = [
+                f"{table.name}.{column.name}"
+                for table in usable_tables(self._columns, ACCEPTED_TYPES)
+                for column in table.columns
+                if column.type in types and self._raises(text, table.name, column.name)
+            ]
+            if unreadable and isinstance(fault, duckdb.Error):
+                raise SourceError(
+                    f"{', '.join(unreadable)}: the Parquet files have {values}. ({error_reason(fault)})"
+                ) from fault
+
+    def _raises(self, text: str, table: str, column: str) -> bool:
+        """Return whether reading a column causes an error with this text."""
         with self.cursor() as cursor:
-            for table in usable_tables(self._columns, ACCEPTED_TYPES):
-                for column in table.columns:
-                    if column.type is ColumnType.TIMESTAMP:
-                        try:
-                            # Statistics of the file do not have this maximum.
-                            cursor.execute(f"SELECT max(hash({column.name})) FROM source.{table.name}")
-                        except duckdb.ConversionException:
-                            unreadable.append(f"{table.name}.{column.name}")
-                        except duckdb.Error:
-                            continue  # The caller raises the first fault.
-        if unreadable:
-            raise SourceError(
-                f"{', '.join(unreadable)}: the Parquet files have values beyond the years of a timestamp, such as the "
-                "largest number of milliseconds. Write NULL or a valid time instead."
-            )
+            try:
+                # Statistics of the file do not have this maximum.
+                cursor.execute(f"SELECT max(hash({column})) FROM source.{table}")
+            except duckdb.Error as error:
+                return text in str(error)
+        return False
 
     def rows_query(self, resource: str) -> str:
         """Return the model's SELECT. If the model aggregates, return a SELECT over its result, which is stored on first

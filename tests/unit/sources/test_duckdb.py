@@ -412,6 +412,20 @@ def test_milliseconds_that_overflow_name_their_column(platform: Path, tmp_path: 
         opened.export(export_job("member_state_changes"), MemorySink(), ExportResults())
 
 
+def test_texts_that_are_not_utf8_name_their_column(platform: Path, tmp_path: Path) -> None:
+    folder = to_parquet(platform, tmp_path / "parquet")
+    table = pyarrow.parquet.read_table(folder / "members.parquet")
+    invalid = pa.StringArray.from_buffers(1, *pa.array([b"secret\xff"], pa.binary()).buffers()[1:])
+    table = table.set_column(table.schema.get_field_index("city"), "city", invalid)
+    pyarrow.parquet.write_table(table, folder / "members.parquet")
+    with (
+        pytest.raises(SourceError, match=r"^members\.city: the Parquet files have texts .*members\.parquet") as caught,
+        reading(folder, tmp_path) as opened,
+    ):
+        opened.export(export_job("members"), MemorySink(), ExportResults())
+    assert "secret" not in caught.value.message
+
+
 def test_repeated_terms_are_rejected(platform: Path, tmp_path: Path) -> None:
     terms = "66666666-0000-4000-8000-00000000000a"
     fill(platform, *["INSERT INTO terms (term_id) VALUES (NULL)"] * 2)
