@@ -746,9 +746,15 @@ def test_files_are_copied_and_a_snapshot_is_forgotten(
 ) -> None:
     folder, _ = installation
     first, second = (command("snapshot", "run").split()[0] for _ in range(2))
-    assert "; 0 were there; 0 deleted; 0 faults" in command("files", "copy", str(tmp_path / "copy"))
-    assert command("files", "copy", str(tmp_path / "copy")).startswith("0 files copied")
-    assert "is the store of files.url" in command("files", "copy", str(folder / "files"), code=2)
+    target, inside = tmp_path / "copy", folder / "files" / "copy"
+    assert "Create it, or mount its disk" in command("files", "copy", str(target), code=2)
+    target.mkdir()
+    assert "; 0 were there; 0 deleted; 0 faults" in command("files", "copy", str(target))
+    assert command("files", "copy", str(target)).startswith("0 files copied")
+    assert "has other files" in command("files", "copy", str(folder), code=2)
+    for unsuitable in (folder / "files", inside):
+        assert "is the store of files.url, or in it" in command("files", "copy", str(unsuitable), code=2)
+    assert not inside.exists()
     assert "is not a folder or bucket" in command("files", "copy", "s3:/typo", code=2)
     assert "Its files are in use" in command("snapshot", "forget", second, code=1)
     assert f"{first} is forgotten" in command("snapshot", "forget", first)

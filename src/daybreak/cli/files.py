@@ -13,7 +13,7 @@ from daybreak.domain.display import format_count, format_size
 from daybreak.domain.errors import WrongUse
 
 if TYPE_CHECKING:
-    from daybreak.settings import Settings
+    from daybreak.settings import FilesSettings, Settings
     from daybreak.snapshots.copy_files import Copied
 
 app = App(name="files", help="Manage the file store.")
@@ -25,7 +25,7 @@ _MAX_NAMED = 20
 @app.command
 def copy(
     target: Annotated[
-        str, Parameter(help="A folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix.")
+        str, Parameter(help="An empty folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix.")
     ],
     *,
     endpoint: Annotated[str | None, Parameter(help="URL of the server of the target. Default: files.endpoint.")] = None,
@@ -43,8 +43,7 @@ def copy(
 
     settings = settings_of(config)
     to = _target_settings(settings, target, endpoint)
-    if to.files == settings.files:
-        raise WrongUse(f"{to.files.url} is the store of files.url. Name another one.")
+    _refuse_unsuitable(settings.files, to.files)
     source_store, target_store = open_files(settings), open_files(to)
     target_store.probe()
     with state_of(settings) as state:
@@ -79,6 +78,19 @@ def _target_settings(settings: "Settings", url: str, endpoint: str | None) -> "S
         ) from None
     changes = {"url": parsed} if endpoint is None else {"url": parsed, "endpoint": endpoint}
     return settings.model_copy(update={"files": settings.files.model_copy(update=changes)})
+
+
+def _refuse_unsuitable(source: "FilesSettings", target: "FilesSettings") -> None:
+    """Raise WrongUse for a target in the source, which is deleted after a move, and a folder that may be mistyped."""
+    folder = target.folder
+    if (folder or target.endpoint == source.endpoint) and f"{target.url}/".startswith(f"{source.url}/"):
+        raise WrongUse(f"{target.url} is the store of files.url, or in it. Name another one.")
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise WrongUse(f"There is no folder {folder}. Create it, or mount its disk.")
+    if not (folder / "snapshots").is_dir() and any(each.name != "lost+found" for each in folder.iterdir()):
+        raise WrongUse(f"The folder {folder} has other files than an earlier copy. Name an empty one.")
 
 
 def _print_progress() -> Callable[["Copied"], None]:
