@@ -57,7 +57,7 @@ def assess_freshness(
     due_day = last_due(now, publish_at)
     due = publication_of(due_day, publish_at)
     run = run_of(due_day, history)
-    coming = _expected_publication(run_of(due_day + _DAY, history), now, publish_at)
+    coming = _expected_publication(current, run_of(due_day + _DAY, history), now, publish_at)
     clock_behind = current is not None and current.is_ahead_of(now)
     if is_satisfied(current, run, due) and not clock_behind:
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
@@ -122,9 +122,15 @@ def _is_held(run: Snapshot | None) -> bool:
     return run is not None and run.state is SnapshotState.HELD
 
 
-def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:
-    """Return the next publication: its hour, or the end of its run if that is later."""
+def _expected_publication(
+    current: Snapshot | None, run: Snapshot | None, now: datetime, publish_at: time_of_day
+) -> datetime:
+    """Return the next publication: its hour, or the end of its run if that is later. That of the day after if the run
+    was published before its hour.
+    """
     hour = next_publication(now, publish_at)
+    if run is not None and is_satisfied(current, run, hour):
+        return hour + _DAY
     end = expected_end(run, now) if run is not None and run.is_running(now) else None
     return end if end is not None and end > hour + GRACE else hour
 

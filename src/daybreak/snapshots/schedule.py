@@ -22,6 +22,7 @@ _REPORTS = 7
 _GROWTH = 1.1
 _MIN_COMPARABLE_SHARE = 0.5
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
+_DECIDED = frozenset({SnapshotState.PUBLISHED, SnapshotState.RETIRED, SnapshotState.DISCARDED})
 _FREE_RETRIES = 2
 STOPPED = "run_stopped"
 LAPSED = "lease_lapsed"
@@ -139,11 +140,11 @@ def next_attempt(day: date, history: Sequence[Snapshot], timings: RunTimings, no
 
 def is_satisfied(current: Snapshot | None, run: Snapshot | None, due: datetime) -> bool:
     """Return whether the published snapshot satisfies the publication at `due`: it was published then or later, by
-    schedule or manually, or it is newer than the day's run, which was discarded for that reason.
+    schedule or manually, or it is the day's run, published earlier, or newer than that run.
     """
     if current is None or current.published_at is None:
         return False
-    if run is not None and run.state is SnapshotState.DISCARDED and run.as_of <= current.as_of:
+    if run is not None and run.state in _DECIDED and run.as_of <= current.as_of:
         return True
     return current.published_at >= due and current.as_of >= due - _DAY
 

@@ -190,6 +190,17 @@ def test_newer_manual_snapshot_is_on_time() -> None:
     assert not assess_freshness(manual, [superseded, manual], at("05:00:00"), FOUR).late
 
 
+@pytest.mark.parametrize(
+    "follower", [None, run(SnapshotState.PUBLISHED, None, at("03:57:00"), published_at=at("03:58:00"))]
+)
+def test_run_that_was_published_before_its_hour_is_on_time(follower: Snapshot | None) -> None:
+    """An operator accepts a held run, or changes the hour."""
+    todays = replace(TODAYS, published_at=at("03:45:00"), state=SnapshotState.RETIRED if follower else TODAYS.state)
+    for moment in ("03:59:00", "05:00:00"):
+        fresh = assess_freshness(follower or todays, [todays, YESTERDAYS], at(moment), FOUR)
+        assert (fresh.late, fresh.next_expected_at) == (False, at("04:00:00") + timedelta(days=1))
+
+
 def run_for_today(expected_end: datetime) -> Snapshot:
     progress = RunProgress(share=0.4, expected_end=expected_end)
     return run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress)
