@@ -534,10 +534,14 @@ def test_doctor_reports_faults(
     settings.chmod(mode)
     monkeypatch.setenv("DAYBREAK_BASE_URL", "http://localhost:9999")
     assert "the service listens on 127.0.0.1:8400, so links lead nowhere" in command("doctor", code=1)
-    for name, value in (("DAYBREAK_TRUSTED_PROXIES", "127.0.0.1"), ("DAYBREAK_LISTEN", f"unix:{folder}/socket")):
-        with pytest.MonkeyPatch.context() as behind_a_proxy:
-            behind_a_proxy.setenv(name, value)
-            assert "ok    addresses:" in command("doctor")
+    proxied = (("DAYBREAK_TRUSTED_PROXIES", "127.0.0.1"), ("DAYBREAK_LISTEN", f"unix:{folder}/socket"))
+    for base_url in ("http://localhost:9999", "https://export.example.org"):
+        monkeypatch.setenv("DAYBREAK_BASE_URL", base_url)
+        for name, value in proxied:
+            with pytest.MonkeyPatch.context() as behind_a_proxy:
+                behind_a_proxy.setenv(name, value)
+                assert "ok    addresses:" in command("doctor")
+    assert "FAULT addresses: base_url is HTTPS" in command("doctor", code=1)
 
 
 def test_deep_doctor_runs_own_models(

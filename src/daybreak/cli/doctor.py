@@ -98,22 +98,20 @@ def _addresses(settings: "Settings") -> str:
             "base_url is plain HTTP on a public host: passwords and tokens are sent unencrypted. Put a proxy with a "
             "certificate in front, set base_url to https://... and require_https to true."
         )
-    if _leads_elsewhere(settings):
+    direct = not settings.trusted_proxies and not settings.listen.startswith("unix:")
+    if direct and parts.scheme == "https":
+        raise OperatorError(
+            "base_url is HTTPS, so a proxy is in front, but trusted_proxies is empty: every request has the address of "
+            "the proxy, all users share its login limits, and require_https refuses them. Add the proxy's addresses to "
+            "trusted_proxies."
+        )
+    if direct and parts.hostname in LOOPBACK_HOSTS and not settings.listen.endswith(f":{parts.port or 80}"):
         raise OperatorError(
             f"base_url is {settings.base_url}, but the service listens on {settings.listen}, so links lead nowhere. "
             "Set base_url to the address in listen. If a proxy on this machine listens on that port, add it to "
             "trusted_proxies."
         )
     return f"{settings.base_url}, listening on {settings.listen}"
-
-
-def _leads_elsewhere(settings: "Settings") -> bool:
-    """Return whether base_url is a port of this machine that neither the service nor a known proxy listens on."""
-    parts = urlsplit(settings.base_url)
-    if parts.hostname not in LOOPBACK_HOSTS or settings.trusted_proxies or settings.listen.startswith("unix:"):
-        return False
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return not settings.listen.endswith(f":{port}")
 
 
 def _keyring(settings: "Settings") -> str:
