@@ -1,9 +1,9 @@
 """Parquet files in the sink: layout, compression and digests. The same batches produce the same bytes."""
 
-import hashlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from arro3.core import RecordBatch, RecordBatchReader, Schema
 from arro3.io import write_parquet
@@ -66,18 +66,10 @@ class ParquetWriter:
             )
             parts = add_parts(file) if format == PARQUET else ()
             file.seek(0)
-            digest = hashlib.sha256()
-            length = 0
-
-            def pieces() -> Iterator[bytes]:
-                nonlocal length
-                while piece := file.read(_PIECE_BYTES):
-                    digest.update(piece)
-                    length += len(piece)
-                    yield piece
-
-            written = self.sink.write(client_id, self.resource, format, pieces())
-        return StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key, parts=parts)
+            pieces = iter(partial(file.read, _PIECE_BYTES), b"")
+            written = self.sink.write(client_id, self.resource, format, pieces)
+        size, digest = written.bytes, written.sha256
+        return StoredFormat(size, digest, size, digest, written.key, parts=parts)
 
 
 def _with_field_ids(schema: Schema) -> Schema:
