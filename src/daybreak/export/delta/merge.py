@@ -83,24 +83,24 @@ class DeltaMerge:
     def __init__(
         self, engine: MergeEngine, header: bytes, old: Iterator[bytes], write: Callable[[bytes, bytes], None]
     ) -> None:
-        self._engine, self._old_pieces, self._write = engine, old, write
-        self._header = header
-        self._old_head: bytes | memoryview = b""
-        self._new_head: bytes | memoryview = b""
-        self._old_ended = self._has_rows = False
+        self._engine, self._write = engine, write
+        self._old_pieces = _without_header(old, header)
+        self._header_bytes = len(header)
+        self._old_ended = False
 
     def feed(self, piece: bytes | memoryview) -> None:
-        """Add a piece of the new file. Raises DeltaFault, and the errors of reading the old file.
+        """Add a piece of the new file. The first piece begins with the header. Raises DeltaFault, and the errors of
+        reading the old file.
 
         The piece is copied. It is merged with the next one or at the end, so that most files take one step.
         """
-        if self._has_rows:
+        if self._header_bytes:
+            piece, self._header_bytes = memoryview(piece)[self._header_bytes :], 0
+            # Finds the end of most old files.
+            self._read_old()
+        else:
             self._advance(ended=False)
-            self._engine.add("new", piece)
-            return
-        self._new_head = _joined(self._new_head, piece)
-        if not self._skip_headers(ended=False):
-            self._new_head = bytes(self._new_head)
+        self._engine.add("new", piece)
 
     def finish(self) -> None:
         """End the new file, and check the totals. Raises as `feed` does."""
@@ -108,8 +108,6 @@ class DeltaMerge:
         self._engine.totals.check()
 
     def _advance(self, *, ended: bool) -> None:
-        if not self._has_rows and not self._skip_headers(ended=ended):
-            return
         while True:
             step = self._engine.step(old_ended=self._old_ended, new_ended=ended)
             if step.csv:
@@ -120,27 +118,6 @@ class DeltaMerge:
             if step.needs == "old" or (step.needs == "new" and ended):
                 raise DeltaFault("rows_incomplete")
             return
-
-    def _skip_headers(self, *, ended: bool) -> bool:
-        """Remove the headers. Return whether both are complete. Raises DeltaFault if they differ."""
-        length = len(self._header)
-        if len(self._new_head) < length and not ended:
-            return False
-        while len(self._old_head) < length and not self._old_ended:
-            piece = next(self._old_pieces, None)
-            if piece is None:
-                self._old_ended = True
-            else:
-                self._old_head = _joined(self._old_head, piece)
-        if self._old_head[:length] != self._header or self._new_head[:length] != self._header:
-            raise DeltaFault("columns_changed")
-        self._engine.add("old", memoryview(self._old_head)[length:])
-        self._engine.add("new", memoryview(self._new_head)[length:])
-        self._old_head = self._new_head = b""
-        # Reading on finds the end of most old files.
-        self._read_old()
-        self._has_rows = True
-        return True
 
     def _read_old(self) -> None:
         """Read on until there are enough rows for a step."""
@@ -154,9 +131,15 @@ class DeltaMerge:
             added += len(piece)
 
 
-def _joined(head: bytes | memoryview, piece: bytes | memoryview) -> bytes | memoryview:
-    """Return the first bytes of a file. Most files have one piece, which is not copied."""
-    return bytes(head) + piece if head else piece
+def _without_header(pieces: Iterator[bytes], header: bytes) -> Iterator[bytes | memoryview]:
+    """Yield the pieces of a file after its header. Raises DeltaFault if it has another one."""
+    head = b""
+    while len(head) < len(header) and (piece := next(pieces, b"")):
+        head += piece
+    if not head.startswith(header):
+        raise DeltaFault("columns_changed")
+    yield memoryview(head)[len(header) :]
+    yield from pieces
 
 
 class RowMerge:

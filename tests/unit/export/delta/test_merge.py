@@ -115,7 +115,8 @@ def merged(
 
     engine = open_engine(resource)
     merge = DeltaMerge(engine, csv_header(resource), pieces(before, sizes), write)
-    for piece in pieces(after, sizes[::-1]):
+    header_bytes = len(csv_header(resource))
+    for piece in [after[:header_bytes], *pieces(after[header_bytes:], sizes[::-1])]:
         buffer = bytearray(piece)
         merge.feed(memoryview(buffer))
         # Files use the memory of their parts again.
