@@ -113,30 +113,19 @@ class _Memory:
             self.view[address : address + 4] = bytes(4)
 
 
-class KernelPool:
-    """Engines of one resource, for any number of threads. The memory of a closed engine is reused."""
-
-    def __init__(self, resource: Resource) -> None:
-        self._memories = Pool(partial(_Memory, resource), _MAX_POOLED_BYTES)
-
-    def open(self) -> "KernelMerge":
-        """Return an engine for one Leader."""
-        return KernelMerge(self._memories.take(), self._memories.give_back)
-
-
 class KernelMerge:
-    """Merge engine of one Leader. Use it in one thread, and close it."""
+    """Merge engine of one Leader, with memory from a pool. Use it in one thread, and close it."""
 
-    def __init__(self, memory: _Memory, release: Callable[[_Memory], None]) -> None:
+    def __init__(self, memories: Pool[_Memory]) -> None:
         self.totals = MergeTotals()
-        self._memory, self._release = memory, release
-        self._buffers = memory.buffers
+        self._memories, self._memory = memories, memories.take()
+        self._buffers = self._memory.buffers
         self._constants: list[bytes] = []
 
     def close(self) -> None:
         """Return the memory to the pool."""
         self._memory.reset()
-        self._release(self._memory)
+        self._memories.give_back(self._memory)
 
     def add(self, side: Side, piece: bytes | memoryview) -> None:
         buffer, length = self._buffers[side], len(piece)
@@ -230,4 +219,6 @@ def merge_engines(resource: Resource) -> Callable[[], MergeEngine]:
 
     The engine is compiled where it can run, and in Python elsewhere. Both make the same bytes.
     """
-    return (lambda: RowMerge(resource)) if runtime.unavailable_reason() else KernelPool(resource).open
+    if runtime.unavailable_reason():
+        return partial(RowMerge, resource)
+    return partial(KernelMerge, Pool(partial(_Memory, resource), _MAX_POOLED_BYTES))
