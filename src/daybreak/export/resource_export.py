@@ -1,9 +1,8 @@
 """Exports one resource: from rows in the embedded engine to files and manifest entries."""
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -12,6 +11,7 @@ from threading import RLock
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Spill
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.engine import engine_faults, temp_folder
@@ -186,20 +186,16 @@ class _ResourceExport:
                 files.finish()
             return files
 
-        writing: deque[Future[LeaderFileWriter]] = deque()
+        def small_bundles() -> Iterator[Iterator[list[LeaderChunk]]]:
+            for bundle in bundles:
+                if bundle.is_large:
+                    self._report(write(bundle.lines, self.executor))
+                else:
+                    yield bundle.lines
 
-        def finished(max_writing: int) -> None:
-            while len(writing) > max_writing:
-                self.add_rows(self._report(writing.popleft().result()))
-
-        for bundle in bundles:
-            if bundle.is_large:
-                self._report(write(bundle.lines, self.executor))
-            else:
-                writing.append(self.executor.submit(write, bundle.lines))
-                # Bundles that wait keep the threads busy while this one stores entries.
-                finished(4 * self.job.threads)
-        finished(0)
+        # Bundles that wait keep the threads busy while this one stores entries.
+        for files in bounded_map(self.executor, write, small_bundles(), 4 * self.job.threads + 1):
+            self.add_rows(self._report(files))
 
     def _report(self, files: LeaderFileWriter) -> int:
         """Report what is finished. Return the number of rows."""
