@@ -1,6 +1,6 @@
 """Punctuality of past publications."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.punctuality import punctuality
@@ -11,14 +11,20 @@ FOUR = time(4)
 DAY = timedelta(days=1)
 
 
-def published(at: datetime, as_of: datetime | None = None) -> Snapshot:
+def published(at: datetime, as_of: datetime | None = None, day: date | None = None) -> Snapshot:
     as_of = as_of or at - timedelta(minutes=48)
-    return Snapshot("s", SnapshotState.RETIRED, as_of, as_of, published_at=at)
+    return Snapshot("s", SnapshotState.RETIRED, as_of, as_of, day, published_at=at)
 
 
 def test_publication_at_its_hour_is_on_time() -> None:
     (today,) = punctuality([published(DUE), published(DUE - DAY)], NOW, FOUR, 1)
     assert (today.day, today.on_time, today.lateness) == (DUE.date(), True, timedelta())
+
+
+def test_run_that_was_published_before_its_hour_is_on_time() -> None:
+    accepted = published(DUE - timedelta(minutes=10), day=DUE.date())
+    (today,) = punctuality([published(DUE - DAY), accepted], NOW, FOUR, 1)
+    assert (today.published_at, today.on_time, today.lateness) == (accepted.published_at, True, timedelta())
 
 
 def test_late_publication_has_its_lateness() -> None:
