@@ -458,6 +458,46 @@ def test_operators_enter_the_password_before_every_change(browser: Browser, serv
         assert found.headers.get("Location", "").startswith("/dashboard/operator/confirm?"), path
 
 
+def test_reduction_of_access_adds_no_permission(browser: Browser, service_with_seats: Service) -> None:
+    """The page may have been opened before another operator changed them, or through a link."""
+    browser.sign_in(OLGA)
+    installation, guest = service_with_seats.installation, Seat(seat_id("guest@example.org"), "guest@example.org")
+    installation.add_second_factor_to_sessions(OLGA)
+    account = f"/dashboard/operator/accounts/{NORTH}"
+    path = f"{account}/grants/{guest.seat_id}/reduce?role=owner&data_export=yes"
+    token = form_token(browser.get(account))
+    for present in (None, Grant(guest.seat_id, NORTH, ("analyst",), data_export=True)):
+
+        def prepare(stores: Stores, present: Grant | None = present) -> None:
+            stores.directory.put_seats(guest)
+            if present is not None:
+                stores.directory.put_grants(present)
+
+        installation.change(prepare)
+        for found in (
+            browser.get(path),
+            browser.post(path, {"csrf": token, "role": "owner", "data_export": "yes"}),
+        ):
+            assert found.headers["Location"].startswith(f"{account}?")
+        state = installation.state()
+        granted = state.read(lambda stores: stores.seats.granted_accounts(guest.seat_id))
+        state.close()
+        assert [each.grant for each in granted] == [each for each in (present,) if each is not None]
+
+
+@pytest.mark.parametrize("action", ["disable", "reset-second-factor", "remove"])
+def test_operator_is_not_locked_out_of_the_own_seat(browser: Browser, service_with_seats: Service, action: str) -> None:
+    browser.sign_in(OLGA)
+    service_with_seats.installation.add_second_factor_to_sessions(OLGA)
+    own = f"/dashboard/operator/seats/{seat_id(OLGA)}"
+    token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
+    grant = f"/dashboard/operator/accounts/{NORTH}/grants/{seat_id(OLGA)}/remove"
+    found = browser.post(grant if action == "remove" else f"{own}/{action}", {"csrf": token})
+    assert found.status_code == 409
+    assert "own" in found.text
+    assert browser.get(own).status_code == 200
+
+
 def _age_authentication(stores: Stores) -> None:
     for session, _ in stores.sessions.list_open(seat_id(OLGA), datetime.now(UTC)):
         stores.sessions.mark_reauthenticated(session.sid, datetime.now(UTC) - timedelta(hours=1))

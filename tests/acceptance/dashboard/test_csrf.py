@@ -54,11 +54,11 @@ def test_cross_site_form_is_rejected(
 
 def test_get_has_no_side_effects(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as()
-    # This page asks for confirmation.
-    assert page.request.get(service.account(directory.NORTHLIGHT, "settings/security/sign-out-everywhere")).ok
-    for path in ("settings/security/password", "settings/security/recovery-codes"):
-        response = page.request.get(service.account(directory.NORTHLIGHT, path))
-        assert (response.status, response.headers["allow"]) == (405, "POST")
+    # These pages ask for confirmation.
+    for path in ("sign-out-everywhere", "recovery-codes"):
+        assert page.request.get(service.account(directory.NORTHLIGHT, f"settings/security/{path}")).ok
+    response = page.request.get(service.account(directory.NORTHLIGHT, "settings/security/password"))
+    assert (response.status, response.headers["allow"]) == (405, "POST")
     assert page.request.get(f"{service.base}/dashboard/sign-out").status == 405
     page.reload()
     expect(page.get_by_role("heading", name="Files", exact=True)).to_be_visible()

@@ -170,7 +170,7 @@ def _security_routes(page: PageRoutes) -> list[PageRoute]:
     policy = partial(Policy, section="security")
     change = partial(policy, recent_password=True)
     on_security, on_factor = "settings/security", "settings/security/second-factor"
-    codes = change(return_to=on_security, once=f"{on_security}?done=codes-exist")
+    codes, replaced = f"{_SECURITY}/recovery-codes", change(once=f"{on_security}?done=codes-exist")
     factor, sign_out = f"{_SECURITY}/second-factor", f"{_SECURITY}/sign-out-everywhere"
     passkeys, passkey = f"{_SECURITY}/passkeys", f"{_SECURITY}/passkeys/{{reference}}"
     options = change(return_to=f"{on_security}/passkeys/new")
@@ -184,7 +184,13 @@ def _security_routes(page: PageRoutes) -> list[PageRoute]:
         page.get(factor, show_factor, change()),
         page.post(factor, security.start_second_factor, change(return_to=on_security)),
         page.post(f"{factor}/confirm", confirm_factor, change(return_to=on_factor), show_factor),
-        page.post(f"{_SECURITY}/recovery-codes", security.replace_recovery_codes, codes),
+        *page.confirmation(
+            codes,
+            "security/replace_codes.html",
+            security.load_recovery_codes,
+            security.replace_recovery_codes,
+            replaced,
+        ),
         page.post(f"{_SECURITY}/sessions/{{reference}}/end", security.end_session, change(return_to=on_security)),
         *page.confirmation(
             sign_out, "security/sign_out.html", security.load_sessions, security.sign_out_everywhere, change()

@@ -18,7 +18,7 @@ from daybreak.web.dashboard.operator.seats import invite_seat, load_ending, load
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import Slice, read_slice, requested_page, slice_of
-from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
+from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field
 
 _PERMISSIONS = ("role", "data_export", "async_rest_api")
 _NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}
@@ -90,30 +90,52 @@ async def load_grant(page: PageRequest) -> dict[str, object]:
     return {"item": account, "holder": seat, **await load_ending(page, seat, account.client_id)}
 
 
-async def load_reduced_grant(page: PageRequest) -> dict[str, object]:
-    """Return the variables of the page that asks to confirm fewer permissions: also the grant that is left."""
-    grant = _requested_grant(page, await _requested_account(page), await requested_seat(page))
-    return {**await load_grant(page), "grant": grant, "permissions": _PERMISSIONS}
+async def load_reduced_grant(page: PageRequest) -> dict[str, object] | Response:
+    """Return the variables of the page that asks to confirm fewer permissions: also those before and after. Return to
+    the account if none would be lost.
+    """
+    account, seat = await _requested_account(page), await requested_seat(page)
+    before = await page.read(lambda stores: changes.grant_of(stores, seat, account.client_id))
+    grant = _requested_grant(page, account, seat)
+    if before is None or not before.exceeds(grant):
+        return page.redirect(f"accounts/{account.client_id}", done="grant-differs")
+    return {**await load_grant(page), "before": before, "grant": grant, "permissions": _PERMISSIONS}
 
 
-async def reduce_grant(page: PageRequest) -> Response:
+async def reduce_grant(page: PageRequest) -> Response | PageOutcome:
     """Replace the permissions of the seat in the path on the account by fewer."""
     account, seat = await _requested_account(page), await requested_seat(page)
     grant, actor = _requested_grant(page, account, seat), page.seat.email
-    return await _change(
-        page, account, lambda stores: changes.put_grant(stores, seat, grant, page.now, actor=actor), "grant-saved"
-    )
+
+    def work(stores: Stores) -> None:
+        # Another operator may have changed them since the page was opened.
+        before = changes.grant_of(stores, seat, account.client_id)
+        if before is None or not before.exceeds(grant):
+            raise OperatorError("The seat would not lose a permission.")
+        changes.put_grant(stores, seat, grant, page.now, actor=actor)
+
+    return await _confirmed_change(page, account, work, "grant-saved")
 
 
-async def remove_grant(page: PageRequest) -> Response:
+async def remove_grant(page: PageRequest) -> Response | PageOutcome:
     account, seat, actor = await _requested_account(page), await requested_seat(page), page.seat.email
     client_id = account.client_id
-    return await _change(
-        page,
-        account,
-        lambda stores: changes.remove_grant(stores, seat, client_id, page.now, actor=actor),
-        "grant-removed",
-    )
+
+    def work(stores: Stores) -> None:
+        changes.remove_grant(stores, seat, client_id, page.now, actor=actor)
+        if seat.seat_id == page.seat.seat_id and stores.seats.initial_account(seat) is None:
+            raise OperatorError("You can't remove your own access to your last account: you could no longer sign in.")
+
+    return await _confirmed_change(page, account, work, "grant-removed")
+
+
+async def _confirmed_change(
+    page: PageRequest, account: Account, work: Callable[[Stores], object], done: str
+) -> Response | PageOutcome:
+    try:
+        return await _change(page, account, work, done)
+    except OperatorError as error:
+        return PageOutcome(409, flash=Flash("bad", error.message))
 
 
 async def _change(page: PageRequest, account: Account, work: Callable[[Stores], object], done: str) -> Response:

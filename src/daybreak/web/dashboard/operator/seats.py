@@ -167,10 +167,11 @@ def _by_operator(change: Callable[..., object], stores: Stores, seat: Seat, page
     change(stores, seat, page.now, actor=page.seat.email)
 
 
-def _disable(stores: Stores, seat: Seat, page: PageRequest) -> None:
+def _of_other_seat(change: Callable[..., object], stores: Stores, seat: Seat, page: PageRequest) -> None:
+    """Perform a change that would lock out its operator on the own seat."""
     if seat.seat_id == page.seat.seat_id:
-        raise OperatorError("You can't disable your own seat. Ask another operator.")
-    operators.set_disabled(stores, seat, page.now, disabled=True, actor=page.seat.email)
+        raise OperatorError("You can't do this to your own seat. Ask another operator.")
+    _by_operator(change, stores, seat, page)
 
 
 HARMLESS_ACTIONS = (
@@ -178,10 +179,15 @@ HARMLESS_ACTIONS = (
     SeatAction("enable", partial(_by_operator, partial(operators.set_disabled, disabled=False)), "seat-enabled"),
 )
 CONFIRMED_ACTIONS = (
-    SeatAction("disable", _disable, "seat-disabled", "operator/disable.html"),
+    SeatAction(
+        "disable",
+        partial(_of_other_seat, partial(operators.set_disabled, disabled=True)),
+        "seat-disabled",
+        "operator/disable.html",
+    ),
     SeatAction(
         "reset-second-factor",
-        partial(_by_operator, operators.reset_second_factor),
+        partial(_of_other_seat, operators.reset_second_factor),
         "factor-reset",
         "operator/reset_second_factor.html",
     ),

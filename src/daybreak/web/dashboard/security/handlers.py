@@ -104,6 +104,13 @@ async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
     return response
 
 
+async def load_recovery_codes(page: PageRequest) -> dict[str, object] | Response:
+    """Return the variables of the page that asks to confirm that the recovery codes are replaced."""
+    if not page.seat.second_factor_enrolled:
+        return page.redirect(_PATH)
+    return {"codes_left": await page.read(lambda stores: stores.seats.recovery_codes_left(page.seat.seat_id))}
+
+
 async def replace_recovery_codes(page: PageRequest) -> Response:
     """Create new recovery codes, which invalidate the old ones, and show them once."""
     codes = await enrolment.replace_recovery_codes(page.services, page.active_session, page.caller)
