@@ -89,7 +89,7 @@ def _compared_counts(name: str, old: int, new: int, limit: float, verdict: str, 
 
 
 def failed_checks(run: Snapshot) -> list[FailedCheck]:
-    """Return the violated relations between resources, and findings that are no comparison of rows."""
+    """Return the violated relations between resources, and findings that are no comparison of rows, as sentences."""
     held = {finding.resource for finding in findings_of(run, "references")}
     sentences = dict(_relations())
     checks = []
@@ -97,7 +97,7 @@ def failed_checks(run: Snapshot) -> list[FailedCheck]:
         if fault.check not in held:
             continue
         one, several = sentences.get(fault.code, (f"row violates: {fault.check}", f"rows violate: {fault.check}"))
-        checks.append(FailedCheck(f"{format_number(fault.rows)} {one if fault.rows == 1 else several}", fault.example))
+        checks.append(FailedCheck(f"{format_number(fault.rows)} {one if fault.rows == 1 else several}.", fault.example))
     others = [*findings_of(run, "unexplained"), *findings_of(run, "rule"), *findings_of(run, "clock")]
     return [*checks, *(FailedCheck(finding.detail) for finding in others)]
 
@@ -132,7 +132,7 @@ def findings(run: Snapshot, names: Mapping[str, str]) -> list[str]:
     """Return each failed check as a sentence. `names` are names of Leaders by client id."""
     return [
         *(f"{title_of(finding.resource)}: {_rows_lost(finding)}." for finding in findings_of(run, "rows")),
-        *(f"{check.text}." for check in failed_checks(run)),
+        *(check.text for check in failed_checks(run)),
         *(
             f"{title_of(finding.resource)} of {names.get(finding.client_id or '', 'a Leader')}: {_rows_lost(finding)}."
             for finding in findings_of(run, "leader_rows")

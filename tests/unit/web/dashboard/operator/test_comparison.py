@@ -83,13 +83,13 @@ def test_every_check_of_the_catalogue_has_a_sentence() -> None:
     assert not [each.text for each in sentences if "violate" in each.text]
     assert all(each.text.startswith("1,234 ") for each in sentences)
     single = failed_checks(run(references=[{**references[-1], "rows": 1}], findings=[VIOLATED]))
-    assert single[0].text == "1 row in Member Communities refers to communities that do not exist"
+    assert single[0].text == "1 row in Member Communities refers to communities that do not exist."
 
 
 def test_unknown_check_is_shown_as_it_is() -> None:
     references = [{"check": "{rows} of x", "rows": 5, "example": ""}]
     (check,) = failed_checks(run(references=references, findings=[VIOLATED | {"resource": "{rows} of x"}]))
-    assert (check.text, check.example) == ("5 rows violate: {rows} of x", "")
+    assert (check.text, check.example) == ("5 rows violate: {rows} of x.", "")
     assert failed_checks(run(references=references)) == [], "the guard does not check references"
 
 
@@ -114,3 +114,8 @@ def test_summary_counts_the_findings() -> None:
     )
     assert summary(held) == "Member Details: \N{MINUS SIGN}1,360 (\N{MINUS SIGN}52.3 %) rows. 1 more."
     assert summary(run()) == ""
+
+
+def test_details_of_the_guard_are_sentences() -> None:
+    held = run(findings=[{"kind": "rule", "resource": "members", "detail": "The own model has no rule."}])
+    assert summary(held) == "The own model has no rule."
