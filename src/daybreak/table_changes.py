@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Generic, TypeVar
 
 from daybreak.access.services import Services
@@ -94,20 +93,23 @@ async def history(
     async with recorded_request(services, principal, caller, TABLE_QUERIED, {}) as details:
         resource = shared_table(principal, name)
         first, last, tables = await _kept_tables(services, principal.account.client_id, resource.name, wanted)
+        before, *found = tables
         named = NamedFile(resource, format_named(_FORMAT))
 
         def shared(files: Sequence[StoredFormat | StoredPart], table: TableFiles | None) -> tuple[SharedFile, ...]:
             return () if table is None else share_files(services, principal, named, table, files)
 
         revisions = []
-        for before, table in pairwise([None, *tables] if first == 1 else tables):
+        # A version without the table, as of an account that was away, leaves the client with the files before it.
+        for table in (each for each in found if each is not None):
             added, removed = _difference(table, before), _difference(before, table)
-            if table is not None and (added or removed):
+            if added or removed:
                 at = resource_at(resource.name, table.columns)
                 revisions.append(Revision(at, table, shared(added, table), shared(removed, before)))
+            before = table
         files = sum(len(each.added) + len(each.removed) for each in revisions)
         details |= {"table": resource.name, "from_version": first, "version": last, "files": files}
-        columns = next((table.columns for table in tables[first > 1 :] if table is not None), None)
+        columns = next((table.columns for table in found if table is not None), None)
     return History(resource_at(resource.name, columns), first, tuple(revisions))
 
 
@@ -138,7 +140,7 @@ async def _kept_tables(
             f"current one is {current}. Query the table at version {oldest}, and continue after it.",
             code="version_not_kept",
         )
-    return first, last, [tables.get(number) for number in range(max(first - 1, 1), last + 1)]
+    return first, last, [tables.get(number) for number in range(first - 1, last + 1)]
 
 
 def _difference(left: TableFiles | None, right: TableFiles | None) -> list[StoredFormat | StoredPart]:

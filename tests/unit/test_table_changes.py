@@ -173,3 +173,15 @@ async def test_queries_of_files_record_the_range(instance: Instance, services: S
     await audited(services, work)
     (event,) = instance.audit("table.queried")
     assert event.details == {"table": "members", "from_version": 1, "version": 1, "files": 1}
+
+
+async def test_files_are_added_once_around_a_version_without_the_table(instance: Instance, services: Services) -> None:
+    for version in (1, 2, 3):
+        publish_files(instance, snapshot_id(version), statistics=version != 2)
+        instance.advance(hours=1)
+    for first, added in ((1, [1]), (2, []), (3, [3])):
+        work = table_changes.history(services, await principal_of(instance), MEMBERS, VersionRange(first), CALLER)
+        found = await audited(services, work)
+        assert [(each.table.version, len(each.added), len(each.removed)) for each in found.revisions] == [
+            (version, 1, 0) for version in added
+        ]
