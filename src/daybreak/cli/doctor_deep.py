@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -31,7 +31,6 @@ _SIZE_BYTES = 20_000_000
 _PIECE_BYTES = 1 << 20
 # At the start, between the first parts of an upload, and at the end.
 _RANGES = ((0, 100), (8 * (1 << 20) - 50, 100), (_SIZE_BYTES - 100, 100))
-_CLOCK_TOLERANCE = timedelta(seconds=5)
 _MAX_WEBHOOKS = 10_000
 _SAMPLE_ROWS = 1_000
 _MODEL_SECONDS = 60.0
@@ -66,7 +65,7 @@ def check_large_file(settings: "Settings") -> str:
 
 
 def check_nodes(settings: "Settings") -> str:
-    """Compare versions, keyrings and clocks of the running nodes with this one."""
+    """Compare versions and keyrings of the running nodes with this one."""
     from daybreak.bootstrap import open_keyring
     from daybreak.state.nodes import ALIVE_FOR
 
@@ -79,9 +78,6 @@ def check_nodes(settings: "Settings") -> str:
             faults.append(f"{name} runs version {node.version}, and this node {__version__}. Update the older one.")
         if node.keyring not in (None, keyring):
             faults.append(f"{name} has another keyring. Copy keyring.json from the node where it was changed last.")
-        if node.seen_at > now + _CLOCK_TOLERANCE:
-            seconds = format_duration((node.seen_at - now).total_seconds())
-            faults.append(f"{name} has a clock that is {seconds} ahead. Run an NTP service on all nodes.")
     if faults:
         raise OperatorError("\n".join(faults))
     return f"{format_count(len(nodes), 'running node')} with this version and keyring"

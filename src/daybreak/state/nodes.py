@@ -53,10 +53,18 @@ class NodeStore(Store):
         self._upsert(nodes, [values_of(node)])
 
     def beat(self, node: Callable[[datetime], Node], clock: Callable[[], datetime]) -> None:
-        """Record a heartbeat of the node at the present time, and whether its clock is wrong."""
-        current = node(clock())
+        """Record a heartbeat of the node, and a failure of the task `clock` while its clock is wrong. The time is that
+        of the database's clock: a heartbeat from the future would count after the end of the node.
+        """
+        offset, faults = self.clock_offset(clock), TaskFaultStore(self._connection)
+        current = node(clock() - offset)
         self.record_heartbeat(current)
-        self.check_clock(current.host, clock)
+        if abs(offset) > CLOCK_TOLERANCE:
+            found = ("clock", current.host)
+            failures = 1 + sum(each.failures for each in faults.list_all() if (each.task, each.host) == found)
+            faults.record(TaskFault(*found, failures, current.seen_at, describe_offset(offset)))
+        else:
+            faults.clear("clock", current.host)
 
     def clock_offset(self, clock: Callable[[], datetime]) -> timedelta:
         """Return how far a clock is ahead of the database's, negative if it is behind. The time that the query takes
@@ -77,15 +85,6 @@ class NodeStore(Store):
         offset = self.clock_offset(clock)
         if abs(offset) > _MAX_CLOCK_OFFSET:
             raise OperatorError(f"{describe_offset(offset)} Nothing is built, published, sent or deleted until then.")
-
-    def check_clock(self, host: str, clock: Callable[[], datetime]) -> None:
-        """Record a failure of the task `clock` while the clock of a host is wrong."""
-        offset, faults = self.clock_offset(clock), TaskFaultStore(self._connection)
-        if abs(offset) > CLOCK_TOLERANCE:
-            failures = 1 + sum(each.failures for each in faults.list_all() if (each.task, each.host) == ("clock", host))
-            faults.record(TaskFault("clock", host, failures, clock(), describe_offset(offset)))
-        else:
-            faults.clear("clock", host)
 
     def list_seen(self, since: datetime) -> list[Node]:
         rows = self._execute(
