@@ -22,7 +22,7 @@ from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.run_report import ReferentialFault, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport, RowCounts
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import Packing
@@ -118,7 +118,8 @@ class SmallReading:
                 time.sleep(self.source.pause_seconds)
         all_rows = [row for resources in self.platform.values() for row in resources.get(resource, [])]
         nulls = {"LEADER_ID": sum(row.startswith("null") for row in all_rows)}
-        return ResourceReport(resource, done + self.source.extra_reported_rows, leaders, reused, 0, {}, nulls, written)
+        exported_rows = done + self.source.extra_reported_rows
+        return ResourceReport(resource, exported_rows, leaders, reused, RowCounts(nulls), written)
 
 
 def _write(

@@ -95,23 +95,37 @@ class ExportResults:
 
 
 @dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Counts over the rows of known Leaders, by column: NULLs, and values that the catalogue does not list or that
+    files cannot contain. `unknown` is the number of rows of unknown Leaders, which no file contains.
+    """
+
+    nulls: Mapping[str, int] = field(default_factory=dict)
+    unexpected: Mapping[str, int] = field(default_factory=dict)
+    unknown: int = 0
+
+    def __add__(self, other: "RowCounts") -> "RowCounts":
+        """Return the counts over the rows of both."""
+        nulls, unexpected = (
+            {name: one.get(name, 0) + another.get(name, 0) for name in (*one, *another)}
+            for one, another in ((self.nulls, other.nulls), (self.unexpected, other.unexpected))
+        )
+        return RowCounts(nulls, unexpected, self.unknown + other.unknown)
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceReport:
     """Figures of one resource's export.
 
-    `rows` and `leaders` count everything exported; `reused_leaders` of them were unchanged. `unknown_leader_rows` are
-    rows of no known Leader, which no file contains. `unexpected_values` and `null_counts` count, by column, values that
-    the catalogue does not list or that files cannot contain, and NULLs, both over the rows of known Leaders. `sums` are
-    those of `catalogue.written_sums.figure_names`, by Leader.
-    `spill_bytes` are those of temporary files without a name.
+    `rows` and `leaders` count everything exported; `reused_leaders` of them were unchanged. `sums` are those of
+    `catalogue.written_sums.figure_names`, by Leader. `spill_bytes` are those of temporary files without a name.
     """
 
     resource: str
     rows: int
     leaders: int
     reused_leaders: int
-    unknown_leader_rows: int
-    unexpected_values: Mapping[str, int]
-    null_counts: Mapping[str, int]
+    counts: RowCounts
     bytes_written: int
     spill_bytes: int = 0
     sums: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -17,13 +17,13 @@ from daybreak.domain.errors import RunError, SourceError
 from daybreak.export.buckets import Spill
 from daybreak.export.duckdb_internals import packed_row
 from daybreak.export.engine import engine_faults, temp_folder
-from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport, RowCounts
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.resource_export import encoding_of, resource_report
 from daybreak.export.sql import identifier
-from daybreak.export.survey import LeaderTotals, RowCounts, surveyed
+from daybreak.export.survey import LeaderTotals, surveyed
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
 

@@ -16,13 +16,13 @@ from daybreak.export.buckets import Spill
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.engine import engine_faults, temp_folder
 from daybreak.export.gzip_member import CODECS
-from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport, RowCounts
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.parquet_files import ParquetFiles
 from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
-from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
+from daybreak.export.survey import SurveyedLeader, surveyed
 from daybreak.export.text_formats import TextFormat, text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
@@ -77,9 +77,7 @@ def resource_report(
         rows=sum(leader.rows for leader in leaders),
         leaders=len(leaders),
         reused_leaders=reused_leaders,
-        unknown_leader_rows=counts.unknown,
-        unexpected_values=counts.unexpected,
-        null_counts=counts.nulls,
+        counts=counts,
         bytes_written=bytes_written,
         sums={leader.client_id: leader.figures for leader in leaders},
     )

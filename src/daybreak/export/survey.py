@@ -4,8 +4,8 @@ Leaders whose fingerprint is that of the previous snapshot do not need new files
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_version
@@ -33,25 +33,6 @@ class LeaderTotals:
         pairs = zip((*self.sums, *self.figures), (*other.sums, *other.figures), strict=True)
         first, second, *figures = ((a + b) % SUM_MODULUS for a, b in pairs)
         return LeaderTotals(self.client_id, self.rows + other.rows, (first, second), tuple(figures))
-
-
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """Counts over the rows of known Leaders, by column: NULLs, and values that the catalogue does not list or that
-    files cannot contain. `unknown` is the number of rows of unknown Leaders.
-    """
-
-    nulls: Mapping[str, int] = field(default_factory=dict)
-    unexpected: Mapping[str, int] = field(default_factory=dict)
-    unknown: int = 0
-
-    def __add__(self, other: "RowCounts") -> "RowCounts":
-        """Return the counts over the rows of both."""
-        nulls, unexpected = (
-            {name: one.get(name, 0) + another.get(name, 0) for name in (*one, *another)}
-            for one, another in ((self.nulls, other.nulls), (self.unexpected, other.unexpected))
-        )
-        return RowCounts(nulls, unexpected, self.unknown + other.unknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from daybreak.catalogue.key_sql import KEY_SQL, in_range
 from daybreak.catalogue.resources import Resource
 from daybreak.catalogue.written_sums import KEY_PARTS, SUMMED_COLUMNS, figure_names
 from daybreak.export.engine import ENGINE_TYPES
+from daybreak.export.job import RowCounts
 from daybreak.export.sql import identifier, literal
-from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts
+from daybreak.export.survey import SUM_MODULUS, LeaderTotals
 
 
 class EmbeddedRows(Protocol):

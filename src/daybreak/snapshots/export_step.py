@@ -119,9 +119,9 @@ class ExportStep:
             carried=report.reused_leaders,
             bytes=report.bytes_written + reused_bytes,
             seconds=round(self._progress.seconds - began, 3),
-            nulls=report.null_counts,
-            unknown_leader_rows=report.unknown_leader_rows,
-            unexpected_values=report.unexpected_values,
+            nulls=report.counts.nulls,
+            unknown_leader_rows=report.counts.unknown,
+            unexpected_values=report.counts.unexpected,
             deltas=self._deltas.resource_report(resource),
         )
 

@@ -14,7 +14,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport, RowCounts
 from daybreak.filestore.file_store import FileSink
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import Packing
@@ -51,7 +51,7 @@ class GeneratedReading(SmallReading):
             observer.entries_written(list(self.entries(some, resource, sink)))
             observer.deltas_made(list(deltas(some, job)))
         reused = 0 if self.changes else len(leaders)
-        return ResourceReport(resource, len(leaders), len(leaders), reused, 0, {}, {}, 0)
+        return ResourceReport(resource, len(leaders), len(leaders), reused, RowCounts(), 0)
 
     def entries(self, leaders: list[str], resource: str, sink: FileSink) -> Iterator[ManifestEntry]:
         for leader in leaders:

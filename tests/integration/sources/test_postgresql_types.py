@@ -110,7 +110,7 @@ def test_times_outside_of_files_are_null_and_counted(database: str, tmp_path: Pa
     assert found[f"{LEADER}/members.csv"].splitlines()[1].endswith(',"+1","live",,,,,,,,,,,,')
     with postgresql(database, tmp_path).open(AS_OF) as reading:
         report = reading.export(export_job("members"), MemorySink(), ExportResults())
-    assert report.unexpected_values == {"DATE_OF_BIRTH": 1, "FIRST_ACTIVATED_AT": 1}
+    assert report.counts.unexpected == {"DATE_OF_BIRTH": 1, "FIRST_ACTIVATED_AT": 1}
 
 
 def test_messages_before_the_first_year_are_one_row(database: str, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_joined_ranges_equal_an_unsplit_export(tmp_path: Path, monkeypatch: pyte
     assert joined_sink.files == {key: stored for key, stored in sink.files.items() if key[0]}
     assert joined_results.entries == [entry for entry in results.entries if entry.client_id]
     assert joined_report.rows == report.rows
-    assert joined_report.null_counts == report.null_counts
+    assert joined_report.counts.nulls == report.counts.nulls
 
 
 def test_unchanged_leader_is_reused(tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from daybreak.domain.errors import RunError
 from daybreak.export import bucket_lines, duckdb_internals, leader_rows, row_partition
 from daybreak.export.buckets import Buckets, Spill, move_segments
 from daybreak.export.engine import open_engine
-from daybreak.export.job import ExportResults, ResourceReport
+from daybreak.export.job import ExportResults, ResourceReport, RowCounts
 from daybreak.export.line_encoder import encoder, runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.line_encoder.partitioner import Divided, PackedRows, Partitioner
 from daybreak.export.resource_export import export_resource
-from daybreak.export.survey import RowCounts
 from daybreak.export.work_tables import WorkTables
 from tests.parts.export_rows import MemorySink, SampleRows, export_job, naughty_strings, sample_rows
 from tests.parts.replaced import with_functions

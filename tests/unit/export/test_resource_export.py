@@ -151,8 +151,8 @@ def test_all_types_and_nulls_are_encoded(tmp_path: Path) -> None:
     assert records[0]["SENT_AT"] == "2026-02-28T23:59:59.999999Z"
     assert records[0]["TEST_CAMPAIGN"] is True
     assert records[0]["RECIPIENT_COUNT"] == 9223372036854775807
-    assert report.null_counts["CHANNEL"] == 1
-    assert report.null_counts["CAMPAIGN_ID"] == 0
+    assert report.counts.nulls["CHANNEL"] == 1
+    assert report.counts.nulls["CAMPAIGN_ID"] == 0
 
 
 def test_dates_are_in_iso_format(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_rows_of_unknown_leaders_are_only_counted(tmp_path: Path) -> None:
         (member(4), LEADERS[1], "asleep", datetime(2026, 1, 1)),
     ]
     files, report, results = export(tmp_path, rows, resource="member_state_changes")
-    assert report.unknown_leader_rows == 2
-    assert report.unexpected_values == {"SUBSCRIPTION_STATE": 1}
+    assert report.counts.unknown == 2
+    assert report.counts.unexpected == {"SUBSCRIPTION_STATE": 1}
     assert [entry.client_id for entry in results.entries] == ["", LEADERS[0], LEADERS[1]]
     assert b"asleep" in gzip.decompress(files[LEADERS[1], "member_state_changes", "csv"])
 

@@ -1,10 +1,11 @@
 """One reading of a Spark source: checks on the driver, exports in tasks."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
+from operator import add
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +22,7 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.run_report import ReferentialFault
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export.job import DeltaJob, ExportJob, ExportObserver, ResourceReport
+from daybreak.export.job import DeltaJob, ExportJob, ExportObserver, ResourceReport, RowCounts
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.referential import check_queries
 from daybreak.export.sql import literal
@@ -282,19 +283,13 @@ def _for_tasks(deltas: DeltaJob | None) -> DeltaJob | None:
 
 
 def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
-    unexpected: Counter[str] = Counter()
-    nulls = Counter(dict.fromkeys(resource_named(resource).column_names, 0))
-    for report in reports:
-        unexpected.update(report.unexpected_values)
-        nulls.update(report.null_counts)
+    none = RowCounts(nulls=dict.fromkeys(resource_named(resource).column_names, 0))
     return ResourceReport(
         resource=resource,
         rows=sum(report.rows for report in reports),
         leaders=sum(report.leaders for report in reports),
         reused_leaders=sum(report.reused_leaders for report in reports),
-        unknown_leader_rows=sum(report.unknown_leader_rows for report in reports),
-        unexpected_values=unexpected,
-        null_counts=nulls,
+        counts=reduce(add, (report.counts for report in reports), none),
         bytes_written=sum(report.bytes_written for report in reports),
         sums={leader: sums for report in reports for leader, sums in report.sums.items()},
     )
