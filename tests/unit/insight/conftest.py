@@ -5,7 +5,7 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.insight.published_tables import PublishedTables
 
 Row = Mapping[str, object]
-OpenTables = Callable[..., AbstractContextManager[PublishedTables]]
 
 
 @dataclass(frozen=True)
