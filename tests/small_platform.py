@@ -98,7 +98,7 @@ class SmallReading:
         for act in self.source.on_resource:
             act(resource)
         observer.entries_written([ManifestEntry("", resource, 0, "", _write(sink, "", resource, formats, []))])
-        reused, done, leaders, written = 0, 0, 0, 0
+        reused, done, leaders = 0, 0, 0
         for leader, resources in sorted(self.platform.items()):
             rows = resources.get(resource, [])
             if not rows:
@@ -110,7 +110,6 @@ class SmallReading:
                 observer.leaders_reused([leader])
             else:
                 files = _write(sink, leader, resource, formats, rows)
-                written += sum(stored.bytes for stored in files.values())
                 observer.entries_written([ManifestEntry(leader, resource, len(rows), fingerprint, files)])
             done += len(rows)
             observer.rows_done(done)
@@ -119,7 +118,7 @@ class SmallReading:
         all_rows = [row for resources in self.platform.values() for row in resources.get(resource, [])]
         nulls = {"LEADER_ID": sum(row.startswith("null") for row in all_rows)}
         exported_rows = done + self.source.extra_reported_rows
-        return ResourceReport(resource, exported_rows, leaders, reused, RowCounts(nulls), written)
+        return ResourceReport(resource, exported_rows, leaders, reused, RowCounts(nulls))
 
 
 def _write(

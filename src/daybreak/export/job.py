@@ -126,6 +126,5 @@ class ResourceReport:
     leaders: int
     reused_leaders: int
     counts: RowCounts
-    bytes_written: int
     spill_bytes: int = 0
     sums: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

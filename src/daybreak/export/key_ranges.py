@@ -106,8 +106,7 @@ def join_ranges(
     entries, deltas = files.finished()
     observer.entries_written(entries)
     observer.deltas_made(deltas)
-    bytes_written = sum(stored.bytes for entry in entries for stored in entry.formats.values())
-    return resource_report(job, leaders, counts, bytes_written=bytes_written)
+    return resource_report(job, leaders, counts)
 
 
 def _keys(tables: WorkTables) -> dict[str, tuple[bytes, bytes]]:

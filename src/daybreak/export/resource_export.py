@@ -53,7 +53,7 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
         if changed:
             # A filter of all rows would take time for nothing.
             export.write(changed, tables.rows_of(list(changed)) if reused else tables.rows)
-    report = resource_report(job, leaders, counts, reused_leaders=len(reused), bytes_written=export.bytes_written)
+    report = resource_report(job, leaders, counts, reused_leaders=len(reused))
     return replace(report, spill_bytes=export.spill_bytes)
 
 
@@ -64,12 +64,7 @@ def encoding_of(job: ExportJob) -> str:
 
 
 def resource_report(
-    job: ExportJob,
-    leaders: Sequence[SurveyedLeader],
-    counts: RowCounts,
-    *,
-    reused_leaders: int = 0,
-    bytes_written: int = 0,
+    job: ExportJob, leaders: Sequence[SurveyedLeader], counts: RowCounts, *, reused_leaders: int = 0
 ) -> ResourceReport:
     """Return the report of an export. `leaders` are the known Leaders with rows."""
     return ResourceReport(
@@ -78,7 +73,6 @@ def resource_report(
         leaders=len(leaders),
         reused_leaders=reused_leaders,
         counts=counts,
-        bytes_written=bytes_written,
         sums={leader.client_id: leader.figures for leader in leaders},
     )
 
@@ -93,7 +87,6 @@ class _ResourceExport:
     observer: ExportObserver
     executor: Executor
     rows: int = 0
-    bytes_written: int = 0
     spill_bytes: int = 0
     texts: list[TextFormat] = field(init=False)
 
@@ -147,7 +140,7 @@ class _ResourceExport:
         for leader in leaders.values():
             files = {PARQUET: parquet_files[leader.client_id]}
             entry = ManifestEntry(leader.client_id, self.job.resource, leader.rows, leader.fingerprint, files)
-            self._add_entries([entry])
+            self.observer.entries_written([entry])
             self.add_rows(leader.rows)
 
     def _write_texts(
@@ -198,12 +191,8 @@ class _ResourceExport:
     def _report(self, files: LeaderFileWriter) -> int:
         """Report what is finished. Return the number of rows."""
         entries, deltas = files.finished()
-        self._add_entries(entries)
+        if entries:
+            self.observer.entries_written(entries)
         if deltas:
             self.observer.deltas_made(deltas)
         return sum(entry.rows for entry in entries)
-
-    def _add_entries(self, entries: list[ManifestEntry]) -> None:
-        if entries:
-            self.bytes_written += sum(stored.bytes for entry in entries for stored in entry.formats.values())
-            self.observer.entries_written(entries)

@@ -95,8 +95,9 @@ class ExportStep:
         before = self._manifest.published.fingerprints(resource)
         previous, deltas = self._previous_fingerprints(resource, before), self._deltas.job(resource, before, reused)
         job = ExportJob(resource, settings.formats, codec, threads, previous, deltas)
+        bytes_before = self.bytes_written
         report = reading.export(job, sink, self)
-        self.bytes_written += report.bytes_written
+        written_bytes = self.bytes_written - bytes_before
         self._measure_spill(report.spill_bytes)
         is_unchanged = report.reused_leaders == report.leaders == len(before) - 1
         reused_bytes = 0
@@ -117,7 +118,7 @@ class ExportStep:
             rows=report.rows,
             leaders=report.leaders,
             carried=report.reused_leaders,
-            bytes=report.bytes_written + reused_bytes,
+            bytes=written_bytes + reused_bytes,
             seconds=round(self._progress.seconds - began, 3),
             nulls=report.counts.nulls,
             unknown_leader_rows=report.counts.unknown,
@@ -129,6 +130,9 @@ class ExportStep:
         """Count the files, and add the entries to the manifest."""
         sizes = [stored.bytes for entry in entries for stored in entry.formats.values()]
         self._progress.add_files(len(sizes), sum(sizes))
+        self.bytes_written += sum(
+            stored.bytes for each in entries if each.client_id for stored in each.formats.values()
+        )
         self._manifest.add(entries, self._manifest.published.of(self._resource, (entry.client_id for entry in entries)))
         self._deltas.entries_written(entries)
         self._add_written(entries)

@@ -51,7 +51,7 @@ class GeneratedReading(SmallReading):
             observer.entries_written(list(self.entries(some, resource, sink)))
             observer.deltas_made(list(deltas(some, job)))
         reused = 0 if self.changes else len(leaders)
-        return ResourceReport(resource, len(leaders), len(leaders), reused, RowCounts(), 0)
+        return ResourceReport(resource, len(leaders), len(leaders), reused, RowCounts())
 
     def entries(self, leaders: list[str], resource: str, sink: FileSink) -> Iterator[ManifestEntry]:
         for leader in leaders:

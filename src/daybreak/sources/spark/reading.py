@@ -290,7 +290,6 @@ def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
         leaders=sum(report.leaders for report in reports),
         reused_leaders=sum(report.reused_leaders for report in reports),
         counts=reduce(add, (report.counts for report in reports), none),
-        bytes_written=sum(report.bytes_written for report in reports),
         sums={leader: sums for report in reports for leader, sums in report.sums.items()},
     )
 
