@@ -20,6 +20,7 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import EventType, new_event
 from daybreak.domain.identity import MAX_SUBJECT_LENGTH, ApiToken, Seat, SeatIdentity, is_subject
+from daybreak.settings import Settings
 from daybreak.state.stores import Stores
 
 
@@ -41,13 +42,22 @@ def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datet
 
 
 def issue_link(
-    stores: Stores, seat: Seat, unknown_hash: str, now: datetime, *, random: Callable[[int], bytes], actor: str
+    stores: Stores,
+    seat: Seat,
+    unknown_hash: str,
+    now: datetime,
+    *,
+    settings: Settings,
+    random: Callable[[int], bytes],
+    actor: str,
 ) -> str:
     """Return the token of a link that sets a password, for the operator to pass on. It lasts as long as an invitation.
 
     A present password becomes `unknown_hash`, of a password that no person knows. Sessions and earlier links end.
     Raises OperatorError.
     """
+    if not settings.oidc.password_login:
+        raise OperatorError("Passwords are off. Set oidc.password_login to true.")
     _require_link(stores, seat)
     if seat.password_hash is not None:
         set_password_hash(stores, seat, unknown_hash, now, actor=actor)

@@ -3,6 +3,7 @@
 import secrets
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
 
@@ -102,13 +103,9 @@ def reset_password(email: Email, *, config: Config = None) -> None:
     from daybreak.access import operators, passwords
     from daybreak.credentials.passwords import hash_password, new_password
 
-    settings = settings_of(config)
-    if not settings.oidc.password_login:
-        raise OperatorError("Passwords are off. Set oidc.password_login to true.")
-    unknown_hash = hash_password(new_password(secrets.token_bytes))
-    token = _write(
-        config, email, operators.issue_link, unknown_hash, now_utc(), random=secrets.token_bytes, actor=ACTOR
-    )
+    settings, random = settings_of(config), secrets.token_bytes
+    issue = partial(operators.issue_link, settings=settings, random=random)
+    token = _write(config, email, issue, hash_password(new_password(random)), now_utc(), actor=ACTOR)
     print_text(passwords.link_url(settings, token))
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 import pytest
 from msgspec.structs import replace as replace_struct
@@ -16,6 +17,7 @@ from daybreak.domain.events import EventType
 from daybreak.domain.identity import Seat
 from daybreak.state.directory import Directory
 from daybreak.state.stores import Stores
+from tests.configured import configured
 from tests.unit.access.instance import CALLER, PASSWORD, ROSA, Instance
 
 NEW = "copper kettle over seven hills"
@@ -81,17 +83,11 @@ async def use_other_link(instance: Instance) -> None:
     await passwords.reset_password(instance.services, token, NEW, CALLER)
 
 
-def issue_link(instance: Instance) -> str:
-    return instance.write(
-        lambda stores: operators.issue_link(
-            stores,
-            instance.seat(ROSA),
-            "$argon2id$unknown",
-            instance.now[0],
-            random=instance.services.random,
-            actor="operator",
-        )
-    )
+def issue_link(instance: Instance, seat: Seat | None = None, **oidc: bool) -> str:
+    random, issued_to = instance.services.random, seat or instance.seat(ROSA)
+    settings = configured(instance.services.settings, oidc=oidc)
+    issue = partial(operators.issue_link, settings=settings, random=random, actor="operator")
+    return instance.write(lambda stores: issue(stores, issued_to, "$argon2id$unknown", instance.now[0]))
 
 
 REASONS = {
@@ -164,11 +160,12 @@ def test_seat_of_single_sign_on_receives_no_link(instance: Instance) -> None:
     by_operator(operators.bind_identity, "https://login.example.org", "7")(instance)
     seat = replace_struct(instance.seat(ROSA), password_hash=None)
     with pytest.raises(OperatorError, match="single sign-on"):
-        instance.write(
-            lambda stores: operators.issue_link(
-                stores, seat, "", instance.now[0], random=instance.services.random, actor="operator"
-            )
-        )
+        issue_link(instance, seat)
+
+
+def test_no_link_is_issued_while_passwords_are_off(instance: Instance) -> None:
+    with pytest.raises(OperatorError, match="Passwords are off"):
+        issue_link(instance, password_login=False)
 
 
 def test_disabled_seat_receives_no_link(instance: Instance) -> None:

@@ -81,13 +81,17 @@ async def reset_password(page: PageRequest) -> Response | PageOutcome:
 
 
 async def show_new_seat_form(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
-    can_invite = passwords.is_available(page.services.settings)
-    context: dict[str, object] = {"email": page.fields.get("email", ""), "can_invite": can_invite}
+    settings = page.services.settings
+    context: dict[str, object] = {
+        "email": page.fields.get("email", ""),
+        "can_invite": passwords.is_available(settings),
+        "password_login": settings.oidc.password_login,
+    }
     return render_page(page, "operator/new_seat.html", context, outcome)
 
 
 async def create_seat(page: PageRequest) -> Response | PageOutcome:
-    """Create a seat, and have an invitation mailed or show the link that sets its password."""
+    """Create a seat, and have an invitation mailed or show the link that sets its password, if it may have one."""
     services = page.services
     email = page.form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1]
     by_mail = page.form.get("first_password") == "by-mail"
@@ -95,18 +99,19 @@ async def create_seat(page: PageRequest) -> Response | PageOutcome:
 
     def write(stores: Stores) -> str:
         changes.add_seat(stores, seat, page.now, actor=page.seat.email)
-        if not by_mail:
+        if by_mail:
+            invite_seat(stores, seat, page)
+        elif services.settings.oidc.password_login:
             return _issue_link(stores, seat, page)
-        invite_seat(stores, seat, page)
         return ""
 
     try:
         token = await services.state.awrite(write)
     except OperatorError as error:
         return invalid_field("email", error.message)
-    if by_mail:
-        return page.redirect(f"seats/{seat.seat_id}", done="seat-invited")
-    return _link_page(page, seat, token, created=True)
+    if token:
+        return _link_page(page, seat, token, created=True)
+    return page.redirect(f"seats/{seat.seat_id}", done="seat-invited" if by_mail else "seat-created")
 
 
 def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
@@ -117,8 +122,9 @@ def invite_seat(stores: Stores, seat: Seat, page: PageRequest) -> None:
 
 
 def _issue_link(stores: Stores, seat: Seat, page: PageRequest, unknown_hash: str = "") -> str:
-    random = page.services.random
-    return operators.issue_link(stores, seat, unknown_hash, page.now, random=random, actor=page.seat.email)
+    services, actor = page.services, page.seat.email
+    settings, random = services.settings, services.random
+    return operators.issue_link(stores, seat, unknown_hash, page.now, settings=settings, random=random, actor=actor)
 
 
 async def requested_seat(page: PageRequest) -> Seat:
