@@ -28,7 +28,9 @@ _MAXIMUM_FIELDS = 40
 # Of a path in a query parameter. This service and nginx accept URLs of up to 8 KiB.
 _MAXIMUM_ENCODED_LENGTH = 7500
 CSRF_FIELD = "csrf"
-NOT_KEPT = frozenset({CSRF_FIELD, "username", "password", "current", "new", "repeated", "code", "response"})
+NOT_KEPT = frozenset(
+    {CSRF_FIELD, "username", "password", "current", "new", "repeated", "code", "response", "confirmation"}
+)
 """Fields of forms that are secret or belong to one page. No URL contains them."""
 
 # Of all fields in the URL of the sign-in page, which has them in a path in a query parameter.
