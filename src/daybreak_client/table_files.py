@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
+from daybreak_client import wire
 from daybreak_client.errors import Damaged, WrongUse
 from daybreak_client.folder import expanded
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, TEXT, TIMESTAMP, UUID, Table, parse_tables, released_tables
@@ -42,6 +43,9 @@ def read(path: str | Path, *, engine: Engine = "pandas", schema: Mapping[str, An
     _library("pyarrow", engine)
     with _damage_of(file):
         table = _arrow_table(file, kinds)
+        # They become part of SQL. A delta has the column _OP.
+        if len({wire.name(name.removeprefix("_")) for name in table.column_names}) != table.num_columns:
+            raise ValueError
     return _ENGINES[engine](table, kinds)
 
 
@@ -172,6 +176,10 @@ def _damage_of(file: Path) -> Iterator[None]:
     try:
         yield
     except (
-        gzip.BadGzipFile, zlib.error, EOFError, ValueError, LookupError, TypeError, OverflowError, RecursionError
-    ):  # fmt: skip
+        OSError, zlib.error, EOFError, ValueError, LookupError, TypeError, OverflowError, RecursionError,
+        NotImplementedError,
+    ) as fault:  # fmt: skip
+        # Errors of the system have a number, those of gzip and Arrow about content have none.
+        if isinstance(fault, OSError) and fault.errno is not None:
+            raise
         raise Damaged(f"{file.name} cannot be read as a file of Daybreak. Fetch it again.") from None

@@ -345,6 +345,12 @@ def test_read_accepts_what_browsers_make_of_a_file(tmp_path: Path) -> None:
     assert daybreak_client.read(tmp_path / "members.csv.gz", engine="polars", schema=schema).rows() == [("a", "06", 7)]
 
 
+def parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(table, buffer)
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -357,6 +363,11 @@ def test_read_accepts_what_browsers_make_of_a_file(tmp_path: Path) -> None:
         ("members.json", b'{"A": "secret"}'),
         ("members.json", b"\xff"),
         ("members.parquet", b"secret"),
+        ("members.parquet", b"PAR1" + bytes(100) + b"PAR1"),
+        ("members.parquet", parquet(pa.table({"A": [["secret"]]}))),
+        ("members.csv", b'"A","A"\n"secret","secret"\n'),
+        ("members.csv", b'"A","A"" , getenv(\'HOME\') AS ""secret"\n"x","y"\n'),
+        ("members.ndjson", b'{"secret*": "x"}\n'),
     ],
 )
 def test_read_refuses_damaged_files_without_their_values(name: str, content: bytes, tmp_path: Path) -> None:
