@@ -128,7 +128,7 @@ def _statement(value: Mapping[str, Any], sha256: str) -> Statement:
     before = None if previous is None else _edition(previous)
     if before is not None and before >= edition:
         raise wire.InvalidValue("it follows itself or a later version")
-    if wire.instant(predicate["as_of"]) > wire.instant(predicate["signed_at"]) + _MAX_CLOCK_DIFFERENCE:
+    if wire.instant(predicate["as_of"]) - wire.instant(predicate["signed_at"]) > _MAX_CLOCK_DIFFERENCE:
         raise wire.InvalidValue("its data is later than its signature")
     return Statement(
         service=wire.service_name(predicate["service"]),

@@ -441,6 +441,16 @@ def test_invalid_trust_file_is_refused(consumer: Consumer, line: str, capsys: py
 
 
 @pytest.mark.parametrize(
+    ("pattern", "state"), [("*?" * 20 + "!", WRONG), ("*?" * 9 + "*", PROVED), ("daybreak/[a-z0-9]*", WRONG)]
+)
+def test_patterns_of_namespaces_are_compared_in_time(consumer: Consumer, pattern: str, state: int) -> None:
+    trust = consumer.signer.trust().replace(b'namespaces="daybreak/*"', b'namespaces="%s"' % pattern.encode())
+    assert pattern.encode() in trust
+    consumer.trust.write_bytes(trust)
+    assert consumer.daybreak() == state
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"options": {b"force-command": b"\0\0\0\x02ls"}},
@@ -476,7 +486,7 @@ def test_damaged_signature_is_refused(consumer: Consumer, damage: Callable[[byte
         {"deltas": {"members": {}}}, {"completeness": {"members": {}}}, {"service": "a/b"},
         {"service": "b.example.org"},
         {"previous": {"version": 48, "revision": 1, "sha256": "0" * 64}}, {"chain_id": "../.."},
-        {"signed_at": (NOW + timedelta(hours=3)).isoformat()},
+        {"signed_at": (NOW + timedelta(hours=3)).isoformat()}, {"signed_at": "9999-12-31T23:59:59Z"},
     ],
 )  # fmt: skip
 def test_hostile_statement_is_refused(consumer: Consumer, changes: dict[str, Any]) -> None:
