@@ -11,9 +11,13 @@ _EXAMPLES = "Use one such as duckdb:///exports.duckdb or postgresql://user@host/
 _DUCKDB_PREFIX = "duckdb:///"
 _MAX_NAME_BYTES = 63
 _IN_MEMORY = ":memory:"
-_POSTGRESQL_PREFIXES = ("postgresql:", "postgres:")
+_POSTGRESQL_PREFIXES = ("postgresql://", "postgres://")
+# An `@` or `/` in a password would end it, and its rest would be a host, which errors name.
+_POSTGRESQL = re.compile(r"postgres(?:ql)?://(?:[^@/]*@)?[^@?]*(?:\?.*)?")
 _USER_PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/]*@")
-_QUERY_PASSWORD = re.compile(r"([?&])password=[^&]*&?")
+_QUERY_PASSWORD = re.compile(r"([?&])(?:ssl)?password=[^&]*&?")
+# The text may contain a password, so no message repeats it.
+_NOT_A_URL = f"This is not the URL of a database. {_EXAMPLES} Percent-encode special characters in names and passwords."
 
 
 def open_database(target: str, schema: str | None, *, read_only: bool, lock_wait: LockWait = NO_WAIT) -> Database:
@@ -23,9 +27,9 @@ def open_database(target: str, schema: str | None, *, read_only: bool, lock_wait
     """
     if target.startswith(_DUCKDB_PREFIX):
         return _open_duckdb(_duckdb_path(target), schema or "main", read_only=read_only, lock_wait=lock_wait)
-    if _is_postgresql(target):
+    if _POSTGRESQL.fullmatch(target):
         return _open_postgresql(target, schema or "daybreak", read_only=read_only, lock_wait=lock_wait)
-    raise WrongUse(f"{place_of(target)!r} is not the URL of a database. {_EXAMPLES}")
+    raise WrongUse(_NOT_A_URL)
 
 
 def place_of(target: str) -> str:
@@ -36,11 +40,7 @@ def place_of(target: str) -> str:
 
 def has_password(target: str) -> bool:
     """Return whether a URL of PostgreSQL contains a password, which other users of the machine can read."""
-    return _is_postgresql(target) and place_of(target) != target
-
-
-def _is_postgresql(target: str) -> bool:
-    return target.startswith(_POSTGRESQL_PREFIXES)
+    return target.startswith(_POSTGRESQL_PREFIXES) and place_of(target) != target
 
 
 def _duckdb_path(target: str) -> Path:
@@ -70,10 +70,7 @@ def _open_postgresql(target: str, schema: str, *, read_only: bool, lock_wait: Lo
     try:
         conninfo.conninfo_to_dict(target)
     except ProgrammingError:
-        # The reason may quote the password.
-        raise WrongUse(
-            f"This is not the URL of a database. {_EXAMPLES} Percent-encode special characters in names and passwords."
-        ) from None
+        raise WrongUse(_NOT_A_URL) from None
     if len(schema.encode()) > _MAX_NAME_BYTES:
         raise WrongUse(f"The name of the schema has more than {_MAX_NAME_BYTES} bytes. PostgreSQL would shorten it.")
     return PostgreSQLDatabase(target, schema, read_only=read_only, lock_wait=lock_wait)

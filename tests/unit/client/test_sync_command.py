@@ -196,6 +196,7 @@ def test_file_of_data_is_refused(
         ("postgresql://ana:sec#secret@127.0.0.1:1/exports", "postgresql://ana@127.0.0.1:1/exports"),
         ("postgresql://ana@127.0.0.1:1/exports?password=secret", "postgresql://ana@127.0.0.1:1/exports"),
         ("postgres://127.0.0.1:1/e?password=secret&user=ana", "postgres://127.0.0.1:1/e?user=ana"),
+        ("postgres://127.0.0.1:1/e?user=a@b&sslpassword=secret", "postgres://127.0.0.1:1/e?user=a@b"),
     ],
 )
 def test_password_in_a_url_is_hidden(
@@ -214,7 +215,9 @@ def test_password_in_a_url_is_hidden(
     "url",
     [
         "mysql://ana:secret@host/exports", "https://ana:secret@[host/exports", "postgresql://ana:secret@[host/exports",
-        "postgresql://ana:secret%zz@host/exports", "postgres:ana:secret",
+        "postgresql://ana:secret%zz@host/exports", "postgres:ana:secret", "host=a user=ana password=secret",
+        "postgresql://ana:a@secret@127.0.0.1:1/exports", "postgresql://ana:a/secret@127.0.0.1:1/exports",
+        "jdbc:postgresql://127.0.0.1:1/exports?user=ana&password=secret", "mysql://ana:a/secret@host/exports",
     ],
 )  # fmt: skip
 def test_password_in_an_invalid_url_is_hidden(capsys: pytest.CaptureFixture[str], north: Publisher, url: str) -> None:
