@@ -64,6 +64,8 @@ def login(
         else:
             service.log_in(email or _prompt("Email: "), _prompt_secret("Password: "), _code_prompt())
             accounts = service.accounts()
+            if not accounts:
+                raise WrongUse("The service lists no account of yours. Ask its operator for access.")
             current = next((each for each in accounts if each.current), accounts[0])
             selected = current.client_id
             status = sentence(f"Selected account: {current.name}") if len(accounts) == 1 else (

@@ -69,11 +69,14 @@ def saved_profiles(environ: Mapping[str, str]) -> dict[str, Path]:
 def load(path: Path) -> Profile | None:
     """Return the saved profile, None without a file. Raises WrongUse when it is invalid or readable by other users."""
     try:
-        return Profile(**json.loads(read_private(path)))
+        found = Profile(**json.loads(read_private(path)))
+        # A TypeError for values that are not text.
+        "".join((found.address, found.token, found.client_id or ""))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise WrongUse(f"{path} is not a profile. Remove it and sign in again.") from None
+    return found
 
 
 def read_private(path: Path) -> str:

@@ -46,7 +46,14 @@ def test_profile_readable_by_others_is_refused(tmp_path: Path, mode: int) -> Non
     assert PROFILE.token not in caught.value.message
 
 
-@pytest.mark.parametrize("text", ["", "[]", "7", '{"address": 1}', '{"address": "a", "token": "secret", "other": 2}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "7", '{"address": 1}', '{"address": "a", "token": "secret", "other": 2}', "[" * 100_000,
+        '{"address": 1, "token": "secret"}', '{"address": "a", "token": null}',
+        '{"address": "a", "token": "secret", "client_id": ["a"]}',
+    ],
+)  # fmt: skip
 def test_invalid_profile_is_refused_without_quoting_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "profile.json"
     path.touch(mode=0o600)

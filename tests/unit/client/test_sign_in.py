@@ -230,6 +230,16 @@ def test_empty_first_code_ends_the_login(
     assert "The login needs a code." in capsys.readouterr().err
 
 
+def test_login_without_an_account_is_wrong_use(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = service.script
+    service.script = lambda request: Reply(200, {"data": []}) if request.path.endswith("/context") else script(request)
+    type_lines(monkeypatch, "secret", "123456")
+    assert run(["login", service.url, "--email", "an@example.org"]) == 2
+    assert "lists no account of yours" in capsys.readouterr().err
+
+
 def test_requests_after_log_out_are_wrong_use(service: ScriptedService) -> None:
     with Daybreak(service.url, "session") as client:
         client.log_out()
