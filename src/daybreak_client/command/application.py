@@ -111,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. An error is one message on standard error."""
     # An empty variable of a shell. As a path it would be the current folder.
     if "" in arguments:
-        return _report("An argument is empty. Check the variables in the command line.", WRONG)
+        return _report(WRONG, "An argument is empty. Check the variables in the command line.")
     try:
         result = make_app()(list(arguments))
         sys.stdout.flush()
@@ -119,15 +119,15 @@ def run(arguments: Sequence[str]) -> int:
         verbs = " ".join(("daybreak", *(error.command_chain or ())))
         unused = isinstance(error, UnusedCliTokensError) and error.unused_tokens
         text = f"Unexpected argument: {' '.join(unused)}." if unused else str(error)
-        return _report(f"{text}\nSee `{verbs} --help`.", WRONG)
+        return _report(WRONG, *text.splitlines(), f"See `{verbs} --help`.")
     except ClientError as error:
-        return _report(error.message, error.exit_code)
+        return _report(error.exit_code, error.message)
     except KeyboardInterrupt:
-        return _report("interrupted", INTERRUPTED)
+        return _report(INTERRUPTED, "interrupted")
     except OSError as error:
         if error.filename is None:
             _discard_output()
-        return _report(f"{error.filename or 'standard output'}: {error.strerror}", FAILED)
+        return _report(FAILED, f"{error.filename or 'standard output'}: {error.strerror}")
     return result if isinstance(result, int) else DONE
 
 
@@ -157,8 +157,8 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _report(text: str, code: int) -> int:
-    print_note(f"daybreak: {text}")
+def _report(code: int, text: str, *more: str) -> int:
+    print_note(f"daybreak: {text}", *more)
     return code
 
 

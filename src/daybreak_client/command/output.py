@@ -28,9 +28,9 @@ def print_json(value: object) -> None:
     print_text(json.dumps(value))
 
 
-def print_note(text: str) -> None:
-    """Write lines to standard error."""
-    sys.stderr.write("\n".join(map(escape_unprintable, text.split("\n"))) + "\n")
+def print_note(*lines: str) -> None:
+    """Write lines to standard error. A line break in one, as in the name of a file, does not begin another."""
+    sys.stderr.write("\n".join(map(escape_unprintable, lines)) + "\n")
 
 
 def print_nothing(_text: str) -> None:

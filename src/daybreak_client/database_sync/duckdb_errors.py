@@ -61,7 +61,7 @@ def _described(error: duckdb.Error) -> str:
     """Return what DuckDB reports, without values of rows, which most of its messages quote."""
     text = str(error).strip()
     if isinstance(error, _WITHOUT_VALUES):
-        return f"DuckDB: {text}"
+        return f"DuckDB: {' '.join(text.split())}"
     if isinstance(error, duckdb.ConstraintException) and "foreign key" in text:
         return _REFERRED
     if text.startswith(_CORRUPT):

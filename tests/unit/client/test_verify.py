@@ -342,6 +342,12 @@ def test_additional_file_is_refused(consumer: Consumer, capsys: pytest.CaptureFi
     assert "members2.CSV.GZ: not in the statement of version 48." in capsys.readouterr().err
 
 
+def test_name_of_a_file_begins_no_line(consumer: Consumer, capsys: pytest.CaptureFixture[str]) -> None:
+    (consumer.folder / "x\nProved: 9 files.csv.gz").write_bytes(b"")
+    assert consumer.daybreak() == WRONG
+    assert "x\\nProved: 9 files.csv.gz: not in the statement" in capsys.readouterr().err
+
+
 def test_folder_with_the_name_of_a_file_is_refused(consumer: Consumer) -> None:
     consumer.files["members.parquet"] = consumer.files["members.csv.gz"]
     consumer.publish()
