@@ -62,7 +62,7 @@ def _changes(address: str, token: str, client_id: str, resources: Sequence[str])
             full = _loads_full(step)
             changes = _full_rows(step, table, client_id, folder) if full else _changed_rows(step, table, folder)
             keys = (LEADER_COLUMN,) if full else (LEADER_COLUMN, *table.key)
-            rows, first = ({**row, LEADER_COLUMN: client_id} for row in changes), True
+            rows, first = _own_rows(changes, client_id), True
             while batch := list(islice(rows, _BATCH_ROWS)):
                 # The hints of the first batch apply to the whole table.
                 yield (
@@ -139,6 +139,14 @@ def _changed_rows(step: Step, table: Table, folder: str) -> Iterator[Row]:
                     row[_DELETED] = True
                 yield row
         known |= changed
+
+
+def _own_rows(rows: Iterable[Row], client_id: str) -> Iterator[Row]:
+    """Yield rows of an account. Those that delete may lack it. Raises Damaged for a row of another account."""
+    for row in rows:
+        if row.get(LEADER_COLUMN) != client_id and not row.get(_DELETED):
+            raise Damaged("A file contains rows of another account. Contact the operator of the service.")
+        yield {**row, LEADER_COLUMN: client_id}
 
 
 def _hints(table: Table, keys: Sequence[str]) -> Any:
