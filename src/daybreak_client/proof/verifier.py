@@ -85,9 +85,13 @@ class Verifier:
                     f"its SHA-256 over another channel: {digest}. --trust FILE sets it in advance."
                 )
                 seen = Seen(served)
-            signature = seen.signature
-            if served.version > seen.trust.version:
-                signature = get(f"{TRUST_PATH}.sig") or b""
+            elif seen.addresses and self.address not in seen.addresses:
+                # A trust file is public, and another service that returns it could revoke its keys.
+                raise NotProved(
+                    f"{self.address} returned the trust file of {served.service}, which this profile knows from "
+                    f"{min(seen.addresses)}. If both are that service, use --trust FILE once."
+                )
+            signature = (get(f"{TRUST_PATH}.sig") or b"") if served.version > seen.trust.version else seen.signature
             if served.version == seen.trust.version and served.text != seen.trust.text:
                 raise NotProved(
                     f"The service returned version {served.version} of the trust file of {served.service} with other "

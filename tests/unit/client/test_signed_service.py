@@ -252,6 +252,19 @@ def test_other_service_at_the_address_is_refused(service: SignedPublisher, folde
     assert fetch(folder) == WRONG
 
 
+def test_other_service_cannot_revoke_keys(
+    service: SignedPublisher, folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fetch(folder, "--require-signed") == PROVED
+    with publishing(ACCOUNT) as (publisher,), monkeypatch.context() as there:
+        there.setenv("DAYBREAK_SERVICE", publisher.service.url)
+        publisher.publish({})
+        SignedPublisher(publisher, service.signer, revoked=service.signer.revoked())
+        assert fetch(folder + "2", "--require-signed") == WRONG
+        assert "which this profile knows from" in capsys.readouterr().err
+    assert fetch(folder, "--require-signed") == PROVED
+
+
 def test_revoked_certificate_is_remembered(service: SignedPublisher, folder: str) -> None:
     service.revoked = service.signer.revoked()
     assert fetch(folder, "--require-signed") == WRONG
