@@ -98,15 +98,15 @@ class PublishedSnapshot:
         }
 
     def select(self, resources: Sequence[str] = (), formats: Sequence[str] = ("csv",)) -> tuple[PublishedFile, ...]:
-        """Return the files of these resources (default: all) in these formats. Raises WrongUse."""
+        """Return the files of these resources (default: all that are listed) in these formats. Raises WrongUse."""
         files = {(file.resource, file.format): file for file in self.files}
         known_resources = dict.fromkeys(resource for resource, _ in files)
-        check_names("resource", resources, known_resources)
+        check_names("resource", resources, wire.RESOURCES)
         check_names("format", formats, dict.fromkeys(format_name for _, format_name in files))
         pairs = dict.fromkeys((resource, each) for resource in resources or known_resources for each in formats)
         missing = [f"{resource} as {each}" for resource, each in pairs if (resource, each) not in files]
         if missing:
-            raise WrongUse(f"{missing[0]} is not available.")
+            raise WrongUse(f"The service does not list {missing[0]}. Ask its operator.")
         return tuple(files[pair] for pair in pairs)
 
 

@@ -51,6 +51,7 @@ class Publisher:
     first_day: datetime = datetime(2026, 11, 1, 4, tzinfo=UTC)
     late_reason: str | None = None
     incomplete: str = ""
+    unlisted: str = ""
     before_reply: Callable[[Request], Reply | None] = lambda _: None
     columns: Callable[[dict[str, Any]], dict[str, Any]] = lambda schema: schema
 
@@ -176,6 +177,8 @@ class Publisher:
         current = self.versions[-1]
         resources = []
         for resource in RESOURCES:
+            if resource.name == self.unlisted:
+                continue
             content = current.full[resource.name]
             packed = gzip.compress(content, 1, mtime=0)
             file = {"format": "csv", "path": f"/download/v1/files/{self.client_id}/{resource.name}.csv.gz",

@@ -83,11 +83,14 @@ class Plan:
 def make_steps(
     published: PublishedSnapshot, feed: Feed, state: AccountState | None, *, reload: Mapping[str, str]
 ) -> tuple[Step, ...]:
-    """Return one step per resource. `reload` contains resources that need a full load, with the reason."""
+    """Return one step per resource. `reload` contains resources that need a full load, with the reason.
+
+    Raises WrongUse if a resource is not listed: its table would keep the rows of another version.
+    """
     entries = [entry for entry in feed.entries if state is not None and entry.version > state.version]
     chain_problem = _chain_problem(feed, entries, state)
     steps = []
-    for full in published.select((), ("csv",)):
+    for full in published.select(RESOURCES, ("csv",)):
         stored = state.resources.get(full.resource) if state else None
         reason = reload.get(full.resource) or chain_problem
         if stored is None:

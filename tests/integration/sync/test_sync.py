@@ -580,6 +580,18 @@ def test_full_file_that_stays_damaged_is_an_error(target: Target, north: Publish
 
 
 @one_database
+@pytest.mark.parametrize("full", [False, True])
+def test_version_without_a_resource_is_refused(
+    target: Target, north: Publisher, account: AccountFiles, *, full: bool
+) -> None:
+    publish_change(north, account, target)
+    north.unlisted = "communities"
+    with pytest.raises(WrongUse, match="does not list communities as csv"):
+        sync(account, target.url, full=full)
+    assert target.query(f"SELECT max(version) FROM {target.schema}._daybreak_sync") == [(1,)]
+
+
+@one_database
 def test_unavailable_service_changes_nothing(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")

@@ -99,7 +99,7 @@ def test_files_are_selected_by_resource_and_format() -> None:
     )
     assert [file.name for file in found.select()] == ["members.csv.gz", "campaigns.csv.gz"]
     assert [file.name for file in found.select(["members"], ["json"])] == ["members.json.gz"]
-    with pytest.raises(WrongUse, match=r"Unknown resource 'member'\. Use one of members, campaigns"):
+    with pytest.raises(WrongUse, match=r"Unknown resource 'member'\. Use one of campaigns, outbound"):
         found.select(["member"])
     with pytest.raises(WrongUse, match=r"Unknown format 'xlsx'\. Use one of csv, json"):
         found.select([], ["xlsx"])
