@@ -130,7 +130,7 @@ def parse_certificate(key: PublicKey) -> Certificate:
         if not {certificate.key.type, certificate.ca.type} <= KEY_TYPES:
             raise TypeError
         found.verify_cert_signature()
-    except (ValueError, TypeError, UnsupportedAlgorithm, OverflowError, struct.error):
+    except (ValueError, TypeError, UnsupportedAlgorithm, NotImplementedError, OverflowError, struct.error):
         raise NotProved("The certificate of the signature is invalid.") from None
     except InvalidSignature:
         raise NotProved("The certificate of the signature was changed: its CA did not sign it.") from None
@@ -182,7 +182,7 @@ def _load(key: PublicKey) -> "Ed25519PublicKey | EllipticCurvePublicKey":
 
     try:
         return load_ssh_public_key(key.text.encode())  # type: ignore[return-value]
-    except UnsupportedAlgorithm as fault:
+    except (UnsupportedAlgorithm, NotImplementedError) as fault:
         raise ValueError from fault
 
 

@@ -429,6 +429,10 @@ def test_older_trust_file_is_refused(consumer: Consumer, capsys: pytest.CaptureF
     assert "This profile has seen version 3." in capsys.readouterr().err
 
 
+# A point of a curve in the short form, which OpenSSH does not accept.
+COMPRESSED = base64.b64encode(b"\0\0\0\x13ecdsa-sha2-nistp256\0\0\0\x08nistp256\0\0\0\x21\x02" + bytes(32)).decode()
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -437,6 +441,7 @@ def test_older_trust_file_is_refused(consumer: Consumer, capsys: pytest.CaptureF
         "# daybreak trust 0 export.example.org",
         "# daybreak trust 1 ../export",
         f'# daybreak trust 1 {SERVICE}\n{SERVICE} cert-authority,namespaces="*" ssh-rsa AAAAB3NzaC1yc2E=',
+        f"# daybreak trust 1 {SERVICE}\n{SERVICE} cert-authority ecdsa-sha2-nistp256 {COMPRESSED}",
         f"# daybreak trust 1 {SERVICE}\n{SERVICE} cert-authority ssh-ed25519 AAAA",
     ],
 )
