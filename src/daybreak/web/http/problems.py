@@ -13,14 +13,11 @@ from starlette.responses import Response
 from daybreak.credentials.redaction import redact
 from daybreak.domain.errors import (
     ChainClosed,
-    Conflict,
     DaybreakError,
-    Forbidden,
     InvalidRequest,
     NotFound,
     RateLimited,
     RequestError,
-    Unauthenticated,
     Unavailable,
 )
 
@@ -94,17 +91,6 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
 }
 """Status and title of each code. `/docs` shows the same table."""
 
-# Status of codes that are not in the table, by error class.
-_BRANCHES: tuple[tuple[type[DaybreakError], int], ...] = (
-    (Unauthenticated, 401),
-    (Forbidden, 403),
-    (NotFound, 404),
-    (Conflict, 409),
-    (RateLimited, 429),
-    (RequestError, 400),
-    (Unavailable, 503),
-)
-
 # The rest of the body is not read. Close the connection, so that it is not parsed as the next request.
 _CLOSING = frozenset({"request_timeout", "body_too_large"})
 # Public details of internal errors, whose own messages are only logged.
@@ -160,14 +146,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def status_of(error: DaybreakError) -> int:
-    """Return the HTTP status of an error: that of its code, else of its class, else 500."""
+    """Return the HTTP status of an error: that of its code, else 400 for a client's error and 500 for another."""
     known = PROBLEMS.get(error.code)
-    if known is not None:
-        return known[0]
-    for branch, status in _BRANCHES:
-        if isinstance(error, branch):
-            return status
-    return 500
+    return known[0] if known is not None else 400 if isinstance(error, RequestError) else 500
 
 
 def problem_of(error: DaybreakError, *, request_id: str, base_url: str) -> Problem:
