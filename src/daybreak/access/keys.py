@@ -65,13 +65,11 @@ def reencrypt(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) 
     return Reencrypted(stores.seats.reseal_seeds(reseal_seed), stores.webhooks.reseal(reseal_secret))
 
 
-def record_rotation(
-    stores: Stores, rotated: Keyring, random: Callable[[int], bytes], now: datetime, *, actor: str
-) -> Reencrypted:
+def record_rotation(stores: Stores, rotated: Keyring, random: Callable[[int], bytes], now: datetime) -> Reencrypted:
     """Encrypt every stored value with the key that signs since a rotation, and record the rotation."""
     done = reencrypt(stores, rotated, random)
     details = {"key": rotated.signing_kid, "seeds": done.seeds, "webhook_secrets": done.webhook_secrets}
-    stores.audit.append(AuditEvent(at=now, action="key.rotated", result="ok", actor=actor, details=details))
+    stores.audit.append(AuditEvent(at=now, action="key.rotated", result="ok", actor="operator", details=details))
     return done
 
 
@@ -98,7 +96,7 @@ def kids_of_s3_keys(stores: Stores, keyring: Keyring, now: datetime, tolerance: 
 
 
 def revoke_key(
-    stores: Stores, kid: str, keyring: Keyring, random: Callable[[int], bytes], now: datetime, *, actor: str
+    stores: Stores, kid: str, keyring: Keyring, random: Callable[[int], bytes], now: datetime
 ) -> KeyRevocation:
     """Revoke a key on all nodes: re-encrypt what it encrypts, and end all sessions.
 
@@ -108,12 +106,12 @@ def revoke_key(
     reencrypted = reencrypt(stores, keyring, random)
     if not stores.revoked_keys.add(kid, now):
         return KeyRevocation({}, reencrypted)
-    sessions = sign_out_all(stores, now, actor=actor, reason=EndReason.KEY_REVOKED)
+    sessions = sign_out_all(stores, now, actor="operator", reason=EndReason.KEY_REVOKED)
     details = {
         "key": kid,
         "sessions": sum(sessions.values()),
         "seeds": reencrypted.seeds,
         "webhook_secrets": reencrypted.webhook_secrets,
     }
-    stores.audit.append(AuditEvent(at=now, action="key.revoked", result="ok", actor=actor, details=details))
+    stores.audit.append(AuditEvent(at=now, action="key.revoked", result="ok", actor="operator", details=details))
     return KeyRevocation(sessions, reencrypted)

@@ -59,9 +59,7 @@ def rotate(*, config: Config = None) -> None:
             in_use |= state.read(lambda stores: keys.kids_of_s3_keys(stores, ring, now, lifetime))
         rotated = ring.rotate(now, secrets.token_bytes, lifetime=lifetime, kids_in_use=in_use)
         keyring.save(settings.keys.file, rotated)
-        found = state.write(
-            lambda stores: keys.record_rotation(stores, rotated, secrets.token_bytes, now, actor="operator")
-        )
+        found = state.write(lambda stores: keys.record_rotation(stores, rotated, secrets.token_bytes, now))
     print_text(f"{rotated.signing_kid} signs now.")
     print_note(f"{found.seeds} second-factor seeds and {found.webhook_secrets} secrets of webhooks were re-encrypted.")
     print_note(f"Copy {settings.keys.file} to every other node.")
@@ -94,9 +92,7 @@ def revoke(
         revoked = ring.revoke(kid, now_utc(), secrets.token_bytes)
         # The new signing key must be in the file before it encrypts anything.
         keyring.save(settings.keys.file, revoked)
-        done = state.write(
-            lambda stores: keys.revoke_key(stores, kid, revoked, secrets.token_bytes, now_utc(), actor="operator")
-        )
+        done = state.write(lambda stores: keys.revoke_key(stores, kid, revoked, secrets.token_bytes, now_utc()))
         # Requests that began before the revocation may have encrypted more.
         late = state.write(lambda stores: keys.reencrypt(stores, revoked, secrets.token_bytes))
         keyring.save(settings.keys.file, revoked.destroy(kid))
