@@ -122,9 +122,7 @@ async def test_account_without_rows_gets_the_header_only_file(instance: Instance
     publish(instance)
     active = await sessions.active_session(instance.services, (await instance.log_in()).token)
     switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-    issued = await link(
-        instance, services, await sessions.authenticate(instance.services, switched.token), client_id=BRAVO
-    )
+    issued = await link(instance, services, await sessions.authenticate(instance.services, switched), client_id=BRAVO)
     assert (await follow(instance, services, issued.url)).file.rows == 0
 
 

@@ -86,16 +86,6 @@ class Context:
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchedContext:
-    """A token of the same session on another account. It expires with the session."""
-
-    client_id: str
-    seat_id: str
-    token: str
-    expires_at: datetime
-
-
 async def active_session(services: Services, token: str) -> ActiveSession:
     """Return the session of a bearer token. Raises Unauthenticated, Forbidden(second_factor_required)."""
     now = services.clock()
@@ -163,8 +153,8 @@ async def contexts(services: Services, active: ActiveSession) -> list[Context]:
     ]
 
 
-async def switch(services: Services, active: ActiveSession, client_id: str, caller: Caller) -> SwitchedContext:
-    """Issue a token for another account of the seat. The token in the request stays valid.
+async def switch(services: Services, active: ActiveSession, client_id: str, caller: Caller) -> str:
+    """Return a token of the session on another account of the seat. The token in the request stays valid.
 
     Raises Forbidden: `not_your_account` (foreign and unknown alike), `account_inactive`, `second_factor_required`;
     RateLimited.
@@ -190,8 +180,7 @@ async def switch(services: Services, active: ActiveSession, client_id: str, call
         return fault
 
     await services.commit(write)
-    token = issue_token(services, active.session, client_id=client_id, now=now)
-    return SwitchedContext(client_id, active.seat.seat_id, token, active.session.expires_at)
+    return issue_token(services, active.session, client_id=client_id, now=now)
 
 
 async def logout(services: Services, active: ActiveSession, caller: Caller) -> None:

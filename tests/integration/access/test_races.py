@@ -249,7 +249,7 @@ async def test_parallel_creation_respects_the_token_limit(instance: Instance, wo
 async def _token_of_alpha(instance: Instance) -> str:
     started = await instance.log_in()
     who = await sessions.active_session(instance.services, started.token)
-    return (await sessions.switch(instance.services, who, ALPHA, CALLER)).token
+    return await sessions.switch(instance.services, who, ALPHA, CALLER)
 
 
 async def test_one_of_many_parallel_confirmations_enrols(instance: Instance, workers: list[Services]) -> None:

@@ -295,7 +295,7 @@ async def test_token_of_another_account_cannot_be_revoked(instance: Instance) ->
         started = await instance.log_in("omar@example.org")
         user = await sessions.active_session(instance.services, started.token)
         switched = await sessions.switch(instance.services, user, BRAVO, CALLER)
-        switched_user = await sessions.authenticate(instance.services, switched.token)
+        switched_user = await sessions.authenticate(instance.services, switched)
         await api_tokens.revoke(instance.services, switched_user, token_id, CALLER)
 
     for token_id in (created.token.token_id, "nonsense", "\x00"):

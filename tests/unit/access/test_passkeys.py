@@ -61,7 +61,7 @@ async def test_passkey_is_a_second_factor(instance: Instance) -> None:
     assert started.session.amr == ("pwd", "pop")
     active = await sessions.active_session(instance.services, started.token)
     switched = await sessions.switch(instance.services, active, STRICT, CALLER)
-    assert (await sessions.authenticate(instance.services, switched.token)).account.second_factor_required
+    assert (await sessions.authenticate(instance.services, switched)).account.second_factor_required
 
 
 async def test_challenge_expires(instance: Instance) -> None:

@@ -60,15 +60,13 @@ async def test_switch_keeps_the_session_and_its_expiry(instance: Instance) -> No
     instance.advance(days=3)
     active = await sessions.active_session(instance.services, started.token)
     switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-    assert (switched.client_id, switched.seat_id) == (BRAVO, ROSA)
-    assert switched.expires_at == started.session.expires_at
     # Each token keeps its account.
-    for token, client_id in ((started.token, ALPHA), (switched.token, BRAVO)):
+    for token, client_id in ((started.token, ALPHA), (switched, BRAVO)):
         principal = await sessions.authenticate(instance.services, token)
         assert principal.account.client_id == client_id
         assert principal.subject == f"session:{started.session.sid}"
     instance.advance(days=4)
-    for token in (started.token, switched.token):
+    for token in (started.token, switched):
         with pytest.raises(Unauthenticated):
             await sessions.authenticate(instance.services, token)
 
@@ -86,7 +84,7 @@ async def test_limit_of_switches_grows_with_the_accounts(instance: Instance) -> 
     assert rule.limit > throttle.CHANGES_PER_SEAT.attempts
     instance.write(lambda stores: stores.throttle.count([rule], instance.now[0], attempts=rule.limit - 1))
     active = await active_session(instance)
-    assert (await sessions.switch(instance.services, active, BRAVO, CALLER)).client_id == BRAVO
+    await sessions.switch(instance.services, active, BRAVO, CALLER)
     with pytest.raises(RateLimited):
         await sessions.switch(instance.services, active, ALPHA, CALLER)
 
@@ -134,9 +132,9 @@ async def test_logout_ends_every_token_of_the_session(instance: Instance) -> Non
     started = await instance.log_in()
     active = await sessions.active_session(instance.services, started.token)
     switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-    other = await sessions.active_session(instance.services, switched.token)
+    other = await sessions.active_session(instance.services, switched)
     await sessions.logout(instance.services, other, CALLER)
-    for token in (started.token, switched.token):
+    for token in (started.token, switched):
         assert await error_code(instance, token) == "session_ended"
 
 
@@ -193,7 +191,7 @@ async def test_revoked_grant_allows_switching_and_logout(instance: Instance) -> 
     active = await sessions.active_session(instance.services, started.token)
     assert [c.granted.account.client_id for c in await sessions.contexts(instance.services, active)] == [BRAVO]
     switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-    await sessions.authenticate(instance.services, switched.token)
+    await sessions.authenticate(instance.services, switched)
     await sessions.logout(instance.services, active, CALLER)
 
 

@@ -29,7 +29,7 @@ async def _principal(events: Events, role: str = "owner", client_id: str = ALPHA
     started = await events.instance.log_in()
     active = await sessions.active_session(events.instance.services, started.token)
     switched = await sessions.switch(events.instance.services, active, client_id, CALLER)
-    return await sessions.authenticate(events.instance.services, switched.token)
+    return await sessions.authenticate(events.instance.services, switched)
 
 
 async def _create(events: Events, principal: Principal, url: str = URL) -> webhooks.WebhookSecret:

@@ -320,9 +320,9 @@ class _AuthEndpoints:
     async def switch(self, request: Request) -> Response:
         session = await session_of(request, self.services)
         sent = await SWITCH_CONTEXT.read(request)
-        switched = await sessions.switch(self.services, session, sent.context.lower(), caller_of(request))
-        view = SwitchView(switched.client_id, switched.seat_id, switched.token)
-        return SWITCH_CONTEXT.response.create(SwitchResult(view))
+        client_id = sent.context.lower()
+        token = await sessions.switch(self.services, session, client_id, caller_of(request))
+        return SWITCH_CONTEXT.response.create(SwitchResult(SwitchView(client_id, session.seat.seat_id, token)))
 
     async def log_out(self, request: Request) -> Response:
         session = await session_of(request, self.services)
