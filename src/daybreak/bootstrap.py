@@ -213,7 +213,6 @@ def open_provider(settings: Settings) -> "Provider | None":
 class WebProcess:
     """The services of one web process. `aclose` closes them."""
 
-    settings: Settings
     state: "Database"
     services: "Services"
     tracing: "Tracing | None"
@@ -248,7 +247,7 @@ def build(settings: Settings) -> WebProcess:
         random=os.urandom,
         provider=open_provider(settings),
     )
-    return WebProcess(settings, state, services, open_tracing(settings, "web"))
+    return WebProcess(state, services, open_tracing(settings, "web"))
 
 
 def this_node(role: str, settings: Settings) -> Callable[[datetime], "Node"]:

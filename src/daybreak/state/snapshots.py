@@ -220,8 +220,7 @@ class SnapshotStore(ManifestStore):
 
     def forget_fingerprint(self, snapshot_id: str, client_id: str, resource: str) -> None:
         """Let the next run write the files of a Leader again, although the rows are unchanged."""
-        fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
-        own = snapshot_files.c
+        fence, own = self._fence_of(snapshot_id), snapshot_files.c
         self._execute(
             sa.update(snapshot_files)
             .where(own.fence == fence, own.resource == resource, own.client_id == client_id)
@@ -251,8 +250,7 @@ class SnapshotStore(ManifestStore):
 
     def of_day(self, day: date) -> Snapshot | None:
         """Return the latest run for that day's publication."""
-        found = self._snapshots(snapshots.c.day == day, limit=1)
-        return found[0] if found else None
+        return next(iter(self._snapshots(snapshots.c.day == day, limit=1)), None)
 
     def recent(self, limit: int = 50) -> list[Snapshot]:
         """Return the most recent runs, newest first."""

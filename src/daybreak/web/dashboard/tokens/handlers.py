@@ -293,9 +293,8 @@ async def load_trace(page: PageRequest, token: ApiToken) -> TokenTrace:
         newest_first=True,
         limit=_MAXIMUM_EVENTS,
     )
-    state = page.services.state
     # In a thread: an account may have millions of events.
-    events = await page.run_task(lambda: state.read(lambda stores: stores.audit.read(query)))
+    events = await page.read_long(lambda stores: stores.audit.read(query))
     return trace_of(events, is_live=page.now < token.created_at + _LIVE_FOR)
 
 
