@@ -29,8 +29,8 @@ _MAX_NAME = 60
 _TEXT = ("text/plain",)
 _EDITION = Parameter("edition", "path", "Version and revision.", "48.1")
 _PROBLEMS = ("no_statement", "rate_limited", "files_unavailable", "file_damaged", "file_store_fault")
-_SIGNATURE = ResponseType("The signature, as `ssh-keygen -Y verify` reads it.", bytes, _TEXT)
-GET_STATEMENT = Operation(
+_SIGNATURE = ResponseType("The signature, as `ssh-keygen -Y verify` reads it.", str, _TEXT)
+GET_STATEMENT: AnyOperation = Operation(
     operation_id="getStatement",
     summary="Get the signed statement",
     description="Returns the statement about the current files: digests, rows, deltas, and the rows of the source that "
@@ -38,7 +38,7 @@ GET_STATEMENT = Operation(
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID,),
-    response=ResponseType("The statement, in-toto Statement v1.", bytes, ("application/json",)),
+    response=ResponseType("The statement, in-toto Statement v1.", dict),
     problems=("snapshot_not_ready", *_PROBLEMS),
 )
 GET_SIGNATURE = replace(
@@ -70,7 +70,7 @@ GET_TRUST = Operation(
     description="Returns the keys whose signatures to accept, as `ssh-keygen` reads them (`allowed_signers`), with a "
     "version. Compare it over another channel before the first use.",
     tag=SERVICE,
-    response=ResponseType("The trust file.", bytes, _TEXT),
+    response=ResponseType("The trust file.", str, _TEXT),
     problems=("no_statement",),
 )
 GET_TRUST_SIGNATURE = replace(
@@ -85,7 +85,7 @@ GET_REVOKED = replace(
     operation_id="getRevokedKeys",
     summary="List revoked keys",
     description="Returns the revoked keys for `ssh-keygen -Y verify -r`, one per line. Empty if none is revoked.",
-    response=ResponseType("The list.", bytes, _TEXT),
+    response=ResponseType("The list.", str, _TEXT),
     problems=(),
 )
 

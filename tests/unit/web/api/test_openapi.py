@@ -62,6 +62,18 @@ def test_every_operation_is_complete(described: DescribedApp) -> None:
             assert method == "head" or status in {"204", "304"} or response["content"], f"{case} {status}"
 
 
+def test_only_files_are_binary(described: DescribedApp) -> None:
+    """Generated clients fail on text or JSON that is described as binary."""
+    binary = {
+        operation["operationId"]
+        for _, _, operation in described.operations()
+        for response in operation["responses"].values()
+        for content in response.get("content", {}).values()
+        if content["schema"].get("format") == "binary"
+    }
+    assert binary == {"downloadFile"}
+
+
 def test_examples_have_the_described_types(described: DescribedApp) -> None:
     checked = 0
     for path, method, operation in described.operations():

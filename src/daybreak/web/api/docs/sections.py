@@ -211,7 +211,7 @@ def _is_download(operation: JsonObject) -> bool:
     if "302" in operation["responses"]:
         return True
     content = operation["responses"].get("200", {}).get("content", {})
-    return any(entry["schema"].get("format") == "binary" for entry in content.values())
+    return any(not entry.keys() & {"example", "examples"} for entry in content.values())
 
 
 def _joined(*parts: str) -> str:
