@@ -260,6 +260,10 @@ def test_head_ranges_and_conditions(north: Attached) -> None:
     assert "ChecksumSHA256" not in part
     assert north.read(key, IfMatch=head["ETag"]) == content
     assert north.refusal(key, IfMatch='"other"') == (412, "PreconditionFailed")
+    bare = head["ETag"].strip('"')
+    assert north.read(key, IfMatch=bare) == content
+    assert north.refusal(key, IfMatch=f"{'0' * 32}-1") == (412, "PreconditionFailed")
+    assert north.refusal(key, IfNoneMatch=bare)[0] == 304
     for headed in (key, "latest/manifest.json"):
         assert north.s3.head_object(Bucket=NORTH, Key=headed, Range="bytes=5-9")["ContentLength"] == 5
         with pytest.raises(ClientError) as caught:

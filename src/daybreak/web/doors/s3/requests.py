@@ -31,6 +31,7 @@ from daybreak.web.request_state import caller_of, record_subject
 MAX_KEYS = 1000
 _MAX_PART_NUMBER = 10_000
 _PART_NUMBER = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_BARE_ETAG = re.compile(r"[0-9a-f]{32}-1")
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -113,9 +114,13 @@ async def authenticate(request: Request, signed: SignedRequest, services: Servic
 def object_headers(read: S3Request) -> Mapping[str, str]:
     """Return the headers that select what is sent of an object. Raises S3Error.
 
-    Several ranges are ignored, as S3 does. Part 1 of an object without parts is the range of the whole object.
+    Several ranges are ignored, as S3 does. Part 1 of an object without parts is the range of the whole object. Like S3,
+    accepts entity tags without quotes, which version 1 of the AWS SDK for Java sends, and with it Hadoop before 3.4.
     """
-    headers, part = read.signed.headers, read.parameters.get("partNumber")
+    headers = {
+        name: f'"{value}"' if _BARE_ETAG.fullmatch(value) else value for name, value in read.signed.headers.items()
+    }
+    part = read.parameters.get("partNumber")
     if read.parameters.get("versionId", "null") != "null":
         raise S3Error("NoSuchVersion", "The specified version does not exist.")
     if part is None:
