@@ -160,7 +160,7 @@ def test_hostile_link_is_not_followed(service: ScriptedService, tmp_path: Path, 
     assert written(tmp_path) == set()
 
 
-@pytest.mark.parametrize("link", ["/');COPY(SELECT 1)TO'x", '/"', "/`x`", "/<x>"])
+@pytest.mark.parametrize("link", ["/');COPY(SELECT(1))TO'x", '/"', "/`x`", "/<x>"])
 def test_link_can_be_put_into_sql(service: ScriptedService, capsys: pytest.CaptureFixture[str], link: str) -> None:
     service.script = serving(link=link)
     assert run(["link", "members", "--account", ACCOUNT]) == 2
