@@ -234,8 +234,6 @@ class Feed:
     chain_id: str = ""
     version: int = 0
     snapshot_id: str = ""
-    as_of: datetime | None = None
-    next_expected_at: datetime | None = None
     entries: tuple[FeedEntry, ...] = ()
     etag: str = ""
     closed_reason: str = ""
@@ -257,8 +255,6 @@ def parse_feed(response: Mapping[str, Any], etag: str) -> Feed:
         chain_id=wire.uuid(data["chain_id"]),
         version=wire.count(data["version"]),
         snapshot_id=wire.uuid(data["snapshot_id"]),
-        as_of=wire.instant(data["as_of"]),
-        next_expected_at=wire.instant(data["next_expected_at"]),
         entries=tuple(sorted(entries, key=lambda entry: entry.version)),
         etag=etag,
     )
