@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -13,10 +14,11 @@ import msgspec
 from daybreak.catalogue.models import Model, as_of_literal, shipped_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.domain.run_report import Accounting
+from daybreak.domain.run_report import Accounting, Finding
 from daybreak.export.job import ExportResults
 from daybreak.filestore.file_store import FileSink
 from daybreak.proof.accounting import SourceFigures, WrittenFigures, account, identities_of, source_rows
+from daybreak.proof.examples import add_examples
 from daybreak.proof.own_models import OwnModel, own_rules, read_own_models
 from daybreak.proof.queries import SourceRow
 from daybreak.sources.reading import Reading
@@ -127,7 +129,7 @@ def accounting(
     *,
     resources: Sequence[str] = RESOURCE_NAMES,
 ) -> Accounting:
-    """Export everything, or single resources, and account for it as a run does."""
+    """Export everything, or single resources, and account for it as a run does, with an example for each rule."""
     written = WrittenFigures(reading.leaders())
     for resource in resources:
         results = ExportResults()
@@ -139,7 +141,34 @@ def accounting(
     figures = SourceFigures(reading.leaders(), identities_of(shipped, own))
     figures.add(chain(source_rows(reading, engine, as_of, shipped, lambda: None), *(model.rows for model in own)))
     found = account(figures, written, reading.malformed)
-    return msgspec.structs.replace(found, own_models=own_rules(own, {}))
+    found = msgspec.structs.replace(found, own_models=own_rules(own, {}))
+    return add_examples(reading, engine, as_of, found, own, rules_found(found), lambda: None)
+
+
+def rules_found(accounted: Accounting) -> list[Finding]:
+    """Return a finding for each rule."""
+    return [Finding("rule", each.resource, "", column=rule) for each in accounted.tables for rule in each.excluded]
+
+
+def examples(reading: Reading, engine: str, as_of: datetime) -> list[tuple[str, list[str], list[str]]]:
+    """Return each table with examples for each account and figure, as if the files of shipped models had no rows, and
+    for each rule.
+    """
+    own, shipped = list(read_own_models(reading, engine, as_of, {}, lambda: None)), shipped_models(reading.models)
+    figures = SourceFigures(reading.leaders(), identities_of(shipped, own))
+    figures.add(chain(source_rows(reading, engine, as_of, shipped, lambda: None), *(model.rows for model in own)))
+    found = account(figures, WrittenFigures(reading.leaders()))
+    models = reading.models
+    reading.models = {  # type: ignore[misc]
+        name: replace(model, sql=f'SELECT * FROM ({model.sql}) AS m WHERE "LEADER_ID" IS NULL')
+        for name, model in models.items()
+    }
+    found = add_examples(reading, engine, as_of, found, own, rules_found(found), lambda: None)
+    reading.models = models  # type: ignore[misc]
+    return [
+        (each.table, [u.example for u in each.unexplained if each.resource in shipped], sorted(each.examples.values()))
+        for each in found.tables
+    ]
 
 
 def newest_instants(reading: Reading, engine: str, as_of: datetime) -> dict[str, datetime]:

@@ -13,20 +13,22 @@ Status = Literal["proved", "declared", "derived", "unexplained", "unaccounted"]
 
 class Unexplained(msgspec.Struct, frozen=True):
     """An account of which the files differ from the source. `figure` is `rows`, `keys` (other rows than expected), or a
-    column. `expected` and `written` are its values.
+    column. `expected` and `written` are its values. `example` is a sentence about one key, "" if there is none.
     """
 
     client_id: str
     figure: str
     expected: int
     written: int
+    example: str = ""
 
 
 class TableAccount(msgspec.Struct, frozen=True):
     """All rows of a source table, for one resource: `source` = `exported` + those `excluded` by rule.
 
     `of_no_account` are the excluded rows that belong to no known Leader. `unexplained` are examples of the
-    `unexplained_accounts` accounts that differ. `most` has, by rule of an own model, the account with the most rows.
+    `unexplained_accounts` accounts that differ. `most` has the account with the most rows by rule, if it is for faulty
+    rows or of an own model. `examples` has the key of a row by rule of a finding.
     """
 
     resource: str
@@ -38,6 +40,7 @@ class TableAccount(msgspec.Struct, frozen=True):
     unexplained: tuple[Unexplained, ...] = ()
     unexplained_accounts: int = 0
     most: Mapping[str, tuple[str, int]] = {}
+    examples: Mapping[str, str] = {}
 
 
 class OwnRules(msgspec.Struct, frozen=True):

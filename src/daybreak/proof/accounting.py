@@ -17,7 +17,7 @@ from daybreak.catalogue.written_sums import ROWS, figure_names
 from daybreak.domain.run_report import Accounting, Status, TableAccount, Unexplained
 from daybreak.proof.own_models import OwnModel
 from daybreak.proof.queries import ANOMALY, FIGURES, NEWEST, SUM_MODULUS, SourceRow, queries, read_rows
-from daybreak.proof.rules import IDENTITIES, RULES, Identity
+from daybreak.proof.rules import FAULTS, IDENTITIES, RULES, Identity
 from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import Reading
 
@@ -146,14 +146,18 @@ def _table_account(
         unexplained += [
             Unexplained(clients[place], figure, kept[place], files[place]) for place in differing[:_EXAMPLES]
         ]
-    refused = sum(each.rows for each in malformed if each.table == identity.table)
-    by_rule, of_no_account = source.rows[key], source.of_no_account[key] + Counter(malformed=refused)
+    refused = [each for each in malformed if each.table == identity.table]
+    by_rule, of_no_account = (
+        source.rows[key],
+        source.of_no_account[key] + Counter(malformed=sum(each.rows for each in refused)),
+    )
     totals = Counter({rule: sum(rows) for rule, rows in by_rule.items()}) + of_no_account
     exported = totals.pop("", 0)
     all_rows = exported + totals.total()
     if identity.exported:
         exported = sum(written.of(identity.resource, identity.exported))
-    most = {rule: max(rows) for rule, rows in by_rule.items() if rule in totals and rule not in RULES}
+    named = totals.keys() - (RULES.keys() - FAULTS)
+    most = {rule: max(rows) for rule, rows in by_rule.items() if rule in named}
     return TableAccount(
         resource=identity.resource,
         table=identity.table,
@@ -164,6 +168,7 @@ def _table_account(
         most={rule: (clients[by_rule[rule].index(rows)], rows) for rule, rows in most.items()},
         unexplained=tuple(unexplained[:_EXAMPLES]),
         unexplained_accounts=count,
+        examples={"malformed": refused[0].key} if refused else {},
     )
 
 

@@ -5,14 +5,15 @@ leader_id, rule and FIGURES. `leader_id` is NULL for rows of no account, `rule` 
 grouped before they are joined.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.key_sql import KEY_SQL, KeySql, in_range
 from daybreak.catalogue.models import as_of_literal
 from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.catalogue.written_sums import KEY_PARTS
 from daybreak.sources.reading import Reading
 
@@ -34,6 +35,17 @@ NEWEST = "newest"
 
 TEXT_TYPES: Mapping[str, str] = {"duckdb": "VARCHAR", "postgresql": "text", "spark": "STRING"}
 """The type of text by the value of `source.engine`."""
+ID_TYPES: Mapping[str, str] = {"duckdb": "UUID", "postgresql": "uuid", "spark": "STRING"}
+"""The type of identifiers by the value of `source.engine`."""
+
+
+class RowQuery(NamedTuple):
+    """SQL for each row of a table as leader_id, rule, row_key and value. A rule is "" for exported rows, or a number of
+    `steps`, the names of rules of an own model.
+    """
+
+    sql: str
+    steps: tuple[str, ...] = ()
 
 
 def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -54,6 +66,23 @@ def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator
         yield "link_hits", sql.link_hits()
     if "member_communities" in accounted:
         yield "community_memberships", sql.community_memberships()
+
+
+def row_query(engine: str, as_of: datetime, resource: str, table: str, key: str, value: str = "1") -> RowQuery:
+    """Return the query of each row of a table for a shipped model. `key` and `value` are SQL over the columns `t`."""
+    return RowQuery(_Queries(KEY_SQL[engine], as_of_literal(as_of)).rows(resource, table, key, value))
+
+
+def key_text(engine: str, parts: Sequence[tuple[ColumnType, str]]) -> str:
+    """Return SQL for a key as text, from the types of its parts and their SQL. Texts are only in it as numbers."""
+    text, number = TEXT_TYPES[engine], KEY_SQL[engine].text
+    values = {
+        ColumnType.UUID: f"lower(CAST(CAST({{0}} AS {ID_TYPES[engine]}) AS {text}))",
+        ColumnType.TEXT: f"CAST({number} AS {text})",
+        ColumnType.DATE: f"CAST(CAST({{0}} AS DATE) AS {text})",
+        ColumnType.TIMESTAMP: f"CAST(CAST({{0}} AS TIMESTAMP) AS {text})",
+    }
+    return " || '|' || ".join(f"coalesce({values[kind].format(value)}, 'NULL')" for kind, value in parts)
 
 
 def read_rows(reading: Reading, engine: str, subject: str, sql: str) -> Iterator[SourceRow]:
@@ -180,18 +209,13 @@ class _Queries:
 
     def link_hits(self) -> str:
         """Count hits."""
-        links = (
-            "one_link AS (SELECT link_id, campaign_id FROM (SELECT link_id, campaign_id, ROW_NUMBER() OVER "
-            "(PARTITION BY link_id ORDER BY campaign_id) AS place FROM campaign_links WHERE link_id IS NOT NULL) AS l "
-            "WHERE place = 1)"
-        )
         grouped = (
             "SELECT c.leader_id, CASE WHEN h.rule <> '' THEN h.rule WHEN l.link_id IS NULL THEN 'unknown_link' "
             f"ELSE {self._campaign_rule('l.campaign_id')} END AS rule, h.n, 0 AS k, 0 AS s, 0 AS u "
             "FROM classed AS h LEFT JOIN one_link AS l ON l.link_id = h.link_id "
             "LEFT JOIN one_campaign AS c ON c.campaign_id = l.campaign_id"
         )
-        with_clause = f"WITH {self._campaigns}, {links}, {self._classed('link_hits', 'hit_at', 'link_id', '')}"
+        with_clause = f"WITH {self._campaigns}, {_ONE_LINK}, {self._classed('link_hits', 'hit_at', 'link_id', '')}"
         found = by_account("campaign_links", "link_hits", grouped)
         return f"{with_clause} {found} UNION ALL {self._newest('link_hits')}"
 
@@ -218,11 +242,40 @@ class _Queries:
             "CASE WHEN m.place > 0 THEN m.n WHEN kind.rule = '' THEN m.pairs ELSE m.n - m.pairs END AS n, "
             "CASE WHEN kind.rule = '' THEN m.k ELSE 0 END AS k, 0 AS s, 0 AS u "
             f"FROM ({communities}) AS m JOIN {_KINDS} ON kind.rule = '' OR (m.place = 0 AND m.n > m.pairs) "
-            "LEFT JOIN (SELECT community_id, leader_id FROM (SELECT community_id, leader_id, ROW_NUMBER() OVER "
-            "(PARTITION BY community_id ORDER BY leader_id) AS place FROM communities WHERE community_id IS NOT NULL) "
-            "AS d WHERE place = 1) AS c ON c.community_id = m.community_id"
+            "LEFT JOIN one_community AS c ON c.community_id = m.community_id"
         )
-        return by_account("member_communities", "community_memberships", grouped)
+        return f"WITH {_ONE_COMMUNITY} {by_account('member_communities', 'community_memberships', grouped)}"
+
+    def rows(self, resource: str, table: str, key: str, value: str) -> str:
+        """Return each row with its key, its value and its rule. No row is merged into another."""
+        instant = next(each.instant for each in SOURCE_TABLES if each.name == table)
+        left = f"WHEN t.left_at <= {self._as_of} THEN 'left' " if table == "community_memberships" else ""
+        older = f"WHEN t.{instant} < {self._as_of} - INTERVAL '90' DAY THEN 'older_than_90_days' "
+        time = (
+            f"CASE {left}WHEN t.{instant} IS NULL THEN 'no_instant' WHEN t.{instant} > {self._as_of} THEN "
+            f"'after_as_of' {older if table == 'member_term_accepts' else ''}ELSE '' END"
+        )
+        leader, parent, joined, items = "t.leader_id", "''", "", []
+        of_campaign = " LEFT JOIN one_campaign AS c ON c.campaign_id = "
+        if table == "community_memberships":
+            leader, parent = "c.leader_id", "CASE WHEN c.community_id IS NULL THEN 'unknown_community' ELSE '' END"
+            joined, items = " LEFT JOIN one_community AS c ON c.community_id = t.community_id", [_ONE_COMMUNITY]
+        elif table == "link_hits":
+            rule = self._campaign_rule("k.campaign_id")
+            leader, parent = "c.leader_id", f"CASE WHEN k.link_id IS NULL THEN 'unknown_link' ELSE {rule} END"
+            joined = f" LEFT JOIN one_link AS k ON k.link_id = t.link_id{of_campaign}k.campaign_id"
+            items = [_ONE_LINK, self._campaigns]
+        elif table == "campaign_links":
+            leader, parent = "c.leader_id", self._campaign_rule("t.campaign_id", no_campaign=False)
+            joined, items = f"{of_campaign}t.campaign_id", [self._campaigns]
+        elif resource == "campaigns" and table != "campaigns":
+            leader = "CASE WHEN c.campaign_id IS NULL THEN t.leader_id ELSE c.leader_id END"
+            parent = self._campaign_rule("t.campaign_id")
+            joined, items = f"{of_campaign}t.campaign_id", [self._campaigns]
+        return (
+            f"{'WITH ' if items else ''}{', '.join(items)} SELECT {leader} AS leader_id, {key} AS row_key, {value} AS "
+            f"value, COALESCE(NULLIF({time if instant else parent}, ''), {parent}) AS rule FROM {table} AS t{joined}"
+        )
 
     def _classed(self, table: str, instant: str, columns: str, sums: str, *, recent: bool = False) -> str:
         """Return the item `classed` of a WITH clause: the rows by these columns and the rule that the instant implies,
@@ -262,6 +315,16 @@ class _Queries:
         )
 
 
+_ONE_LINK = (
+    "one_link AS (SELECT link_id, campaign_id FROM (SELECT link_id, campaign_id, ROW_NUMBER() OVER "
+    "(PARTITION BY link_id ORDER BY campaign_id) AS place FROM campaign_links WHERE link_id IS NOT NULL) AS l "
+    "WHERE place = 1)"
+)
+_ONE_COMMUNITY = (
+    "one_community AS (SELECT community_id, leader_id FROM (SELECT community_id, leader_id, ROW_NUMBER() OVER "
+    "(PARTITION BY community_id ORDER BY leader_id) AS place FROM communities WHERE community_id IS NOT NULL) AS d "
+    "WHERE place = 1)"
+)
 _KINDS = "(SELECT '' AS rule UNION ALL SELECT 'merged' AS rule) AS kind"
 _OTHER_LEADER = (
     "classed AS m JOIN one_campaign AS c ON c.campaign_id = m.campaign_id WHERE m.rule = '' AND "

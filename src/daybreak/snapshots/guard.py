@@ -9,7 +9,7 @@ from datetime import datetime
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
 from daybreak.catalogue.written_sums import KEYS, ROWS
 from daybreak.domain.display import format_count
-from daybreak.domain.run_report import Accounting, Finding, RunReport, Unexplained
+from daybreak.domain.run_report import Accounting, Finding, RunReport, TableAccount, Unexplained
 from daybreak.domain.snapshot import Snapshot
 from daybreak.export.referential import reference_code
 from daybreak.proof.rules import faulty_rows, reason_of
@@ -58,13 +58,21 @@ def reference_findings(before: RunReport | None, now: RunReport, settings: Guard
     return findings
 
 
+def row_findings(before: Accounting | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
+    """Return the findings of row accounting, compared with that of the last publication."""
+    if not settings.enabled:
+        return []
+    compared = [*rule_findings(before, now, settings), *own_rule_findings(before, now, settings)]
+    return [*unexplained_findings(now), *compared]
+
+
 def unexplained_findings(accounting: Accounting) -> list[Finding]:
     """Return a finding for each account whose files differ from the source, up to a number of accounts by table."""
     return [
         Finding(
             "unexplained",
             table.resource,
-            f"{table.resource} of Leader {each.client_id}: {_difference(table.table, each)}.",
+            f"{table.resource} of Leader {each.client_id}: {_difference(table.table, each)}.{_sentence(each.example)}",
             client_id=each.client_id,
             column=each.figure,
             before=each.expected,
@@ -95,9 +103,10 @@ def rule_findings(before: Accounting | None, now: Accounting, settings: GuardSet
                 continue
             detail = (
                 f"{table.resource}: {format_count(rows, 'row')} of {table.table} in no file, up from {old:,} (limit "
-                f"+{100 * settings.unknown_share:.4g} % of {table.source:,}): {reason_of(rule)}."
+                f"+{100 * settings.unknown_share:.4g} % of {table.source:,}): {reason_of(rule)}.{_example(table, rule)}"
             )
-            findings.append(Finding("rule", table.resource, detail, column=rule, before=old, now=rows))
+            client_id, _ = table.most.get(rule, (None, 0))
+            findings.append(Finding("rule", table.resource, detail, client_id, rule, old, rows))
     return findings
 
 
@@ -123,11 +132,23 @@ def own_rule_findings(before: Accounting | None, now: Accounting, settings: Guar
 def _new_rule(now: Accounting, resource: str, rule: str) -> Finding:
     table = next((each for each in now.tables if each.resource == resource), None)
     rows = None if table is None else table.excluded.get(rule, 0)
-    client_id, most = (None, 0) if table is None else table.most.get(rule, (None, 0))
-    counted = "" if table is None or not rows else f" It excludes {format_count(rows, 'row')} of {table.table}"
-    counted += f", {most:,} of them of Leader {client_id}." if client_id is not None else "." if counted else ""
-    detail = f"{resource}: the own model has a rule that is not approved: {rule}.{counted}"
+    client_id = None if table is None else table.most.get(rule, (None, 0))[0]
+    detail = f"{resource}: the own model has a rule that is not approved: {rule}."
+    if table is not None and rows:
+        detail += f" It excludes {format_count(rows, 'row')} of {table.table}.{_example(table, rule)}"
     return Finding("rule", resource, detail, client_id=client_id, column=rule, before=0, now=rows)
+
+
+def _example(table: TableAccount, rule: str) -> str:
+    """Return sentences about the account with the most rows that a rule excludes, and about one row."""
+    client_id, most = table.most.get(rule, ("", 0))
+    account = f"Leader {client_id} has the most: {most:,}" if client_id else ""
+    example = table.examples.get(rule)
+    return _sentence(account) + _sentence(f"Example: {example}" if example else "")
+
+
+def _sentence(text: str) -> str:
+    return f" {text}." if text else ""
 
 
 def row_drops(before: RunReport, now: RunReport, settings: GuardSettings) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from daybreak.export.referential import check_queries
 from daybreak.filestore.file_store import FileSink
 from daybreak.proof.account_rows import account_sections
 from daybreak.proof.accounting import SourceFigures, WrittenFigures, account, identities_of, source_rows
+from daybreak.proof.examples import add_examples
 from daybreak.proof.newest import MAX_RUNS, newest_rows
 from daybreak.proof.own_models import own_rules, read_own_models
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
@@ -23,10 +24,8 @@ from daybreak.snapshots.export_step import ExportStep, ManifestWriter
 from daybreak.snapshots.guard import (
     clock_finding,
     comparison_findings,
-    own_rule_findings,
     reference_findings,
-    rule_findings,
-    unexplained_findings,
+    row_findings,
 )
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.lost_files import find_lost_files
@@ -204,7 +203,11 @@ class SnapshotRun:
         figures = SourceFigures(reading.leaders(), identities_of(shipped, own))
         figures.add(chain(source_rows(reading, engine, as_of, shipped, check), *(model.rows for model in own)))
         accounting = account(figures, self._export.written, reading.malformed)
-        self._accounting = structs.replace(accounting, own_models=own_rules(own, approved))
+        accounting = structs.replace(accounting, own_models=own_rules(own, approved))
+        findings = self._row_findings(accounting)
+        if findings:
+            accounting = add_examples(reading, engine, as_of, accounting, own, findings, check)
+        self._accounting = accounting
         self._record(accounting=self._accounting)
         self._record(newest_rows=newest_rows(figures.newest, as_of, self._earlier_reports()))
         return figures
@@ -246,12 +249,13 @@ class SnapshotRun:
         findings = clock_finding(published, context.clock())
         if guard.enabled and published is not None:
             findings += comparison_findings(context.state, published, self._snapshot.snapshot_id, self.report(), guard)
-        if guard.enabled:
-            findings += unexplained_findings(self._accounting)
-            before = None if published is None else published.report.accounting
-            findings += rule_findings(before, self._accounting, guard)
-            findings += own_rule_findings(before, self._accounting, guard)
+        findings += self._row_findings(self._accounting)
         if guard.enabled and guard.referential_checks:
             findings += reference_findings(None if published is None else published.report, self.report(), guard)
         self._lease.check()
         return findings
+
+    def _row_findings(self, accounting: Accounting) -> list[Finding]:
+        guard = self._context.settings.guard
+        published = self._context.state.read(lambda stores: stores.snapshots.current())
+        return row_findings(None if published is None else published.report.accounting, accounting, guard)

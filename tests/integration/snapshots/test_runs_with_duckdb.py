@@ -97,6 +97,7 @@ def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, t
     assert {"unknown_leader", "no_leader", "no_instant", "unknown_campaign", "unknown_link"} <= {
         finding.column for finding in findings
     }
+    assert all(" Example: " in finding.detail for finding in findings if finding.resource != "leaders")
     tolerant = configured(unchecked, guard={"unknown_share": 1})
     assert run_manually(replace(context, settings=tolerant), as_of=AS_OF).state is SnapshotState.PUBLISHED
 

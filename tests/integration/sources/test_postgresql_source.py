@@ -37,7 +37,15 @@ from daybreak.sources.postgresql.tables import ServerTables
 from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
-from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, newest_instants, own_rows
+from tests.parts.row_faults import (
+    ENDLESS_MODEL,
+    OWN_MODELS,
+    accounting,
+    add_faults,
+    examples,
+    newest_instants,
+    own_rows,
+)
 from tests.parts.sources import duckdb_source
 
 
@@ -552,15 +560,17 @@ def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], s
     with embedded.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
         newest = newest_instants(reading, "duckdb", AS_OF)
+        expected_examples = examples(reading, "duckdb", AS_OF)
         reading.models = OWN_MODELS
-        expected_own = own_rows(reading, "duckdb", AS_OF)
+        expected_own = own_rows(reading, "duckdb", AS_OF), examples(reading, "duckdb", AS_OF)
     with source_on(url, tmp_path / "spill").open(AS_OF) as server_reading:
         found = accounting(server_reading, "postgresql", AS_OF)
         assert newest_instants(server_reading, "postgresql", AS_OF) == newest
+        assert examples(server_reading, "postgresql", AS_OF) == expected_examples
         server_reading.models = OWN_MODELS
-        found_own = own_rows(server_reading, "postgresql", AS_OF)
+        found_own = own_rows(server_reading, "postgresql", AS_OF), examples(server_reading, "postgresql", AS_OF)
     assert len(newest) == 5
     assert set(found.status.values()) == {"proved"}, found.tables
     assert found == expected
     assert found_own == expected_own
-    assert found_own.keys() == OWN_MODELS.keys()
+    assert found_own[0].keys() == OWN_MODELS.keys()

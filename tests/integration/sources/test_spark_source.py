@@ -31,7 +31,15 @@ from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.source import SparkSource, spark_session
 from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
-from tests.parts.row_faults import ENDLESS_MODEL, OWN_MODELS, accounting, add_faults, newest_instants, own_rows
+from tests.parts.row_faults import (
+    ENDLESS_MODEL,
+    OWN_MODELS,
+    accounting,
+    add_faults,
+    examples,
+    newest_instants,
+    own_rows,
+)
 from tests.parts.sources import duckdb_source
 from tests.parts.spark import convert_identifiers, require_java, text_platform
 from tests.parts.variants import one_of
@@ -433,16 +441,18 @@ def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path) -> None:
     with source.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
         newest = newest_instants(reading, "duckdb", AS_OF)
+        expected_examples = examples(reading, "duckdb", AS_OF)
         reading.models = OWN_MODELS
-        expected_own = own_rows(reading, "duckdb", AS_OF)
+        expected_own = own_rows(reading, "duckdb", AS_OF), examples(reading, "duckdb", AS_OF)
     sink = LocalDisk(tmp_path / "spark", NO_PACKS).stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as spark:
         found = accounting(spark, "spark", AS_OF, sink)
         assert newest_instants(spark, "spark", AS_OF) == newest
+        assert examples(spark, "spark", AS_OF) == expected_examples
         spark.models = OWN_MODELS
-        found_own = own_rows(spark, "spark", AS_OF)
+        found_own = own_rows(spark, "spark", AS_OF), examples(spark, "spark", AS_OF)
     assert len(newest) == 5
     assert {found.status[name] for name in RESOURCE_NAMES} == {"proved"}, found.tables
     assert found == expected
     assert found_own == expected_own
-    assert found_own.keys() == OWN_MODELS.keys()
+    assert found_own[0].keys() == OWN_MODELS.keys()

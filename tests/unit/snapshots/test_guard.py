@@ -109,6 +109,14 @@ def test_more_faulty_rows_are_found() -> None:
     assert new.before == 0
 
 
+def test_account_and_row_of_faulty_rows_are_named() -> None:
+    (table,) = accounts(1000, no_instant=1200).tables
+    table = structs.replace(table, most={"no_instant": ("a", 1100)}, examples={"no_instant": "message_id b"})
+    (found,) = rule_findings(accounts(1000), Accounting((table,)), RULES)
+    assert found.client_id == "a"
+    assert found.detail.endswith(": the time is NULL. Leader a has the most: 1,100. Example: message_id b.")
+
+
 def test_first_publication_has_no_findings_of_rules() -> None:
     now = accounts(1000, unknown_campaign=900)
     assert rule_findings(None, now, RULES) == []
@@ -117,11 +125,15 @@ def test_first_publication_has_no_findings_of_rules() -> None:
 
 def test_account_that_differs_is_found() -> None:
     table = TableAccount(
-        "members", "members", 9, 9, unexplained=(Unexplained("a", "rows", 10, 9), Unexplained("b", "keys", 1, 2))
+        "members",
+        "members",
+        9,
+        9,
+        unexplained=(Unexplained("a", "rows", 10, 9), Unexplained("b", "keys", 1, 2, "c is missing")),
     )
     found = unexplained_findings(Accounting((table,)))
     assert [each.detail for each in found] == [
         "members of Leader a: 9 rows, but 10 in members.",
-        "members of Leader b: other rows than those of members.",
+        "members of Leader b: other rows than those of members. c is missing.",
     ]
     assert [each.client_id for each in found] == ["a", "b"]

@@ -17,6 +17,7 @@ from daybreak.web.dashboard.operator.comparison import (
     compared_resources,
     confirmation,
     failed_checks,
+    findings,
     is_confirmed,
     summary,
 )
@@ -91,6 +92,11 @@ def test_unknown_check_is_shown_as_it_is() -> None:
     (check,) = failed_checks(run(references=references, findings=[VIOLATED | {"resource": "{rows} of x"}]))
     assert (check.text, check.example) == ("5 rows violate: {rows} of x.", "")
     assert failed_checks(run(references=references)) == [], "the guard does not check references"
+
+
+def test_finding_about_rows_is_one_sentence() -> None:
+    finding = {"kind": "rule", "resource": "members", "detail": "members: 2 rows in no file. Example: member_id 1."}
+    assert findings(run(findings=[finding]), {}) == [finding["detail"]]
 
 
 @pytest.mark.parametrize(
