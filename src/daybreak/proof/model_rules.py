@@ -22,6 +22,8 @@ DIALECTS: Mapping[str, str] = {"duckdb": "duckdb", "postgresql": "postgres", "sp
 """The dialect of sqlglot by the value of `source.engine`."""
 _MAX_NAME = 300
 _AS_OF = ":as_of"
+_CLAUSES = ("distinct", "sample", "pivots", "laterals", "limit", "offset")
+"""Clauses of a query, other than conditions, that change its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +91,36 @@ class _Reader:
 
         for cte in query.args["with_"].expressions if query.args.get("with_") else ():
             yield from self.rules(cte.this)
-        if isinstance(query, exp.Subquery):
+        if isinstance(query, exp.Table) and _is_part(query):
+            yield _shortened(f"FROM {self._sql(query)}")
+        elif isinstance(query, exp.Subquery):
             yield from self.rules(query.this)
         elif isinstance(query, exp.SetOperation):
             yield _shortened(f"{query.key.upper()}{'' if query.args.get('distinct') else ' ALL'}")
             yield from self.rules(query.left)
             yield from self.rules(query.right)
         elif isinstance(query, exp.Select):
-            joins = query.args.get("joins") or ()
-            for item in (query.args["from_"].this if query.args.get("from_") else None, *(join.this for join in joins)):
-                if isinstance(item, exp.Subquery):
-                    yield from self.rules(item)
-            yield from (self._join_rule(join) for join in joins if join.side != "LEFT")
-            for name in ("where", "having", "qualify"):
-                if query.args.get(name):
-                    conditions = self._conjuncts(query.args[name].this)
-                    yield from (_shortened(f"{name.upper()} {each}") for each in conditions)
-            for name in ("distinct", "sample", "laterals", "limit", "offset"):
-                if query.args.get(name):
-                    parts = query.args[name]
-                    yield _shortened(" ".join(map(self._sql, parts if isinstance(parts, list) else [parts])))
+            yield from self._row_rules(query)
+        for name in _CLAUSES if isinstance(query, exp.Query) else ():
+            if query.args.get(name) and not (name == "distinct" and isinstance(query, exp.SetOperation)):
+                parts = query.args[name]
+                yield _shortened(" ".join(map(self._sql, parts if isinstance(parts, list) else [parts])))
+        if isinstance(query, exp.Select):
             yield from self._computed(query).values()
+
+    def _row_rules(self, select: exp.Select) -> Iterator[str]:
+        """Yield the rules of what a SELECT reads, of its joins and of its conditions."""
+        from sqlglot import exp
+
+        joins = select.args.get("joins") or ()
+        for item in (select.args["from_"].this if select.args.get("from_") else None, *(join.this for join in joins)):
+            if isinstance(item, exp.Subquery | exp.Table):
+                yield from self.rules(item)
+        yield from (self._join_rule(join) for join in joins if join.side != "LEFT" or join.kind in {"SEMI", "ANTI"})
+        for name in ("where", "having", "qualify"):
+            if select.args.get(name):
+                conditions = self._conjuncts(select.args[name].this)
+                yield from (_shortened(f"{name.upper()} {each}") for each in conditions)
 
     def counted(self, tree: exp.Expr) -> CountableSelect | None:
         """Return the parts of a query whose rows are those of one table, None for another query."""
@@ -139,11 +150,11 @@ class _Reader:
         )
 
     def table(self, tree: exp.Expr) -> str:
-        """Return the name of the table in FROM, "" for a query without one."""
+        """Return the name of the table in FROM, "" for a query that reads none, or only a part of one."""
         from sqlglot import exp
 
         item = tree.args["from_"].this if tree.args.get("from_") else None
-        if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier):
+        if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier) or _is_part(item):
             return ""
         return "" if item.name in {cte.alias for cte in tree.find_all(exp.CTE)} else item.name
 
@@ -197,12 +208,16 @@ class _Reader:
         return str(node.sql(dialect=self.dialect, comments=False)).strip()
 
 
+def _is_part(table: exp.Expr) -> bool:
+    """Return whether a clause changes the rows of a table in FROM, such as ONLY, TABLESAMPLE or VERSION AS OF."""
+    return any(value for name, value in table.args.items() if name not in {"this", "db", "catalog", "alias"})
+
+
 def _changes_rows(select: exp.Expr) -> bool:
     """Return whether the rows of a SELECT are others than those of its tables that its conditions keep."""
     from sqlglot import exp
 
-    clauses = ("group", "distinct", "having", "qualify", "limit", "offset", "sample", "laterals")
-    if any(select.args.get(name) for name in clauses):
+    if any(select.args.get(name) for name in ("group", "having", "qualify", *_CLAUSES)):
         return True
     return any(
         found.find_ancestor(exp.Select) is select and not isinstance(found.parent, exp.Window)

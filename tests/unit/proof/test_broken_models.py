@@ -201,10 +201,35 @@ def test_keys_are_compared_unless_approved_rules_compute_them(platform: Path, tm
         ("SELECT DISTINCT a FROM (SELECT a, 1 AS b FROM t LIMIT 5)", ["LIMIT 5", "b: 1", "DISTINCT"]),
         ("SELECT a FROM t WHERE b <= :as_of UNION ALL SELECT a FROM u", ["UNION ALL", "WHERE b <= :as_of"]),
         ("SELECT (", ["SELECT ("]),
+        ("SELECT a FROM t UNION ALL SELECT a FROM u LIMIT 5", ["UNION ALL", "LIMIT 5"]),
+        ("SELECT a FROM ((SELECT a FROM t) LIMIT 5)", ["LIMIT 5"]),
+        ("SELECT a FROM (t JOIN u USING (a))", ["FROM t JOIN u USING (a)"]),
     ],
 )
 def test_rules_are_named_by_their_sql(sql: str, rules: list[str]) -> None:
     assert list(rules_of(Model("members", sql, "members.sql"), "duckdb").rules) == rules
+
+
+@pytest.mark.parametrize(
+    ("engine", "item", "rule"),
+    [
+        ("duckdb", "t TABLESAMPLE bernoulli(10%)", "FROM t TABLESAMPLE BERNOULLI (10 PERCENT)"),
+        ("duckdb", "t PIVOT (count(*) FOR b IN (1))", "FROM t PIVOT(COUNT(*) FOR b IN (1))"),
+        ("postgresql", "ONLY t", "FROM ONLY t"),
+        ("spark", "t VERSION AS OF 3", "FROM t VERSION AS OF 3"),
+    ],
+)
+def test_part_of_a_table_is_a_rule_and_not_counted(engine: str, item: str, rule: str) -> None:
+    """The rows of a part would agree with the file, and the others would be in no count."""
+    found = rules_of(Model("members", f"SELECT LEADER_ID FROM {item}", "members.sql"), engine)
+    assert (found.rules, found.counted) == ((rule,), None)
+
+
+def test_semi_join_of_spark_is_a_rule() -> None:
+    sql = "SELECT t.LEADER_ID FROM t LEFT SEMI JOIN u ON t.a = u.a"
+    found = rules_of(Model("members", sql, "members.sql"), "spark")
+    assert found.counted is not None
+    assert found.rules == tuple(step.rule for step in found.counted.steps) == ("LEFT SEMI JOIN u ON t.a = u.a",)
 
 
 @pytest.mark.parametrize("condition", [f"{'(' * 400}b{')' * 400}", " AND ".join(f"b <> {i}" for i in range(1000))])
