@@ -209,10 +209,11 @@ def member_in_source(source: DirectorySource, member_id: str) -> MemberInSource:
     """
     if not is_id(member_id):
         raise ValueError("a MEMBER_ID is a UUID in lower case")
-    # The identifier may be a UUID or a text, also without dashes. `concat` converts both in every engine.
-    digits = "replace(replace(replace(lower(concat(member_id, '')), '-', ''), '{', ''), '}', '')"
+    # The identifier may be a UUID or a text, also without dashes. `||` converts both in every engine, and removes the
+    # padding of char(n), which `concat` keeps.
+    digits = "replace(replace(replace(lower(member_id || ''), '-', ''), '{', ''), '}', '')"
     condition = f"WHERE {digits} = '{member_id.replace('-', '')}'"
-    state = "concat(subscription_state, '') AS state"
+    state = "subscription_state || '' AS state"
     selects = [f"SELECT DISTINCT 'members' AS found_in, {state} FROM members {condition}"]  # noqa: S608 - a UUID
     selects += (
         f"SELECT DISTINCT '{table}', '' FROM {table} {condition}"  # noqa: S608 - a UUID

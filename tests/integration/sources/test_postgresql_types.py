@@ -15,6 +15,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.export.job import ExportResults
+from daybreak.snapshots.member_files import member_in_source
 from daybreak.snapshots.report import accounting_warnings
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import Reading
@@ -203,6 +204,28 @@ def test_texts_compare_by_their_bytes_in_any_collation(tmp_path: Path) -> None:
         absent("PostgreSQL with ICU", "apt-get install postgresql")
     assert '"Deleted","Ana"' in found[f"{LEADER}/members.csv"]
     assert len(found[f"{LEADER}/campaign_links.csv"].splitlines()) == 3
+
+
+def test_padding_of_char_is_no_part_of_a_text(database: str, tmp_path: Path) -> None:
+    make_tables(
+        database,
+        LEADERS_ROW,
+        MEMBERS_ROW.format("'x'", "NULL", "NULL"),
+        "ALTER TABLE members ALTER subscription_state TYPE char(12)",
+        as_text=frozenset({"members"}),
+    )
+    shipped = load_models()
+    members = Model("members", shipped["members"].sql + " WHERE subscription_state LIKE 'live'", "members.sql")
+    source = replace(postgresql(database, tmp_path), models={**shipped, "members": members})
+    with source.open(AS_OF) as reading:
+        assert MEMBER in files_of(reading)[f"{LEADER}/members.csv"]
+    assert source.query("SELECT 'a@b.c '::char(9) AS padded, 'a '::text AS text, NULL::char(9) AS missing") == [
+        {"padded": "a@b.c", "text": "a ", "missing": None}
+    ]
+    assert member_in_source(source, MEMBER).tables == ("members",)
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE members SET subscription_state = 'deleted'")
+    assert member_in_source(source, MEMBER).state == "deleted"
 
 
 def test_enum_may_lack_states_of_the_models(database: str, tmp_path: Path) -> None:

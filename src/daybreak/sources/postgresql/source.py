@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import duckdb
 import psycopg
+from psycopg.abc import Buffer
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model
@@ -102,6 +103,7 @@ class PostgresqlSource:
             connection.cursor(row_factory=psycopg.rows.dict_row) as cursor,
         ):
             self._lag(connection, datetime.now(UTC))
+            cursor.adapters.register_loader("bpchar", _UnpaddedLoader)
             cursor.execute(sql.encode())
             require_distinct([column.name for column in cursor.description or ()])
             try:
@@ -235,6 +237,13 @@ class PostgresqlReading(EmbeddedReading):
         except psycopg.ProgrammingError as error:
             raise ModelRejected(first_line(error)) from error
         return [(column.name, kind) for column, (kind,) in zip(described, kinds, strict=True)]
+
+
+class _UnpaddedLoader(psycopg.types.string.TextLoader):
+    """Loads char(n) without its padding, as a cast to text does."""
+
+    def load(self, data: Buffer) -> str | bytes:
+        return super().load(bytes(data).rstrip(b" "))
 
 
 def _hashed_column(resource: Resource) -> str:

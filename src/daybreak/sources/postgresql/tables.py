@@ -186,7 +186,9 @@ def _cast(name: str, kind: str, column_type: ColumnType | None) -> str:
         # The cast to text removes trailing blanks.
         return f"CAST(CAST({name} AS text) AS uuid)"
     if column_type is ColumnType.TEXT:
-        text = f"CAST({name} AS text)" if kind.startswith("USER-DEFINED") else name
+        # LIKE and other operators of own models would see the padding of `character`.
+        is_text = kind.removesuffix(_NONDETERMINISTIC) not in {"USER-DEFINED", "character"}
+        text = name if is_text else f"CAST({name} AS text)"
         # The collation of the database itself is deterministic.
         value = f'{text} COLLATE "default"' if kind.endswith(_NONDETERMINISTIC) else text
         return "" if value == name else value
