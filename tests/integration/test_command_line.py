@@ -206,6 +206,8 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     assert "add --repair" in report
     doctor = command("doctor", code=1)
     assert f"FAULT lost files: 1 file of the published snapshot {first[0][:8]} lost or damaged since" in doctor
+    damaged.unlink()
+    assert command("snapshot", "verify", first[0], code=1).count("damaged: ") == 1, "one line for the pack"
     damaged.write_bytes(content)
     command("snapshot", "verify", first[0])
     assert "ok    lost files" in command("doctor", code=1), "the files are late"

@@ -5,6 +5,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -180,10 +182,12 @@ def verify(
         result = verify_snapshot(state, open_files(settings), found.snapshot_id, threads=settings.snapshot.thread_count)
         files = [each.file for each in result.damaged]
         state.write(partial(_record_damage, found.snapshot_id, files, now_utc(), repair))
-    for damaged in result.damaged:
-        file = damaged.file
-        owner = file.client_id or "all Leaders without rows"
-        print_text(f"damaged: {file.resource}.{file.format} of {owner}: {damaged.fault}")
+    # A lost pack is the fault of each file in it.
+    for fault, of_fault in groupby(sorted(result.damaged, key=attrgetter("fault")), attrgetter("fault")):
+        first, *others = [each.file for each in of_fault]
+        more = f" and {format_count(len(others), 'other file')}" if others else ""
+        owner = first.client_id or "all Leaders without rows"
+        print_text(f"damaged: {first.resource}.{first.format} of {owner}{more}: {fault}")
     print_text(
         f"{found.snapshot_id}: {format_count(result.files, 'file')}, {format_size(result.bytes)} read, "
         f"{len(result.damaged)} damaged"

@@ -106,7 +106,7 @@ class LocalDisk:
                 if part.length is None:
                     self.check(key, bytes, sha256)
                     return
-                with translated_os_errors(f"The file {key} cannot be read"):
+                with translated_os_errors(f"The file {part.key} cannot be read"):
                     content = os.pread(handle_of(part.key), part.length, part.offset)
                 check_content(key, [content], bytes, sha256)
 
