@@ -1,5 +1,7 @@
 """`daybreak receipts`: signed receipts of erasures."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +11,9 @@ from daybreak_client.command.options import Access, AsJson
 from daybreak_client.command.output import format_count, print_json, print_note, print_table
 from daybreak_client.command.profile import connect, current_profile, selected_account
 from daybreak_client.command.proof import TrustFile, make_verifier
+from daybreak_client.errors import NotProved
 from daybreak_client.folder import expanded, make_private_folder, replace_private
-from daybreak_client.proof.receipts import verified_receipts
+from daybreak_client.proof.receipts import Receipt, checked_receipts
 
 
 def receipts(
@@ -33,13 +36,27 @@ def receipts(
         account = service.account(selected_account(access, profile))
         seen = verifier.refresh(account.content)
         lines = account.content(f"/download/v1/files/{account.client_id}/receipts")
-    found = list(verified_receipts(lines or b"", seen, account.client_id))
-    if folder is not None:
+    # A pinned trust file lists the CAs of its time.
+    trusted = [seen] if verifier.pinned is None else [seen, replace(seen, trust=verifier.pinned)]
+    checked = list(checked_receipts(lines or b"", trusted, account.client_id))
+    found = [each for each in checked if isinstance(each, Receipt)]
+    faults = [each for each in checked if isinstance(each, NotProved)]
+    if folder is not None and found:
         folder = expanded(folder)
         make_private_folder(folder)
         for each in found:
             replace_private(folder / f"{each.erasure_id}.json", each.content.decode())
             replace_private(folder / f"{each.erasure_id}.json.sig", each.signature.decode())
+    _print(found, as_json=as_json)
+    if faults:
+        raise NotProved(
+            f"{len(faults)} of {len(checked)} receipts are not proved: {faults[0].message} For a receipt from before "
+            "a change of the CA, name the trust file of that time with --trust."
+        )
+    print_note(f"{len(found)} receipts of account {account.client_id}, all signed by {seen.trust.service}.")
+
+
+def _print(found: Sequence[Receipt], *, as_json: bool) -> None:
     if as_json:
         print_json(
             [
@@ -58,4 +75,3 @@ def receipts(
         ],
         frozenset({"files", "rows removed"}),
     )  # fmt: skip
-    print_note(f"{len(found)} receipts of account {account.client_id}, all signed by {seen.trust.service}.")

@@ -1,11 +1,11 @@
 """Receipts of erasures: what a service signs about the files in which it erased a Member."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from daybreak_client import wire
-from daybreak_client.errors import NotProved
+from daybreak_client.errors import Expired, NotProved
 from daybreak_client.proof.memory import Seen
 
 _TYPE = "https://in-toto.io/Statement/v1"
@@ -25,17 +25,25 @@ class Receipt:
     signature: bytes
 
 
-def verified_receipts(lines: bytes, seen: Seen, client_id: str) -> Iterator[Receipt]:
-    """Yield the receipts in the lines of a response. Raises NotProved, Expired."""
+def checked_receipts(lines: bytes, trusted: Sequence[Seen], client_id: str) -> Iterator[Receipt | NotProved]:
+    """Yield each receipt in the lines of a response, or why it is not proved by any of the `trusted` keys. A CA that
+    signed it may have been replaced since, so one receipt does not stop the others.
+    """
     for line in lines.splitlines():
-        try:
-            value = wire.mapping(wire.json_value(line))
-            content, signature = value["statement"].encode(), value["signature"].encode()
-            yield _verified(content, signature, seen, client_id)
-        except wire.InvalidValue as fault:
-            raise NotProved(f"A receipt is invalid: {fault}.") from None
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise NotProved("A receipt is not one of Daybreak.") from None
+        faults = []
+        for seen in trusted:
+            try:
+                value = wire.mapping(wire.json_value(line))
+                yield _verified(value["statement"].encode(), value["signature"].encode(), seen, client_id)
+                break
+            except (NotProved, Expired) as fault:
+                faults.append(NotProved(fault.message))
+            except wire.InvalidValue as fault:
+                faults.append(NotProved(f"A receipt is invalid: {fault}."))
+            except (ValueError, LookupError, TypeError, AttributeError):
+                faults.append(NotProved("A receipt is not one of Daybreak."))
+        else:
+            yield faults[-1]
 
 
 def _verified(content: bytes, signature: bytes, seen: Seen, client_id: str) -> Receipt:

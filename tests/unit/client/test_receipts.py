@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from daybreak_client.command import run
 from tests.parts.delta_publisher import publishing
@@ -12,6 +13,7 @@ from tests.parts.signed_publisher import SignedPublisher
 from tests.parts.statement_signer import ACCOUNT, NOW, SERVICE
 
 ERASURE_ID = "9a3c8f5e-3d4b-4c1a-8f0e-2b7d6a5c4e31"
+OTHER_ERASURE_ID = "0b4d1c2e-5f6a-4b7c-8d9e-1a2b3c4d5e6f"
 WRONG = 6
 
 
@@ -78,3 +80,23 @@ def test_receipt_with_another_signature_is_refused(service: SignedPublisher) -> 
     assert run(["receipts"]) == WRONG
     service.receipts = b"[]\n"
     assert run(["receipts"]) == WRONG
+
+
+def test_receipt_of_a_replaced_ca_stops_no_other_one(
+    service: SignedPublisher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = receipt(), receipt(erasure_id=OTHER_ERASURE_ID)
+    pinned = tmp_path / "trust"
+    pinned.write_bytes(service.trust)
+    service.receipts = line(old, service.signer.sign(old))
+    assert run(["receipts"]) == 0
+    service.signer.ca = ec.generate_private_key(ec.SECP256R1())
+    service.trust = service.signer.trust(2)
+    service.trust_signature = service.signer.sign_trust(service.trust)
+    service.receipts += line(new, service.signer.sign(new))
+    capsys.readouterr()
+    assert run(["receipts", str(tmp_path / "receipts"), "--json"]) == WRONG
+    assert [each["erasure_id"] for each in json.loads(capsys.readouterr().out)] == [OTHER_ERASURE_ID]
+    assert (tmp_path / "receipts" / f"{OTHER_ERASURE_ID}.json").read_bytes() == new
+    assert run(["receipts", str(tmp_path / "receipts"), "--trust", str(pinned)]) == 0
+    assert (tmp_path / "receipts" / f"{ERASURE_ID}.json").read_bytes() == old
