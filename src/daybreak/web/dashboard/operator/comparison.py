@@ -99,7 +99,7 @@ def failed_checks(run: Snapshot) -> list[FailedCheck]:
         one, several = sentences.get(fault.code, (f"row violates: {fault.check}", f"rows violate: {fault.check}"))
         checks.append(FailedCheck(f"{format_number(fault.rows)} {one if fault.rows == 1 else several}.", fault.example))
     others = [*findings_of(run, "unexplained"), *findings_of(run, "rule"), *findings_of(run, "clock")]
-    return [*checks, *(FailedCheck(finding.detail.removesuffix(".")) for finding in others)]
+    return [*checks, *(FailedCheck(finding.detail) for finding in others)]
 
 
 def findings_of(run: Snapshot, kind: FindingKind) -> list[Finding]:

@@ -94,11 +94,6 @@ def test_unknown_check_is_shown_as_it_is() -> None:
     assert failed_checks(run(references=references)) == [], "the guard does not check references"
 
 
-def test_finding_about_rows_is_one_sentence() -> None:
-    finding = {"kind": "rule", "resource": "members", "detail": "members: 2 rows in no file. Example: member_id 1."}
-    assert findings(run(findings=[finding]), {}) == [finding["detail"]]
-
-
 @pytest.mark.parametrize(
     ("typed", "valid"), [("52 %", True), (" -52%", True), ("52", True), ("51", False), ("", False)]
 )
@@ -124,4 +119,4 @@ def test_summary_counts_the_findings() -> None:
 
 def test_details_of_the_guard_are_sentences() -> None:
     held = run(findings=[{"kind": "rule", "resource": "members", "detail": "The own model has no rule."}])
-    assert summary(held) == "The own model has no rule."
+    assert findings(held, {}) == [summary(held)] == ["The own model has no rule."]
