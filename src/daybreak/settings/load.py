@@ -149,7 +149,10 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
     if error["type"] == "missing":
         return Fault(key, f"is missing. Set it in the file or as {_variable(key)}.")
     cause = error.get("ctx", {}).get("error")
-    advice = str(cause) if isinstance(cause, InvalidValue) else f"Use {notation_of(field).expected}{bounds_of(field)}."
+    notation = notation_of(field)
+    is_list = key in variables and notation.name.startswith("list of")
+    commas = " In a variable, separate entries with commas, without brackets." if is_list else ""
+    advice = str(cause) if isinstance(cause, InvalidValue) else f"Use {notation.expected}{bounds_of(field)}.{commas}"
     if error["input"] is None:
         return Fault(key, f"is missing. {advice}")
     origin = f" (from {_variable(key)})" if key in variables else ""

@@ -108,6 +108,13 @@ def test_sharing_needs_parquet_files() -> None:
     assert settings.sharing.enabled
 
 
+@pytest.mark.parametrize("key", ["trusted_proxies", "events.allowed_networks", "snapshot.formats"])
+def test_lists_in_variables_have_commas(key: str) -> None:
+    variable = "DAYBREAK_" + key.upper().replace(".", "__")
+    fault = faults(None, {"DAYBREAK_SOURCE__LOCATION": "platform", variable: '["10.0.0.0/8"]'})[key]
+    assert fault.endswith(" In a variable, separate entries with commas, without brackets.")
+
+
 @pytest.mark.parametrize(
     ("variables", "fault"),
     [
