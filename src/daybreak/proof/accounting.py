@@ -147,10 +147,8 @@ def _table_account(
             Unexplained(clients[place], figure, kept[place], files[place]) for place in differing[:_EXAMPLES]
         ]
     refused = [each for each in malformed if each.table == identity.table]
-    by_rule, of_no_account = (
-        source.rows[key],
-        source.of_no_account[key] + Counter(malformed=sum(each.rows for each in refused)),
-    )
+    by_rule = source.rows[key]
+    of_no_account = source.of_no_account[key] + Counter(malformed=sum(each.rows for each in refused))
     totals = Counter({rule: sum(rows) for rule, rows in by_rule.items()}) + of_no_account
     exported = totals.pop("", 0)
     all_rows = exported + totals.total()

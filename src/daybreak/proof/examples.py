@@ -59,7 +59,7 @@ def add_examples(
             structs.replace(
                 table,
                 unexplained=tuple(examples.of_accounts(table)),
-                examples={**examples.of_rules(table, [r for r in table.excluded if (table.resource, r) in rules])},
+                examples=examples.of_rules(table, [r for r in table.excluded if (table.resource, r) in rules]),
             )
             for table in accounting.tables
         ),

@@ -58,10 +58,11 @@ def reference_findings(before: RunReport | None, now: RunReport, settings: Guard
     return findings
 
 
-def row_findings(before: Accounting | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
+def row_findings(published: RunReport | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
     """Return the findings of row accounting, compared with that of the last publication."""
     if not settings.enabled:
         return []
+    before = None if published is None else published.accounting
     compared = [*rule_findings(before, now, settings), *own_rule_findings(before, now, settings)]
     return [*unexplained_findings(now), *compared]
 

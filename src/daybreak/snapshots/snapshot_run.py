@@ -198,13 +198,14 @@ class SnapshotRun:
         """Account for the rows of the source, and add the result to the report. Return the figures of the source."""
         self._enter_phase("accounting")
         engine, as_of, check = self._context.source.engine, self._snapshot.as_of, self._lease.check
-        shipped, approved = shipped_models(reading.models), self._context.settings.guard.approved_rules
-        own = list(read_own_models(reading, engine, as_of, approved, check))
+        shipped, guard = shipped_models(reading.models), self._context.settings.guard
+        own = list(read_own_models(reading, engine, as_of, guard.approved_rules, check))
         figures = SourceFigures(reading.leaders(), identities_of(shipped, own))
         figures.add(chain(source_rows(reading, engine, as_of, shipped, check), *(model.rows for model in own)))
         accounting = account(figures, self._export.written, reading.malformed)
-        accounting = structs.replace(accounting, own_models=own_rules(own, approved))
-        findings = self._row_findings(accounting)
+        accounting = structs.replace(accounting, own_models=own_rules(own, guard.approved_rules))
+        published = self._context.state.read(lambda stores: stores.snapshots.current())
+        findings = row_findings(None if published is None else published.report, accounting, guard)
         if findings:
             accounting = add_examples(reading, engine, as_of, accounting, own, findings, check)
         self._accounting = accounting
@@ -249,13 +250,9 @@ class SnapshotRun:
         findings = clock_finding(published, context.clock())
         if guard.enabled and published is not None:
             findings += comparison_findings(context.state, published, self._snapshot.snapshot_id, self.report(), guard)
-        findings += self._row_findings(self._accounting)
+        before = None if published is None else published.report
+        findings += row_findings(before, self._accounting, guard)
         if guard.enabled and guard.referential_checks:
-            findings += reference_findings(None if published is None else published.report, self.report(), guard)
+            findings += reference_findings(before, self.report(), guard)
         self._lease.check()
         return findings
-
-    def _row_findings(self, accounting: Accounting) -> list[Finding]:
-        guard = self._context.settings.guard
-        published = self._context.state.read(lambda stores: stores.snapshots.current())
-        return row_findings(None if published is None else published.report.accounting, accounting, guard)

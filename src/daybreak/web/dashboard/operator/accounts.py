@@ -68,8 +68,8 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
             changes.add_seat(stores, new_seat, page.now, actor=page.seat.email)
             invite_seat(stores, new_seat, page)
         seat = find_seat(stores, email)
-        before, grant = changes.grant_of(stores, seat, account.client_id), _requested_grant(page, account, seat)
-        if before is not None and before.exceeds(grant):
+        grant = _requested_grant(page, account, seat)
+        if _reduced_by(grant, seat, stores) is not None:
             reduced.append(seat)
         else:
             changes.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
@@ -95,9 +95,9 @@ async def load_reduced_grant(page: PageRequest) -> dict[str, object] | Response:
     the account if none would be lost.
     """
     account, seat = await _requested_account(page), await requested_seat(page)
-    before = await page.read(lambda stores: changes.grant_of(stores, seat, account.client_id))
     grant = _requested_grant(page, account, seat)
-    if before is None or not before.exceeds(grant):
+    before = await page.read(lambda stores: _reduced_by(grant, seat, stores))
+    if before is None:
         return page.redirect(f"accounts/{account.client_id}", done="grant-differs")
     return {**await load_grant(page), "before": before, "grant": grant, "permissions": _PERMISSIONS}
 
@@ -109,12 +109,17 @@ async def reduce_grant(page: PageRequest) -> Response | PageOutcome:
 
     def work(stores: Stores) -> None:
         # Another operator may have changed them since the page was opened.
-        before = changes.grant_of(stores, seat, account.client_id)
-        if before is None or not before.exceeds(grant):
+        if _reduced_by(grant, seat, stores) is None:
             raise OperatorError("The seat would not lose a permission.")
         changes.put_grant(stores, seat, grant, page.now, actor=actor)
 
     return await _confirmed_change(page, account, work, "grant-saved")
+
+
+def _reduced_by(grant: Grant, seat: Seat, stores: Stores) -> Grant | None:
+    """Return the present permissions of the seat if the grant lacks one of them, None otherwise."""
+    before = changes.grant_of(stores, seat, grant.client_id)
+    return before if before is not None and before.exceeds(grant) else None
 
 
 async def remove_grant(page: PageRequest) -> Response | PageOutcome:
