@@ -74,11 +74,13 @@ def move_segments(segments: Iterable[Segment], buffer: memoryview) -> None:
 def grouped(items: Iterable[T], size_of: Callable[[T], int], size_bytes: int) -> Iterator[list[T]]:
     """Yield neighboring items in groups of at least `size_bytes`, and the rest."""
     group: list[T] = []
+    group_bytes = 0
     for item in items:
         group.append(item)
-        if sum(map(size_of, group)) >= size_bytes:
+        group_bytes += size_of(item)
+        if group_bytes >= size_bytes:
             yield group
-            group = []
+            group, group_bytes = [], 0
     if group:
         yield group
 
