@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from daybreak.web.app import Application
     from daybreak.web.listener import ListenAddress
     from daybreak.web.metrics_server import Send
-    from daybreak.web.metrics_state import ServiceState
+    from daybreak.web.metrics_state import Values
     from daybreak.web.server import ServerHooks
 
 
@@ -133,7 +133,7 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
 
     address = claim_port(settings.metrics.listen, "metrics.listen") if settings.metrics.listen else None
     open_sender = partial(_metrics_sender, settings) if settings.telemetry.url else None
-    arguments = (address, folder, partial(_read_state, settings), os.getpid(), open_sender)
+    arguments = (address, folder, partial(_state_values, settings), os.getpid(), open_sender)
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
 
 
@@ -143,11 +143,11 @@ def _metrics_sender(settings: "Settings") -> "Send":
     return MetricsSender(settings).send
 
 
-def _read_state(settings: "Settings") -> "ServiceState":
+def _state_values(settings: "Settings") -> "dict[str, Values]":
     """Return what the metrics show of the state database."""
-    from daybreak.web.metrics_state import service_state
+    from daybreak.web.metrics_state import state_values
 
-    return read_state(settings, lambda stores: service_state(stores, settings, now_utc()))
+    return read_state(settings, lambda stores: state_values(stores, settings, now_utc()))
 
 
 def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:

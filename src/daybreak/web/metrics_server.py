@@ -12,7 +12,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from daybreak.web.listener import TcpAddress
-from daybreak.web.metrics_state import ReadState, StateMetrics
+from daybreak.web.metrics_state import ReadValues, StateMetrics
 
 _PARENT_POLL_SECONDS = 1.0
 Send = Callable[[Iterable[Metric]], None]
@@ -21,7 +21,7 @@ Send = Callable[[Iterable[Metric]], None]
 def serve_metrics(
     address: TcpAddress | None,
     folder: Path,
-    read_state: ReadState,
+    read_values: ReadValues,
     main_pid: int,
     open_sender: Callable[[], Send] | None,
 ) -> None:
@@ -30,7 +30,7 @@ def serve_metrics(
     Args:
         address: Where to listen, None to serve no metrics.
         folder: Where the workers write their metrics (PROMETHEUS_MULTIPROC_DIR).
-        read_state: Reads what the state database knows.
+        read_values: Reads the values of the metrics of the state database.
         main_pid: The process id of the main process.
         open_sender: Returns a function that sends metrics, which is called once a minute, or as
             OTEL_METRIC_EXPORT_INTERVAL says.
@@ -40,7 +40,7 @@ def serve_metrics(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     registry = CollectorRegistry()
     registry.register(WorkerMetrics(folder))
-    registry.register(StateMetrics(read_state))
+    registry.register(StateMetrics(read_values))
     if address is not None:
         start_http_server(address.port, address.host, registry)
     send = open_sender() if open_sender is not None else None
