@@ -7,7 +7,6 @@ from typing import Generic, TypeVar
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 _MAXIMUM_PAGE = 1_000_000
 
@@ -23,19 +22,14 @@ class Slice(Generic[T]):
     previous_url: str | None
     next_url: str | None
 
-    def with_items(self, items: "Sequence[U]") -> "Slice[U]":
-        """Return the page with what it shows of its entries."""
-        return Slice(items, self.first, self.last, self.total, self.previous_url, self.next_url)
-
 
 def slice_of(page: PageRequest, items: Sequence[T], length: int, url: Callable[[str], str]) -> Slice[T]:
     """Return the page that the query parameter `page` names. `url` returns the URL of a page number.
 
     Raises InvalidRequest.
     """
-    return read_slice(
-        requested_page(page), len(items), length, read=lambda start: items[start : start + length], url=url
-    )
+    start = start_of_page(requested_page(page), len(items), length)
+    return slice_at(items[start : start + length], start, len(items), length, url)
 
 
 def requested_page(page: PageRequest) -> int:
@@ -43,23 +37,17 @@ def requested_page(page: PageRequest) -> int:
     return parse_integer(page.request.query_params.get("page"), maximum=_MAXIMUM_PAGE, default=1)
 
 
-def read_slice(
-    number: int, total: int, length: int, *, read: Callable[[int], Sequence[T]], url: Callable[[str], str]
-) -> Slice[T]:
-    """Return the page of that number. `read` returns its entries; its argument is the number of those before.
+def start_of_page(number: int, total: int, length: int) -> int:
+    """Return how many entries are before a page.
 
     A number beyond the end is the last page: entries may be gone since the link was made.
     """
-    start = (min(number, max(1, -(-total // length))) - 1) * length
-    items = read(start)
-    return slice_at(items, start, len(items), total=total, length=length, url=url)
+    return (min(number, max(1, -(-total // length))) - 1) * length
 
 
-def slice_at(
-    items: Sequence[T], start: int, count: int, *, total: int, length: int, url: Callable[[str], str]
-) -> Slice[T]:
-    """Return a page of a list that was not read as a whole. It has `count` of the `total` entries, after `start`."""
-    number, end = start // length + 1, start + count
+def slice_at(items: Sequence[T], start: int, total: int, length: int, url: Callable[[str], str]) -> Slice[T]:
+    """Return the page with these of the `total` entries, which are after `start`."""
+    number, end = start // length + 1, start + len(items)
     return Slice(
         items=items,
         first=start + 1,

@@ -22,7 +22,7 @@ from daybreak.web.dashboard.activity.view import ACTION_GROUPS, ACTION_LABELS, E
 from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
-from daybreak.web.dashboard.paging import requested_page, slice_at
+from daybreak.web.dashboard.paging import requested_page, slice_at, start_of_page
 from daybreak.web.dashboard.spreadsheets import CSV_MEDIA_TYPE, spreadsheet_csv
 from daybreak.web.streams import audit_batches, thread_pieces
 
@@ -103,12 +103,12 @@ def _parse_day(text: str) -> date | None:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A page of events: its number, its rows, the number of matching events, and the newest of them."""
+    """A page of events: how many are before it, the number of matching events, the newest of them, and its rows."""
 
-    number: int
+    start: int
     total: int
     newest: int
-    count: int
+    events: list[AuditEvent]
     rows: list[EventRow]
     actors: list[str]
 
@@ -127,13 +127,11 @@ async def show_activity(page: PageRequest) -> Response:
         position = {} if number == "1" else {"page": number, "newest": str(found.newest)}
         return page.url("activity", **activity.parameters, **position)
 
-    start = (found.number - 1) * _PAGE_LENGTH
-    shown = slice_at(found.rows, start, found.count, total=found.total, length=_PAGE_LENGTH, url=url)
     files_query = f"?{urlencode(activity.parameters)}" if activity.parameters else ""
     context: dict[str, object] = {
         "days": [(day, list(rows)) for day, rows in groupby(found.rows, key=lambda row: local(row.at).date())],
         "presets": presets(local(page.now).date()),
-        "slice": shown,
+        "slice": slice_at(found.events, found.start, found.total, _PAGE_LENGTH, url),
         "is_limited": found.total == _MAXIMUM_COUNT,
         "actions": ACTION_GROUPS,
         "results": RESULTS,
@@ -154,15 +152,15 @@ def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link
         newest = (first[0].event_id or 0) if first else 0
     query = replace(query, up_to_id=newest)
     total = stores.audit.count(query, at_most=_MAXIMUM_COUNT)
-    number = min(number, max(1, -(-total // _PAGE_LENGTH)))
-    start = (number - 1) * _PAGE_LENGTH
+    start = start_of_page(number, total, _PAGE_LENGTH)
     # Some events of the pages around, so that a download finds its link, and the link is not shown twice.
     before = min(start, _AROUND)
     events = stores.audit.read(replace(query, offset=start - before, limit=before + _PAGE_LENGTH + _AROUND))
-    shown = {event.event_id for event in events[before : before + _PAGE_LENGTH]}
-    rows = [row for row in event_rows(events, link_lifetime) if row.event.event_id in shown]
+    shown = events[before : before + _PAGE_LENGTH]
+    ids = {event.event_id for event in shown}
+    rows = [row for row in event_rows(events, link_lifetime) if row.event.event_id in ids]
     emails = stores.seats.emails_on_account(query.client_id or "", at_most=_MAXIMUM_SUGGESTIONS)
-    return _Found(number, total, newest, len(shown), rows, [*emails, *_OTHER_ACTORS])
+    return _Found(start, total, newest, shown, rows, [*emails, *_OTHER_ACTORS])
 
 
 async def download_csv(page: PageRequest) -> Response:

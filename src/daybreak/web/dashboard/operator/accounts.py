@@ -17,7 +17,7 @@ from daybreak.state.stores import Stores
 from daybreak.web.dashboard.operator.seats import invite_seat, load_ending, load_live_tokens, requested_seat
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.paging import Slice, read_slice, requested_page, slice_of
+from daybreak.web.dashboard.paging import Slice, requested_page, slice_at, slice_of, start_of_page
 from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field
 
 _PERMISSIONS = ("role", "data_export", "async_rest_api")
@@ -228,15 +228,15 @@ async def list_consumers(page: PageRequest) -> Response:
     """List the API tokens in use, those that were not used for longest first, and how far they are behind."""
     number = requested_page(page)
 
+    def url(other: str) -> str:
+        return page.url("consumers", page=other)
+
     def read(stores: Stores) -> tuple[ConsumerCounts, Slice[Consumer], dict[str, int]]:
         versions = {each.snapshot_id: each.version for each in stores.snapshots.served() if each.version is not None}
         counts = stores.consumers.counts(page.now)
-        shown = read_slice(
-            number, counts.tokens, _PAGE_LENGTH,
-            read=lambda start: stores.consumers.list_by_last_use(page.now, start, _PAGE_LENGTH),
-            url=lambda other: page.url("consumers", page=other),
-        )  # fmt: skip
-        return counts, shown, versions
+        start = start_of_page(number, counts.tokens, _PAGE_LENGTH)
+        found = stores.consumers.list_by_last_use(page.now, start, _PAGE_LENGTH)
+        return counts, slice_at(found, start, counts.tokens, _PAGE_LENGTH, url), versions
 
     # Run in a thread: there may be 100,000 tokens.
     counts, shown, versions = await page.read_long(read)

@@ -15,7 +15,7 @@ from daybreak.web.dashboard.formatting import format_user_agent
 from daybreak.web.dashboard.forms import login_of
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.paging import Slice, slice_of
+from daybreak.web.dashboard.paging import Slice, requested_page, slice_at, start_of_page
 from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field, redirect, rejected
 from daybreak.web.dashboard.second_factor.handlers import (
     enrolment_context,
@@ -165,18 +165,19 @@ async def session_views(
 ) -> Slice[SessionView]:
     """Return a page of the open sessions of a seat, the current one first. `path` is the page that lists them."""
     current_first = sorted(sessions, key=lambda each: each[0].sid != page.session.sid)
-    shown = slice_of(page, current_first, _SESSIONS, lambda number: page.url(path, page=number))
-    addresses = [device.address for _, device in shown.items if device is not None]
+    start = start_of_page(requested_page(page), len(sessions), _SESSIONS)
+    shown = current_first[start : start + _SESSIONS]
+    addresses = [device.address for _, device in shown if device is not None]
     database = page.services.settings.access.location_database
     # The database may be on a slow disk.
     locations = await page.services.threads.run(page.seat.seat_id, lambda: locations_of(database, addresses))
     views = []
-    for session, device in shown.items:
+    for session, device in shown:
         address, user_agent = (device.address, device.user_agent) if device is not None else ("", "")
         agent, is_current = format_user_agent(user_agent), session.sid == page.session.sid
         reference = session_reference(page, session)
         views.append(SessionView(session, reference, agent, address, locations.get(address, ""), is_current))
-    return shown.with_items(views)
+    return slice_at(views, start, len(sessions), _SESSIONS, lambda number: page.url(path, page=number))
 
 
 def session_reference(page: PageRequest, session: Session) -> str:

@@ -15,7 +15,7 @@ from daybreak.web.dashboard.freshness.view import day_view, freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.paging import read_slice, requested_page
+from daybreak.web.dashboard.paging import requested_page, slice_at, start_of_page
 from daybreak.web.dashboard.rendering import PageOutcome, render_template
 
 _ACCOUNTS_SHOWN = 50
@@ -29,6 +29,9 @@ async def show_freshness(page: PageRequest) -> Response:
     """Show which active accounts have files, and how late each publication was."""
     publish_at, number = page.dashboard.publish_at, requested_page(page)
 
+    def url(other: str) -> str:
+        return f"{page.url('freshness', page=other)}#missing-title"
+
     def read(stores: Stores) -> dict[str, object]:
         fresh, served = freshness(stores.snapshots, page.now, publish_at), stores.snapshots.served()
         published = stores.snapshots.published_since(page.now - timedelta(days=_DAYS_SHOWN + 2))
@@ -37,6 +40,8 @@ async def show_freshness(page: PageRequest) -> Response:
         leaders = stores.coverage.count_leaders([each.fence for each in served])
         fence = fresh.snapshot.fence if fresh.snapshot is not None else 0
         covered = stores.coverage.count(fence)
+        start = start_of_page(number, covered.without_files, _ACCOUNTS_SHOWN)
+        missing = stores.coverage.without_files(fence, start, _ACCOUNTS_SHOWN)
         return {
             "fresh": freshness_view(fresh, page.now),
             "file_faults": [fault.describe() for fault in stores.file_faults.list_all()],
@@ -47,13 +52,7 @@ async def show_freshness(page: PageRequest) -> Response:
                 "Leaders without an account": covered.without_account,
             },
             "days": [day_view(day) for day in days],
-            "missing": read_slice(
-                number,
-                covered.without_files,
-                _ACCOUNTS_SHOWN,
-                read=lambda start: stores.coverage.without_files(fence, start, _ACCOUNTS_SHOWN),
-                url=lambda other: f"{page.url('freshness', page=other)}#missing-title",
-            ),
+            "missing": slice_at(missing, start, covered.without_files, _ACCOUNTS_SHOWN, url),
             "history": [(each, leaders.get(each.fence, 0), lateness(each, publish_at, first)) for each in served],
         }
 
