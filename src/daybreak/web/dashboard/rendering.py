@@ -11,7 +11,7 @@ import msgspec
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from daybreak.domain.errors import DaybreakError, InvalidRequest, RateLimited, Unauthenticated, Unavailable
-from daybreak.web.dashboard.browser_session import set_cookie
+from daybreak.web.dashboard.browser_session import raise_if_ended, set_cookie
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.formatting import format_duration, format_time
 from daybreak.web.http.negotiation import accepts_gzip
@@ -126,8 +126,10 @@ def page_of_partial(page: DashboardRequest) -> str:
 def rejected(error: DaybreakError, field_name: str) -> PageOutcome:
     """Return the outcome of a form that an error rejected.
 
-    A wrong value is reported at the field `field_name`, anything else at the top of the page.
+    A wrong value is reported at the field `field_name`, anything else at the top of the page. Raises SignInRequired if
+    the session has ended.
     """
+    raise_if_ended(error)
     status, headers = status_of(error), error_headers(error)
     if isinstance(error, InvalidRequest):
         message = "\n".join(fault.detail for fault in error.faults) or error.message

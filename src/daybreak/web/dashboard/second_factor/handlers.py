@@ -16,13 +16,12 @@ from daybreak.access.enrolment import Enrolment, enrolment_of
 from daybreak.access.login import SessionStarted, issue_token
 from daybreak.access.services import Services
 from daybreak.credentials import totp
-from daybreak.domain.errors import Conflict, DaybreakError, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.errors import Conflict, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import ResolvedSession, Seat
 from daybreak.web.dashboard.browser_session import (
     AlreadySignedIn,
     SignInRequired,
     load_session,
-    raise_if_ended,
     set_sign_in_cookies,
     signed_cookie,
 )
@@ -102,7 +101,7 @@ async def confirm_enrolment(page: DashboardRequest) -> Response:
             device_id=signed_cookie(page, "device"),
         )
     except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
-        return await _enrolment_page(pending, _rejected(error), form.get("setup", ""))
+        return await _enrolment_page(pending, rejected(error, "code"), form.get("setup", ""))
     started = enrolled.started
     next_path = pending.next_path or (f"/dashboard/{started.client_id}/files" if started else "/dashboard/")
     next_url = page.dashboard.root + next_path
@@ -134,11 +133,6 @@ async def _load_with_form(page: DashboardRequest) -> tuple[PendingSignIn, dict[s
     return replace(pending, next_path=safe_redirect_path(form.get("next"), fallback="")), form
 
 
-def _rejected(error: DaybreakError, field_name: str = "code") -> PageOutcome:
-    raise_if_ended(error)
-    return rejected(error, field_name)
-
-
 async def _complete(
     pending: PendingSignIn, completed: Awaitable[SessionStarted], *, recovery: bool = False, field_name: str = "code"
 ) -> Response:
@@ -146,7 +140,7 @@ async def _complete(
     try:
         started = await completed
     except (Unauthenticated, RateLimited, Unavailable) as error:
-        return await _code_page(pending, recovery=recovery, outcome=_rejected(error, field_name))
+        return await _code_page(pending, recovery=recovery, outcome=rejected(error, field_name))
     response = redirect(pending, pending.next_path or f"/dashboard/{started.client_id}/files")
     set_sign_in_cookies(pending, response, started)
     return response

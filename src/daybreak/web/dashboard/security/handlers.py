@@ -10,7 +10,7 @@ from daybreak.credentials.keyring import mac_of
 from daybreak.credentials.passwords import FORM_LENGTH, MINIMUM_LENGTH
 from daybreak.domain.errors import Conflict, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import Device, Passkey, Session
-from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
+from daybreak.web.dashboard.browser_session import clear_session, replace_session_cookie
 from daybreak.web.dashboard.formatting import format_user_agent
 from daybreak.web.dashboard.forms import login_of
 from daybreak.web.dashboard.page_layout import render_page
@@ -66,7 +66,6 @@ async def change_password(page: PageRequest) -> Response | PageOutcome:
     except InvalidRequest as error:
         return invalid_field("new", error.message)
     except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
-        raise_if_ended(error)
         return rejected(error, "current")
     response = page.redirect(_PATH, done="password-changed")
     replace_session_cookie(page, response, session)
@@ -97,7 +96,6 @@ async def confirm_second_factor(page: PageRequest) -> Response | PageOutcome:
         # The form was sent twice; the first request has confirmed it.
         return page.redirect(_PATH, done="factor-on")
     except (Unauthenticated, RateLimited, Unavailable) as error:
-        raise_if_ended(error)
         return rejected(error, "code")
     response = _recovery_codes_page(page, enrolled.recovery_codes, replaced=False)
     replace_session_cookie(page, response, enrolled.session)

@@ -183,7 +183,6 @@ async def confirm_password(page: PageRequest) -> Response | PageOutcome:
     try:
         session = await reauthenticate(page.services, page.active_session, password, page.caller)
     except (Unauthenticated, RateLimited, Unavailable) as error:
-        raise_if_ended(error)
         return rejected(error, "password")
     response = redirect(page, _next_path(page))
     replace_session_cookie(page, response, session)
