@@ -14,7 +14,7 @@ from starlette.routing import Route
 from daybreak.access.authorization import require
 from daybreak.access.sessions import is_recorded, record_activity, require_recent_password
 from daybreak.domain.display import display_for
-from daybreak.domain.errors import DaybreakError, FileStoreError, Forbidden, RequestError, Unavailable
+from daybreak.domain.errors import DaybreakError, FileStoreError, Forbidden, OperatorError, RequestError, Unavailable
 from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
@@ -38,7 +38,7 @@ from daybreak.web.dashboard.page_request import (
     load_page_request,
     require_operator,
 )
-from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, is_partial, page_of_partial, redirect
+from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, is_partial, page_of_partial, redirect
 from daybreak.web.fair_queue import while_connected
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -94,10 +94,15 @@ class PageRoutes:
         return PageRoute(path, handler, method, policy)
 
     def post(self, path: str, handle: FormHandler, policy: Policy, show: ShowForm | None = None) -> PageRoute:
-        """Return the route of a form. If the form is rejected, `show` shows its page again."""
+        """Return the route of a form. If it is rejected, also by an OperatorError, `show` shows its page again."""
 
         async def process(page: PageRequest) -> Response:
-            result = await handle(page)
+            try:
+                result = await handle(page)
+            except OperatorError as error:
+                if show is None:
+                    raise
+                result = PageOutcome(409, flash=Flash("bad", error.message))
             if isinstance(result, Response):
                 return result
             assert show is not None, "a form that is rejected with an outcome needs the page that shows it"

@@ -18,7 +18,7 @@ from daybreak.web.dashboard.operator.seats import invite_seat, load_ending, load
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import Slice, requested_page, slice_at, slice_of, start_of_page
-from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
 
 _PERMISSIONS = ("role", "data_export", "async_rest_api")
 _NEW_GRANT = {"email": "", "role": "analyst", "data_export": "yes"}
@@ -102,7 +102,7 @@ async def load_reduced_grant(page: PageRequest) -> dict[str, object] | Response:
     return {**await load_grant(page), "before": before, "grant": grant, "permissions": _PERMISSIONS}
 
 
-async def reduce_grant(page: PageRequest) -> Response | PageOutcome:
+async def reduce_grant(page: PageRequest) -> Response:
     """Replace the permissions of the seat in the path on the account by fewer."""
     account, seat = await _requested_account(page), await requested_seat(page)
     grant, actor = _requested_grant(page, account, seat), page.seat.email
@@ -113,7 +113,7 @@ async def reduce_grant(page: PageRequest) -> Response | PageOutcome:
             raise OperatorError("The seat would not lose a permission.")
         changes.put_grant(stores, seat, grant, page.now, actor=actor)
 
-    return await _confirmed_change(page, account, work, "grant-saved")
+    return await _change(page, account, work, "grant-saved")
 
 
 def _reduced_by(grant: Grant, seat: Seat, stores: Stores) -> Grant | None:
@@ -122,7 +122,7 @@ def _reduced_by(grant: Grant, seat: Seat, stores: Stores) -> Grant | None:
     return before if before is not None and before.exceeds(grant) else None
 
 
-async def remove_grant(page: PageRequest) -> Response | PageOutcome:
+async def remove_grant(page: PageRequest) -> Response:
     account, seat, actor = await _requested_account(page), await requested_seat(page), page.seat.email
     client_id = account.client_id
 
@@ -131,16 +131,7 @@ async def remove_grant(page: PageRequest) -> Response | PageOutcome:
         if seat.seat_id == page.seat.seat_id and stores.seats.initial_account(seat) is None:
             raise OperatorError("You can't remove your own access to your last account: you could no longer sign in.")
 
-    return await _confirmed_change(page, account, work, "grant-removed")
-
-
-async def _confirmed_change(
-    page: PageRequest, account: Account, work: Callable[[Stores], object], done: str
-) -> Response | PageOutcome:
-    try:
-        return await _change(page, account, work, done)
-    except OperatorError as error:
-        return PageOutcome(409, flash=Flash("bad", error.message))
+    return await _change(page, account, work, "grant-removed")
 
 
 async def _change(page: PageRequest, account: Account, work: Callable[[Stores], object], done: str) -> Response:

@@ -126,10 +126,7 @@ async def _decide(page: PageRequest, run: Snapshot, done: str, decide: Decision)
         return invalid_field("reason", "Enter a reason.")
     if run.state not in _UNDECIDED:
         return _redirect(page, run, "decided")
-    try:
-        await page.run_task(lambda: decide(reason, page.now, actor=page.seat.email))
-    except OperatorError as error:
-        return PageOutcome(409, flash=Flash("bad", error.message))
+    await page.run_task(lambda: decide(reason, page.now, actor=page.seat.email))
     return _redirect(page, run, done)
 
 

@@ -19,7 +19,7 @@ from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_datetime
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import SUCCESS, Flash, PageOutcome, invalid_field
+from daybreak.web.dashboard.rendering import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.security.handlers import session_reference, session_views
 
 
@@ -69,14 +69,11 @@ async def end_session(page: PageRequest) -> Response:
     return page.redirect(f"seats/{seat.seat_id}", done="session-ended" if ended else "session-gone")
 
 
-async def reset_password(page: PageRequest) -> Response | PageOutcome:
+async def reset_password(page: PageRequest) -> Response:
     """Make the password of a seat unusable, and show a link that sets another. All sessions of the seat end."""
     seat, services = await requested_seat(page), page.services
     unknown_hash = await services.hashing.hash(new_password(services.random))
-    try:
-        token = await services.state.awrite(lambda stores: _issue_link(stores, seat, page, unknown_hash))
-    except OperatorError as error:
-        return PageOutcome(409, flash=Flash("bad", error.message))
+    token = await services.state.awrite(lambda stores: _issue_link(stores, seat, page, unknown_hash))
     return _link_page(page, seat, token, created=False)
 
 
@@ -160,12 +157,9 @@ class SeatAction:
     template: str = ""
 
 
-async def perform_action(action: SeatAction, page: PageRequest) -> Response | PageOutcome:
+async def perform_action(action: SeatAction, page: PageRequest) -> Response:
     seat = await requested_seat(page)
-    try:
-        await page.services.state.awrite(lambda stores: action.run(stores, seat, page))
-    except OperatorError as error:
-        return PageOutcome(409, flash=Flash("bad", error.message))
+    await page.services.state.awrite(lambda stores: action.run(stores, seat, page))
     return page.redirect(f"seats/{seat.seat_id}", done=action.done)
 
 
