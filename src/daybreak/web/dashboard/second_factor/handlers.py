@@ -105,12 +105,8 @@ async def confirm_enrolment(page: DashboardRequest) -> Response:
     started = enrolled.started
     next_path = pending.next_path or (f"/dashboard/{started.client_id}/files" if started else "/dashboard/")
     next_url = page.dashboard.root + next_path
-    context = {
-        **_base_context(pending),
-        **recovery_codes_context(enrolled.recovery_codes),
-        "next_url": next_url,
-        "history_url": next_url,
-    }
+    codes = recovery_codes_context(enrolled.recovery_codes)
+    context = {**codes, "next_url": next_url, "history_url": next_url}
     response = render_template(page, "second_factor/recovery_codes.html", context)
     if started is not None:
         set_sign_in_cookies(page, response, started)
@@ -146,9 +142,15 @@ async def _complete(
     return response
 
 
-def _base_context(pending: PendingSignIn) -> dict[str, object]:
+def _base_context(pending: PendingSignIn, path: str, **query: str) -> dict[str, object]:
+    """Return the variables of both forms. After a POST, reload and back show the page at `path`, with its query."""
     login = login_of(pending.resolved.session)
-    return {"csrf_field": lambda: csrf_field(pending, login), "next": pending.next_path}
+    url = f"{pending.dashboard.root}/dashboard/{path}?{urlencode({'next': pending.next_path, **query})}"
+    return {
+        "csrf_field": lambda: csrf_field(pending, login),
+        "next": pending.next_path,
+        "history_url": url if pending.request.method == "POST" else "",
+    }
 
 
 async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOutcome = SUCCESS) -> Response:
@@ -158,10 +160,13 @@ async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOut
         and passkeys.are_available(services)
         and bool(await passkeys.list_of_seat(services, pending.resolved.seat))
     )
-    context: dict[str, object] = {**_base_context(pending), "recovery": recovery, "offers_passkey": offers_passkey}
-    context["operator_contact"] = services.settings.operator_contact
-    query = {"kind": "recovery"} if recovery else {}
-    return _form_page(pending, "second_factor/code.html", context, ("second-factor", query), outcome)
+    context = {
+        **_base_context(pending, "second-factor", **({"kind": "recovery"} if recovery else {})),
+        "recovery": recovery,
+        "offers_passkey": offers_passkey,
+        "operator_contact": services.settings.operator_contact,
+    }
+    return render_template(pending, "second_factor/code.html", context, outcome)
 
 
 async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS, setup: str = "") -> Response:
@@ -172,28 +177,13 @@ async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS
         raise SignInRequired(had_session=True)
     initial_account = await pending.services.state.aread(lambda stores: stores.seats.initial_account(seat))
     context = {
-        **_base_context(pending),
+        **_base_context(pending, "enrol"),
         **enrolment_context(enrolment),
         "seat": seat,
         "required_by_account": initial_account is not None and initial_account.second_factor_required,
     }
     outcome = explain_restart(outcome, enrolment, setup)
-    return _form_page(pending, "second_factor/enrol.html", context, ("enrol", {}), outcome)
-
-
-def _form_page(
-    pending: PendingSignIn,
-    template: str,
-    context: dict[str, object],
-    page_url: tuple[str, dict[str, str]],
-    outcome: PageOutcome,
-) -> Response:
-    """Render a page of the sign-in. `page_url` is its path below /dashboard/ and its query, for reload and back."""
-    path, query = page_url
-    if outcome is not SUCCESS:
-        parameters = urlencode({"next": pending.next_path, **query})
-        context["history_url"] = f"{pending.dashboard.root}/dashboard/{path}?{parameters}"
-    return render_template(pending, template, context, outcome)
+    return render_template(pending, "second_factor/enrol.html", context, outcome)
 
 
 async def load_pending_enrolment(services: Services, seat: Seat) -> Enrolment | None:
