@@ -1,8 +1,8 @@
 """Handlers of the Insight page, of the list of campaigns, of one campaign, and of their CSV files."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 
 from starlette.responses import Response
 
@@ -26,13 +26,7 @@ from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.file_names import download_headers, download_name
 from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.view import load_status
-from daybreak.web.dashboard.insight.blocks import (
-    Block,
-    TableSort,
-    block_csv,
-    campaign_label,
-    value_label,
-)
+from daybreak.web.dashboard.insight.blocks import Block, TableSort, block_csv, campaign_label, value_label
 from daybreak.web.dashboard.insight.campaign_blocks import (
     campaign_links_block,
     campaign_total,
@@ -49,7 +43,6 @@ from daybreak.web.dashboard.insight.queries import (
 )
 from daybreak.web.dashboard.insight.selection import FirstDays, Selection, select
 from daybreak.web.dashboard.insight.view import (
-    BLOCK_NAMES,
     InsightView,
     comparison_text,
     insight_view,
@@ -137,13 +130,11 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
 
 async def download_block(cache: FigureCache, page: PageRequest) -> Response:
     """Download the table of one block as CSV, with all of its rows, and record it in the audit trail."""
-    name = page.request.path_params["block"]
-    if name not in BLOCK_NAMES:
-        raise NotFound("No such table.", code="unknown_file")
     files = await load_published_figures(cache, page)
     if files is None:
         raise no_files()
     selection, view = await _load(files, complete=True)
+    name = _requested_block(page, view.blocks)
     file_name = download_name(page, f"insight-{name}", selection.period.last, ".csv")
     details = {"snapshot_id": files.snapshot.snapshot_id, "range": selection.range_name}
     return await block_response(page, view.blocks[name], file_name, details)
@@ -156,49 +147,47 @@ async def _load(files: PublishedFigures, *, complete: bool) -> tuple[Selection, 
     selection = select(page.request.query_params, as_of, account.first_days(as_of.date()))
     campaigns = await files.get(largest_campaigns, CAMPAIGN_FILES, selection.period, limit=MAXIMUM_CAMPAIGNS)
     links = await files.get(link_figures, CAMPAIGN_FILES, selection.period)
-
-    def campaign_url(campaign_id: str) -> str:
-        return page.url(f"insight/campaigns/{campaign_id}", **selection.query)
-
-    return selection, insight_view(account, campaigns, links, selection, campaign_url, complete=complete)
+    url = partial(_campaign_url, page, selection)
+    return selection, insight_view(account, campaigns, links, selection, url, complete=complete)
 
 
-@dataclass(frozen=True, slots=True)
-class _Requested:
-    """The published files of a request, the sums of its campaigns, and its selection."""
+def _campaign_url(page: PageRequest, selection: Selection, campaign_id: str) -> str:
+    return page.url(f"insight/campaigns/{campaign_id}", **selection.query)
 
-    files: PublishedFigures
-    sums: CampaignFigures
-    selection: Selection
+
+def _requested_block(page: PageRequest, names: Collection[str]) -> str:
+    name: str = page.request.path_params["block"]
+    if name not in names:
+        raise NotFound("No such table.", code="unknown_file")
+    return name
 
 
 async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
     """List the campaigns of a range, 50 on a page, with search and order."""
-    found = await _load_campaigns(cache, page)
+    files, _, selection = await _load_campaigns(cache, page)
     parameters = page.request.query_params
     text = parameters.get("q", "").strip()[:_MAXIMUM_TEXT_LENGTH]
     order = parameters.get("order", "sent") if parameters.get("order") in ORDERS else "sent"
-    wanted = CampaignQuery(found.selection.period, text, order)
-    shown = await found.files.get(campaign_page, CAMPAIGN_FILES, wanted, number=requested_page(page))
-
-    def campaign_url(campaign_id: str) -> str:
-        return page.url(f"insight/campaigns/{campaign_id}", **found.selection.query)
+    wanted = CampaignQuery(selection.period, text, order)
+    shown = await files.get(campaign_page, CAMPAIGN_FILES, wanted, number=requested_page(page))
 
     def list_url(**changes: str) -> str:
-        query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order, **changes}
+        query = {**selection.query, "q": text, "order": "" if order == "sent" else order, **changes}
         return page.url("insight/campaigns", **query)
 
     context: dict[str, object] = {
-        "selection": found.selection,
-        "period_text": period_text(found.selection),
-        "block": campaigns_block(shown.campaigns, len(shown.campaigns), campaign_url, limit=PAGE_LENGTH),
+        "selection": selection,
+        "period_text": period_text(selection),
+        "block": campaigns_block(
+            shown.campaigns, len(shown.campaigns), partial(_campaign_url, page, selection), limit=PAGE_LENGTH
+        ),
         "slice": slice_at(shown.campaigns, shown.first, shown.total, PAGE_LENGTH, lambda other: list_url(page=other)),
         "orders": {**ORDER_LABELS, **({} if order in ORDER_LABELS else {order: _ascending_label(order)})},
         "sort": TableSort(order, lambda block, index: block.columns[index].order, lambda name: list_url(order=name)),
         "order": order,
         "text": text,
         "ranges": RANGES,
-        "back_url": page.url("insight", **found.selection.query),
+        "back_url": page.url("insight", **selection.query),
         "status": await load_status(page),
     }
     return render_page(page, "insight/campaigns.html", context)
@@ -206,21 +195,21 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
 
 async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
     """Show one campaign: its figures compared with the average of a range, message, usage and links."""
-    found = await _load_campaigns(cache, page)
-    details = await _load_details(page, found)
+    files, sums, selection = await _load_campaigns(cache, page)
+    details = await _load_details(files)
     path = f"insight/campaigns/{details.campaign.campaign_id}"
     context: dict[str, object] = {
         "details": details,
         "title": campaign_label(details.campaign.name),
-        "figures": compared_figures(details, campaign_total(found.sums, found.selection.period)),
+        "figures": compared_figures(details, campaign_total(sums, selection.period)),
         "value_label": value_label,
         "usage": campaign_usage_block(details),
         "links": campaign_links_block(details),
-        "average_text": f"Average: campaigns from {period_text(found.selection)}",
-        "sort": table_sort(page, found.selection, path),
+        "average_text": f"Average: campaigns from {period_text(selection)}",
+        "sort": table_sort(page, selection, path),
         "block_url": lambda name: page.url(f"{path}/{name}.csv"),
-        "back_url": page.url("insight/campaigns", **found.selection.query),
-        "as_of": found.files.snapshot.as_of,
+        "back_url": page.url("insight/campaigns", **selection.query),
+        "as_of": files.snapshot.as_of,
         "status": await load_status(page),
     }
     return render_page(page, "insight/campaign.html", context)
@@ -228,31 +217,28 @@ async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
 
 async def download_campaign_block(cache: FigureCache, page: PageRequest) -> Response:
     """Download usage or links of one campaign as CSV, and record it in the audit trail."""
-    found = await _load_campaigns(cache, page)
-    details = await _load_details(page, found)
+    files, _, _ = await _load_campaigns(cache, page)
+    details, snapshot = await _load_details(files), files.snapshot
     blocks = {block.name: block for block in (campaign_usage_block(details), campaign_links_block(details))}
-    name = page.request.path_params["block"]
-    if name not in blocks:
-        raise NotFound("No such table.", code="unknown_file")
-    snapshot = found.files.snapshot
+    name = _requested_block(page, blocks)
     file_name = download_name(page, f"campaign-{details.campaign.campaign_id}-{name}", snapshot.as_of, ".csv")
     return await block_response(page, blocks[name], file_name, {"snapshot_id": snapshot.snapshot_id})
 
 
-async def _load_campaigns(cache: FigureCache, page: PageRequest) -> _Requested:
-    """Read the published files. Raises Forbidden or NotFound."""
+async def _load_campaigns(cache: FigureCache, page: PageRequest) -> tuple[PublishedFigures, CampaignFigures, Selection]:
+    """Return the published files, the sums of the campaigns, and the selection. Raises Forbidden or NotFound."""
     files = await load_published_figures(cache, page)
     if files is None:
         raise no_files()
     sums, as_of = await files.get(campaign_figures, CAMPAIGN_FILES), files.snapshot.as_of
     first_day = min(sums, default=as_of.date())
-    return _Requested(files, sums, select(page.request.query_params, as_of, FirstDays(first_day, first_day)))
+    return files, sums, select(page.request.query_params, as_of, FirstDays(first_day, first_day))
 
 
-async def _load_details(page: PageRequest, found: _Requested) -> CampaignDetails:
+async def _load_details(files: PublishedFigures) -> CampaignDetails:
     """Read the campaign in the path. Raises NotFound."""
-    campaign_id = page.request.path_params["campaign_id"]
-    details = await found.files.get(campaign_details, CAMPAIGN_FILES, campaign_id) if is_id(campaign_id) else None
+    campaign_id = files.page.request.path_params["campaign_id"]
+    details = await files.get(campaign_details, CAMPAIGN_FILES, campaign_id) if is_id(campaign_id) else None
     if details is None:
         raise NotFound("No such campaign in the published files.", code="not_found")
     return details

@@ -133,16 +133,10 @@ def message_blocks(usage: UsageFigures, selection: Selection) -> list[Block]:
     ]
 
 
-def usage_totals(usage: UsageFigures, selection: Selection) -> tuple[tuple[int, int], tuple[int, int] | None]:
-    """Return messages and segments of the period, and of the period before if it is compared."""
-    previous = selection.messages_before
-    sums, sums_before = [0, 0], [0, 0]
-    for (day, _, _), counts in usage.items():
-        target = sums if day in selection.period else sums_before if previous and day in previous else None
-        if target is not None:
-            target[0] += counts[_MESSAGES]
-            target[1] += counts[_SEGMENTS]
-    return (sums[0], sums[1]), (sums_before[0], sums_before[1]) if previous else None
+def usage_total(usage: UsageFigures, period: Period) -> tuple[int, int]:
+    """Return messages and segments of a period."""
+    found = [counts for (day, _, _), counts in usage.items() if day in period]
+    return sum(counts[_MESSAGES] for counts in found), sum(counts[_SEGMENTS] for counts in found)
 
 
 def _by_channel(name: str, title: str, index: int, usage: UsageFigures, selection: Selection) -> Block:

@@ -22,16 +22,12 @@ from daybreak.web.dashboard.insight.member_blocks import (
     live_block,
     message_blocks,
     subscriptions_block,
-    usage_totals,
+    usage_total,
 )
 from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS, AccountFigures
 from daybreak.web.dashboard.insight.selection import Selection
 from daybreak.web.dashboard.page_request import PageRequest
 
-BLOCK_NAMES = (
-    "summary", "messages", "segments", "message-types", "growth", "live-members", "rates", "campaigns", "links",
-    "subscriptions", "homes", "communities",
-)  # fmt: skip
 _PAGE_ROWS = 10
 _FILE_ROWS = MAXIMUM_CAMPAIGNS
 
@@ -126,13 +122,13 @@ def comparison_text(selection: Selection) -> str:
 
 
 def summary_figures(figures: AccountFigures, selection: Selection) -> list[Figure]:
-    (messages, segments), usage_before = usage_totals(figures.usage, selection)
-    sent = campaign_total(figures.campaigns, selection.period)
-    previous = selection.messages_before
+    previous, sent = selection.messages_before, campaign_total(figures.campaigns, selection.period)
     before = campaign_total(figures.campaigns, previous) if previous else None
+    messages, segments = usage_total(figures.usage, selection.period)
+    messages_before, segments_before = usage_total(figures.usage, previous) if previous else (None, None)
     return [
-        Figure("Messages", messages, usage_before[0] if usage_before else None, block="messages"),
-        Figure("Segments", segments, usage_before[1] if usage_before else None, block="segments"),
+        Figure("Messages", messages, messages_before, block="messages"),
+        Figure("Segments", segments, segments_before, block="segments"),
         Figure("Campaigns", sent.campaigns, before.campaigns if before else None, block="campaigns"),
         *rate_figures(sent, before),
         Figure("Clicks", sent.clicks, before.clicks if before else None, block="links"),
