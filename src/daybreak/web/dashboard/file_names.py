@@ -1,8 +1,11 @@
-"""Names of the files that the dashboard sends. They carry the account and the day: `acme-members-2026-11-27.csv.gz`."""
+"""Files that the dashboard sends. Names carry the account and the day: `acme-members-2026-11-27.csv.gz`."""
 
 import re
 import unicodedata
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import date
+
+from starlette.responses import Response
 
 from daybreak.catalogue.download_paths import saved_name
 from daybreak.downloads import IssuedLink
@@ -19,6 +22,18 @@ def download_name(page: PageRequest, name: str, day: date, ending: str) -> str:
 def download_headers(name: str) -> dict[str, str]:
     """Return the headers of a file that browsers save under this name."""
     return {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+
+
+async def stream_file(
+    page: PageRequest,
+    pieces: AsyncIterator[bytes],
+    name: str,
+    media_type: str,
+    record: Callable[[], Awaitable[None]] | None = None,
+) -> Response:
+    """Return a response with the pieces of a file, the first of which an error page may still replace."""
+    headers = {**download_headers(name), "Content-Type": media_type}
+    return await page.dashboard.streams.respond(page.request, page.client_id, pieces, headers, record=record)
 
 
 def named_link(page: PageRequest, issued: IssuedLink) -> str:

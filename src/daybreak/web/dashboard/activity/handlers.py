@@ -19,7 +19,7 @@ from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import is_id
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.activity.view import ACTION_GROUPS, ACTION_LABELS, EventRow, event_rows
-from daybreak.web.dashboard.file_names import download_headers, download_name
+from daybreak.web.dashboard.file_names import download_name, stream_file
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import requested_page, slice_at, start_of_page
@@ -192,14 +192,9 @@ async def _stream(
     page: PageRequest, activity: ActivityFilter, pieces: Iterator[bytes], extension: str, media_type: str
 ) -> Response:
     """Return the response, and record it in the audit trail that it contains."""
-    headers = download_headers(download_name(page, "activity", page.now, f".{extension}"))
-    return await page.dashboard.streams.respond(
-        page.request,
-        page.client_id,
-        thread_pieces(pieces),
-        {**headers, "Content-Type": media_type},
-        record=partial(page.record, "audit.exported", {"format": extension, "filter": activity.parameters}),
-    )
+    record = partial(page.record, "audit.exported", {"format": extension, "filter": activity.parameters})
+    name = download_name(page, "activity", page.now, f".{extension}")
+    return await stream_file(page, thread_pieces(pieces), name, media_type, record)
 
 
 def _batches(page: PageRequest, activity: ActivityFilter) -> Iterator[list[AuditEvent]]:

@@ -1,6 +1,6 @@
 """Handlers of the Files pages: overview, downloads, previews, copies for spreadsheets."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
@@ -14,7 +14,7 @@ from daybreak.domain.snapshot import StoredFormat
 from daybreak.proof.rules import RULES
 from daybreak.proof.statement import ERASED
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
-from daybreak.web.dashboard.file_names import download_headers, download_name, named_link
+from daybreak.web.dashboard.file_names import download_headers, download_name, named_link, stream_file
 from daybreak.web.dashboard.files.archive import EXCEL, ArchivedFile, archive_pieces, excel_files, stored_files
 from daybreak.web.dashboard.files.queries import (
     RequestedEntry,
@@ -43,7 +43,7 @@ from daybreak.web.dashboard.files.view import (
     snapshot_query,
 )
 from daybreak.web.dashboard.files.workbooks import XLSX_MEDIA_TYPE, fits_in_a_workbook, workbook
-from daybreak.web.dashboard.freshness.view import freshness_view, load_freshness
+from daybreak.web.dashboard.freshness.view import freshness_view, load_status
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import is_partial, render_template
@@ -62,20 +62,14 @@ _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this accou
 async def show_files(page: PageRequest) -> Response:
     """Show the freshness and the files of the account, from an earlier snapshot if the query specifies one."""
     if page.refusal is not None:
-        fresh = await load_freshness(page)
-        context: dict[str, object] = {
-            "fresh": freshness_view(fresh, page.now),
-            "published": None,
-            "resources": (),
-            "brief": (),
-        }
-        return render_page(page, "files/page.html", {**context, "empty_state": error_state(page.refusal)})
+        refused = {"fresh": await load_status(page), "empty_state": error_state(page.refusal)}
+        return render_page(page, "files/page.html", {**refused, "published": None, "resources": (), "brief": ()})
     published = await load_published_files(page)
     snapshot = published.find_snapshot(page.request.query_params.get("snapshot", ""))
     empty_state = None
     if not published.entries_of(snapshot):
         empty_state = _NOT_PUBLISHED if snapshot is None else _UNKNOWN_ACCOUNT
-    context = {
+    context: dict[str, object] = {
         "fresh": freshness_view(published.freshness, page.now, selected=snapshot),
         "brief": published.brief(snapshot),
         "published": published,
@@ -135,7 +129,7 @@ async def download_all(page: PageRequest) -> Response:
         await page.record("file.fetched", {**known, "archive": True}, sent_bytes=sent_bytes)
 
     name = download_name(page, kind, snapshot.as_of, ".zip")
-    return await _respond(page, archive_pieces(archived, snapshot.as_of, record), name, "application/zip")
+    return await stream_file(page, archive_pieces(archived, snapshot.as_of, record), name, "application/zip")
 
 
 async def preview_file(page: PageRequest) -> Response:
@@ -187,7 +181,7 @@ async def _send_csv(
     details = {"file": names[1], "snapshot_id": found.snapshot.snapshot_id}
     record = partial(page.record, "file.fetched", details, sent_bytes=sent_bytes)
     name = download_name(page, names[0], found.snapshot.as_of, ".csv")
-    return await _respond(page, thread_pieces(pieces), name, CSV_MEDIA_TYPE, record)
+    return await stream_file(page, thread_pieces(pieces), name, CSV_MEDIA_TYPE, record)
 
 
 async def download_workbook(page: PageRequest) -> Response:
@@ -208,18 +202,6 @@ def _page_or_drawer(page: PageRequest, template: str, context: dict[str, object]
         variables = {**context, "layout": "layout/partial.html", "level": 3, "account_url": page.url}
         return render_template(page, template, variables)
     return render_page(page, template, {**context, "layout": "layout/base.html", "level": 2})
-
-
-async def _respond(
-    page: PageRequest,
-    pieces: AsyncIterator[bytes],
-    name: str,
-    media_type: str,
-    record: Callable[[], Awaitable[None]] | None = None,
-) -> Response:
-    """Return a response with pieces, whose first one may still be replaced by an error page."""
-    headers = {**download_headers(name), "Content-Type": media_type}
-    return await page.dashboard.streams.respond(page.request, page.client_id, pieces, headers, record=record)
 
 
 async def _requested_csv(page: PageRequest) -> tuple[RequestedEntry, StoredFormat]:

@@ -148,14 +148,11 @@ def _day_of(as_of: datetime, now: datetime) -> str:
     return f"{day:%A}'s data" if now - as_of < _WEEKDAYS_KNOWN_FOR else f"the data of {format_date(day)}"
 
 
-async def load_freshness(page: PageRequest) -> Freshness:
-    publish_at = page.dashboard.publish_at
-    return await page.read(lambda stores: freshness(stores.snapshots, page.now, publish_at))
-
-
 async def load_status(page: PageRequest) -> FreshnessView:
-    """Return the content of the status strip."""
-    return freshness_view(await load_freshness(page), page.now)
+    """Return the content of the panel or of the strip about the published snapshot."""
+    publish_at = page.dashboard.publish_at
+    fresh = await page.read(lambda stores: freshness(stores.snapshots, page.now, publish_at))
+    return freshness_view(fresh, page.now)
 
 
 def day_view(each: DayPublication) -> tuple[str, str]:
