@@ -87,14 +87,10 @@ def signed_cookie(page: DashboardRequest, kind: Literal["session", "device", "fo
     return signed_text.verify(value, kind, purpose=_PURPOSE, keyring=page.services.keyring.current())
 
 
-def set_session_cookie(page: DashboardRequest, response: Response, sid: str, seconds: float) -> None:
-    set_signed_cookie(page, response, "session", sid, int(seconds))
-
-
 def set_sign_in_cookies(page: DashboardRequest, response: Response, started: SessionStarted) -> None:
     """Set the session and device cookies of a completed sign-in; clear the form cookie."""
     lifetime = page.services.settings.access.session_lifetime
-    set_session_cookie(page, response, started.session.sid, lifetime.total_seconds())
+    set_signed_cookie(page, response, "session", started.session.sid, lifetime.total_seconds())
     set_signed_cookie(page, response, "device", started.device_id, _DEVICE_COOKIE_SECONDS)
     clear_cookie(page, response, "form")
 
@@ -102,7 +98,7 @@ def set_sign_in_cookies(page: DashboardRequest, response: Response, started: Ses
 def replace_session_cookie(page: DashboardRequest, response: Response, session: Session) -> None:
     """Set the session cookie of a session that got a new id. It expires when the session does."""
     remaining = session.expires_at - page.services.clock()
-    set_session_cookie(page, response, session.sid, remaining.total_seconds())
+    set_signed_cookie(page, response, "session", session.sid, remaining.total_seconds())
 
 
 def clear_session(page: DashboardRequest, response: Response) -> None:
@@ -114,9 +110,9 @@ def clear_session(page: DashboardRequest, response: Response) -> None:
     response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
 
-def set_signed_cookie(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: int) -> None:
+def set_signed_cookie(page: DashboardRequest, response: Response, kind: str, payload: str, seconds: float) -> None:
     value = signed_text.sign(payload, kind, purpose=_PURPOSE, keyring=page.services.keyring.current())
-    set_cookie(page, response, kind, value, seconds=seconds)
+    set_cookie(page, response, kind, value, seconds=int(seconds))
 
 
 def cookie_name(kind: str, *, secure: bool) -> str:

@@ -6,7 +6,7 @@ reveal it (BREACH, CVE-2013-3587).
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import accumulate
 from urllib.parse import parse_qsl, quote_plus, urlsplit
 
@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.credentials import signed_text
-from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.strict_json import RepeatedMember, unique_members
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.domain.identity import Session
@@ -85,7 +84,8 @@ async def read_verified_form(page: DashboardRequest, binding: str) -> dict[str, 
     if not is_same_origin(page.request, services.settings.base_url):
         raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
     form = await read_form(page.request)
-    if not verify_form_token(form.get(CSRF_FIELD), binding, keyring=services.keyring.current()):
+    token, keyring = form.get(CSRF_FIELD, ""), services.keyring.current()
+    if signed_text.verify(token, binding, purpose="csrf", keyring=keyring) is None:
         raise ExpiredForm(form)
     return form
 
@@ -103,9 +103,9 @@ def kept_fields(form: Mapping[str, str]) -> dict[str, str]:
 
 
 def csrf_field(page: DashboardRequest, binding: str) -> Markup:
-    """Return the hidden field with a form token."""
+    """Return the hidden field with a new form token for `binding`, which is `login_of` or the form cookie's value."""
     services = page.services
-    token = create_form_token(binding, keyring=services.keyring.current(), random=services.random)
+    token = signed_text.sign(services.random(16).hex(), binding, purpose="csrf", keyring=services.keyring.current())
     return Markup('<input type="hidden" name="{}" value="{}">').format(CSRF_FIELD, token)
 
 
@@ -138,15 +138,6 @@ def safe_redirect_path(text: str | None, *, fallback: str) -> str:
     return text
 
 
-def create_form_token(binding: str, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
-    """Return a new form token that is valid for `binding`, `login_of` or the form cookie's value."""
-    return signed_text.sign(random(16).hex(), binding, purpose="csrf", keyring=keyring)
-
-
-def verify_form_token(token: str | None, binding: str, *, keyring: Keyring) -> bool:
-    return signed_text.verify(token or "", binding, purpose="csrf", keyring=keyring) is not None
-
-
 def salt_of(token: str) -> str:
     """Return the part of a valid token that identifies its form."""
     return token.split(".")[1]
@@ -170,12 +161,6 @@ def is_same_origin(request: Request, base_url: str) -> bool:
         return True
     if origin == "null":
         return site is not None
-    own_origins = {_origin(base_url)}
-    if urlsplit(base_url).scheme == "http":
-        own_origins.add(f"http://{request.headers.get('host', '')}")
-    return origin in own_origins
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
+    own = urlsplit(base_url)
+    hosts = {own.netloc} | ({request.headers.get("host", "")} if own.scheme == "http" else set())
+    return origin in {f"{own.scheme}://{host}" for host in hosts}

@@ -25,8 +25,8 @@ from daybreak.web.dashboard.browser_session import (
     raise_if_ended,
     replace_session_cookie,
     set_cookie,
-    set_session_cookie,
     set_sign_in_cookies,
+    set_signed_cookie,
     signed_cookie,
 )
 from daybreak.web.dashboard.context import DashboardRequest
@@ -112,7 +112,7 @@ async def continue_sign_in(
         await enrolment.begin_required(page.services, result.token)
         path = "/dashboard/enrol"
     response = redirect(page, path + (f"?{urlencode({'next': next_path})}" if next_path else ""))
-    set_session_cookie(page, response, result.session.sid, PENDING_LOGIN_LIFETIME.total_seconds())
+    set_signed_cookie(page, response, "session", result.session.sid, PENDING_LOGIN_LIFETIME.total_seconds())
     return response
 
 
