@@ -100,7 +100,7 @@ class ReadinessProbe:
         def read(stores: Stores) -> None:
             stores.snapshots.current()
             # Without the endpoint of a webhook: the response is public.
-            failing.extend(sorted({each.task.partition(" ")[0] for each in stores.task_faults.list_all()}))
+            failing[:] = sorted({each.task.partition(" ")[0] for each in stores.task_faults.list_all()})
 
         state = self._services.state.aread(read)
         loop = asyncio.get_running_loop()

@@ -1,5 +1,6 @@
 """Caching of readiness checks."""
 
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -7,6 +8,7 @@ import pytest
 
 from daybreak.domain.errors import FileStoreError
 from daybreak.state.nodes import TaskFault
+from daybreak.state.stores import Stores
 from daybreak.web.api import health
 from daybreak.web.api.health import ReadinessProbe
 from tests.unit.access.instance import open_instance
@@ -47,3 +49,19 @@ async def test_failing_task_is_named_and_the_service_stays_ready(tmp_path: Path)
         found = await probe.check()
         probe.close()
     assert (found.ready, found.failing_tasks) == (True, ("webhook",))
+
+
+async def test_failing_task_is_named_once_if_the_read_is_repeated(tmp_path: Path) -> None:
+    with open_instance(tmp_path) as instance:
+        fault = TaskFault("mail", "host", 1, instance.now[0], "ValueError")
+        instance.write(lambda stores: stores.task_faults.record(fault))
+
+        async def read_twice(work: Callable[[Stores], object]) -> object:
+            """Repeat the read, as after a lost connection to PostgreSQL."""
+            await instance.services.state.aread(work)
+            return await instance.services.state.aread(work)
+
+        probe = ReadinessProbe(Mock(state=Mock(aread=read_twice)))
+        found = await probe.check()
+        probe.close()
+    assert found.failing_tasks == ("mail",)

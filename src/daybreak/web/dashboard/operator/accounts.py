@@ -61,27 +61,27 @@ async def put_grant(page: PageRequest) -> Response | PageOutcome:
     form, account = page.form, await _requested_account(page)
     email, invites = form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1], form.get("invite") == "yes"
     new_seat = Seat(page.services.new_id(), email, None)
-    reduced: list[Seat] = []
 
-    def work(stores: Stores) -> None:
+    def work(stores: Stores) -> Seat | None:
+        """Return the seat if it would lose a permission, which needs a confirmation."""
         if invites and stores.seats.by_email(email) is None:
             changes.add_seat(stores, new_seat, page.now, actor=page.seat.email)
             invite_seat(stores, new_seat, page)
         seat = find_seat(stores, email)
         grant = _requested_grant(page, account, seat)
         if _reduced_by(grant, seat, stores) is not None:
-            reduced.append(seat)
-        else:
-            changes.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
+            return seat
+        changes.put_grant(stores, seat, grant, page.now, actor=page.seat.email)
+        return None
 
     try:
-        response = await _change(page, account, work, "grant-invited" if invites else "grant-saved")
+        reduced = await page.run_task(lambda: page.services.state.write(work))
     except OperatorError as error:
         return invalid_field("email", error.message)
-    if reduced:
+    if reduced is not None:
         wanted = {name: form[name] for name in _PERMISSIONS if name in form}
-        return page.redirect(f"accounts/{account.client_id}/grants/{reduced[0].seat_id}/reduce", **wanted)
-    return response
+        return page.redirect(f"accounts/{account.client_id}/grants/{reduced.seat_id}/reduce", **wanted)
+    return page.redirect(f"accounts/{account.client_id}", done="grant-invited" if invites else "grant-saved")
 
 
 async def load_grant(page: PageRequest) -> dict[str, object]:
