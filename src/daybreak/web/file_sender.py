@@ -71,27 +71,23 @@ class FileSender:
         Raises:
             RequestError, RateLimited, FileStoreError, Unavailable.
         """
-        with reported_faults(request, opened.file.stored.key):
-            return await self._send(request, opened, entity, headers, redirect=redirect)
-
-    async def _send(
-        self, request: Request, opened: OpenedFile, entity: FileEntity, headers: Mapping[str, str], *, redirect: bool
-    ) -> Response:
-        packed = await self._services.files.packed(opened.file.stored.key)
-        if packed is not None:
-            return await self._send_packed(request, opened, file_answer(entity, headers, method=request.method), packed)
-        file = self._services.files.open_local(opened.file.stored.key)
-        if file is None:
-            if redirect and opened.file.part is None:
-                return await self._redirect(request, opened, entity)
-            return await self._send_from_store(request, opened, file_answer(entity, headers, method=request.method))
-        with ExitStack() as resources:
+        key, part = opened.file.stored.key, opened.file.part
+        with reported_faults(request, key), ExitStack() as resources:
+            packed = await self._services.files.packed(key)
+            if packed is not None:
+                answer = file_answer(entity, headers, method=request.method)
+                return await self._send_packed(request, opened, answer, packed)
+            file = self._services.files.open_local(key)
+            if file is None:
+                if redirect and part is None:
+                    return await self._redirect(request, opened, entity)
+                return await self._send_from_store(request, opened, file_answer(entity, headers, method=request.method))
             resources.enter_context(file)
             await self._guard.check(file, opened.file)
-            answer = in_stored_file(file_answer(entity, headers, method=request.method), opened.file.part)
-            if opened.file.part is None and self._is_accelerated(request, answer, headers):
+            answer = in_stored_file(file_answer(entity, headers, method=request.method), part)
+            if part is None and self._is_accelerated(request, answer, headers):
                 await self._record(request, opened, answer.length)
-                return _accelerated(entity, opened.file.stored.key)
+                return _accelerated(entity, key)
             if answer.length <= INLINE_BYTES:
                 body = read_segments(file, answer.segments)
                 await self._record(request, opened, answer.length)

@@ -19,15 +19,10 @@ _STYLES = ("colors", "base", "controls", "frame", "files", "tables", "charts", "
 """Parts of daybreak.css in the order of the cascade: a component each, with its media queries."""
 
 _MEDIA_TYPES = {
-    "docs.css": "text/css; charset=utf-8",
-    "daybreak.js": "text/javascript; charset=utf-8",
-    "partials.js": "text/javascript; charset=utf-8",
-    "docs.js": "text/javascript; charset=utf-8",
-    "palette.js": "text/javascript; charset=utf-8",
-    "passkeys.js": "text/javascript; charset=utf-8",
-    "favicon.svg": "image/svg+xml",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
-
 _STATE_COLORS = {
     "late": "#f5b301",
     "failed": "#e5372c",
@@ -77,12 +72,12 @@ class Assets:
 
 def load_assets(root: str) -> Assets:
     styles = b"".join((_FOLDER / "daybreak" / f"{part}.css").read_bytes() for part in _STYLES)
-    assets = {"daybreak.css": Asset(styles, _MEDIA_TYPES["docs.css"])}
-    for name, media_type in _MEDIA_TYPES.items():
-        assets[name] = Asset((_FOLDER / name).read_bytes(), media_type)
+    assets = {"daybreak.css": Asset(styles, _MEDIA_TYPES[".css"])}
+    for file in _FOLDER.glob("*.*"):
+        assets[file.name] = Asset(file.read_bytes(), _MEDIA_TYPES[file.suffix])
     for state, color in _STATE_COLORS.items():
-        name = f"favicon-{state}.svg"
-        assets[name] = Asset(_state_icon(assets["favicon.svg"].content, color), "image/svg+xml")
+        icon = _state_icon(assets["favicon.svg"].content, color)
+        assets[f"favicon-{state}.svg"] = Asset(icon, _MEDIA_TYPES[".svg"])
     return Assets(assets, root)
 
 

@@ -17,8 +17,15 @@ from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.settings import Settings
 from daybreak.settings.text_forms import duration_in_words, format_size
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
-from daybreak.web.api.docs.sections import Section, Sections, problem_sample
-from daybreak.web.api.examples import ENTER_TOKEN_COMMAND, download_command, file_url, sample_format, save_token_command
+from daybreak.web.api.docs.sections import Section, Sections
+from daybreak.web.api.examples import (
+    CLIENT_ID,
+    ENTER_TOKEN_COMMAND,
+    download_command,
+    file_url,
+    sample_format,
+    save_token_command,
+)
 from daybreak.web.api.openapi import facts, with_values
 from daybreak.web.api.operation import TAGS
 from daybreak.web.theme.assets import Assets
@@ -33,8 +40,6 @@ import delta_sharing
 share = delta_sharing.SharingClient("{PROFILE_NAME}").list_shares()[0].name
 members = delta_sharing.load_as_pandas(f"{PROFILE_NAME}#{{share}}.daybreak.members")"""
 _JSON_TOKEN = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")(?P<colon>:)?|\b(?:true|false|null)\b|-?\b\d+\b')
-
-_EXAMPLE_ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
     file_format = sample_format(settings.snapshot.formats)
 
     def command_of(resource: Resource) -> str:
-        url = file_url(settings.base_url, _EXAMPLE_ACCOUNT, resource, file_format)
+        url = file_url(settings.base_url, CLIENT_ID, resource, file_format)
         return download_command(url, resource.file_name(file_format))
 
     shared: dict[str, object] = {
@@ -75,7 +80,7 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
         "contact": settings.operator_contact,
         "publish_time": f"{settings.snapshot.publish_at:%H:%M} UTC",
         "pages": PAGES,
-        "example_account": _EXAMPLE_ACCOUNT,
+        "example_account": CLIENT_ID,
         **_api_variables(settings, document, sections, operations),
         "resources": RESOURCES,
         "formats": formats,
@@ -123,7 +128,7 @@ def _api_variables(
         "page_of": {section.anchor: path for path, found in operations.items() for section in found},
         "problems": {code: example["value"] for code, example in examples.items()},
         "common_problems": [code for code in examples if code in sections.common_problems],
-        "problem_sample": problem_sample(examples["not_your_account"]),
+        "problem_sample": json.dumps(examples["not_your_account"]["value"], indent=2, ensure_ascii=False),
         "enter_token": ENTER_TOKEN_COMMAND,
         "save_token": save_token_command('"$DAYBREAK_TOKEN"'),
         "sharing": settings.sharing.enabled,

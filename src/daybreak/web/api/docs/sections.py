@@ -195,11 +195,6 @@ def response_samples(operation: JsonObject) -> Iterator[tuple[str, str, str]]:
                         yield status, title, _text(body, media_type)
 
 
-def problem_sample(example: JsonObject) -> str:
-    """Return the text of an example problem."""
-    return _text(example["value"], "")
-
-
 def _examples(content: JsonObject) -> Iterator[tuple[str, object]]:
     if "example" in content:
         yield "", content["example"]
