@@ -187,7 +187,7 @@ def _requested_bytes(request: Request, opened: OpenedFile) -> int:
     """Return how many bytes of the file the store sends if the client repeats its Range header there."""
     size = opened.file.stored.bytes
     ranges = parse_ranges(request.headers.get("range", ""), size)
-    return sum(span.length for span in ranges) if isinstance(ranges, tuple) else size
+    return sum(map(len, ranges)) if isinstance(ranges, tuple) else size
 
 
 def _accelerated(entity: FileEntity, key: str) -> Response:

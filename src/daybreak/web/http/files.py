@@ -145,25 +145,13 @@ def file_answer(entity: FileEntity, request_headers: Mapping[str, str], *, metho
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """The bytes from `start` up to and excluding `stop`."""
-
-    start: int
-    stop: int
-
-    @property
-    def length(self) -> int:
-        return self.stop - self.start
-
-
-@dataclass(frozen=True, slots=True)
 class Unsatisfiable:
     """The header selects no part of the file, or too many (416)."""
 
     reason: str
 
 
-def parse_ranges(header: str, size: int) -> tuple[Span, ...] | Unsatisfiable | None:
+def parse_ranges(header: str, size: int) -> tuple[range, ...] | Unsatisfiable | None:
     """Parse a Range header for a file of `size` bytes.
 
     Returns:
@@ -177,19 +165,19 @@ def parse_ranges(header: str, size: int) -> tuple[Span, ...] | Unsatisfiable | N
     specs = [spec for spec in specs if spec]
     if len(specs) > MAX_RANGES:
         return Unsatisfiable(f"At most {MAX_RANGES} ranges are allowed in one request.")
-    spans: list[Span] = []
+    spans: list[range] = []
     for spec in specs:
         match = _SPEC.fullmatch(spec)
         if match is None or spec == "-":
             return None
         first, last = match.groups()
         if not first:
-            span = Span(max(0, size - int(last)), size)
+            span = range(max(0, size - int(last)), size)
         elif last and int(last) < int(first):
             return None
         else:
-            span = Span(int(first), min(int(last) + 1, size) if last else size)
-        if span.start < span.stop:
+            span = range(int(first), min(int(last) + 1, size) if last else size)
+        if span:
             spans.append(span)
     if not specs:
         return None
@@ -198,28 +186,28 @@ def parse_ranges(header: str, size: int) -> tuple[Span, ...] | Unsatisfiable | N
     return _merged(spans)
 
 
-def _merged(spans: list[Span]) -> tuple[Span, ...]:
+def _merged(spans: list[range]) -> tuple[range, ...]:
     """Merge overlapping and adjacent parts, at the position of the first of them."""
-    kept: list[Span] = []
+    kept: list[range] = []
     for span in spans:
         merged = span
         position = len(kept)
         for index in range(len(kept) - 1, -1, -1):
             other = kept[index]
             if other.start <= merged.stop and merged.start <= other.stop:
-                merged = Span(min(other.start, merged.start), max(other.stop, merged.stop))
+                merged = range(min(other.start, merged.start), max(other.stop, merged.stop))
                 del kept[index]
                 position = index
         kept.insert(position, merged)
     return tuple(kept)
 
 
-def _partial(spans: tuple[Span, ...], size: int, headers: dict[str, str]) -> FileAnswer:
+def _partial(spans: tuple[range, ...], size: int, headers: dict[str, str]) -> FileAnswer:
     """Return a 206 response with one part, or several as `multipart/byteranges` (RFC 9110 §14.6)."""
     if len(spans) == 1:
         span = spans[0]
-        changed = {"content-range": _content_range(span, size), "content-length": str(span.length)}
-        return FileAnswer(206, headers | changed, (Segment(b"", span.start, span.length),))
+        changed = {"content-range": _content_range(span, size), "content-length": str(len(span))}
+        return FileAnswer(206, headers | changed, (Segment(b"", span.start, len(span)),))
     boundary = os.urandom(12).hex()
     segments = []
     for span in spans:
@@ -227,14 +215,14 @@ def _partial(spans: tuple[Span, ...], size: int, headers: dict[str, str]) -> Fil
             f"\r\n--{boundary}\r\nContent-Type: {headers['content-type']}\r\n"
             f"Content-Range: {_content_range(span, size)}\r\n\r\n"
         )
-        segments.append(Segment(prefix.encode("ascii"), span.start, span.length))
+        segments.append(Segment(prefix.encode("ascii"), span.start, len(span)))
     segments.append(Segment(f"\r\n--{boundary}--\r\n".encode("ascii"), size, 0))
     length = sum(len(segment.prefix) + segment.length for segment in segments)
     changed = {"content-type": f"multipart/byteranges; boundary={boundary}", "content-length": str(length)}
     return FileAnswer(206, headers | changed, tuple(segments))
 
 
-def _content_range(span: Span, size: int) -> str:
+def _content_range(span: range, size: int) -> str:
     return f"bytes {span.start}-{span.stop - 1}/{size}"
 
 
