@@ -1,6 +1,7 @@
 """Endpoints of the Iceberg REST catalog. All that change something answer 406."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -38,7 +39,7 @@ def iceberg_routes(services: Services) -> list[Route]:
     endpoints = _CatalogEndpoints(services)
     return [
         Route(ICEBERG_PATH + "/config", endpoints.config),
-        Route(TOKENS_PATH, endpoints.token, methods=["POST"]),
+        Route(TOKENS_PATH, partial(answer_client_credentials, services=services), methods=["POST"]),
         *(Route(ICEBERG_PATH + path, endpoint, methods=methods) for methods, path, endpoint in endpoints.operations),
         Route(ICEBERG_PATH + "/{path:path}", _unsupported, methods=_METHODS),
     ]
@@ -63,10 +64,6 @@ class _CatalogEndpoints:
         client_id = require_own(principal, warehouse, "warehouse")
         listed = [f"{method} /v1{path}" for methods, path, _ in self.operations for method in methods]
         return _json({"defaults": {}, "overrides": {"prefix": client_id}, "endpoints": listed})
-
-    async def token(self, request: Request) -> Response:
-        """Answer client credentials (RFC 6749 §4.4). The secret is an API token, which is also the access token."""
-        return await answer_client_credentials(request, self._services)
 
     async def list_namespaces(self, request: Request) -> Response:
         await self._warehouse(request)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -50,9 +51,10 @@ def sharing_routes(services: Services) -> list[Route]:
     if not services.settings.sharing.enabled:
         return []
     endpoints = _SharingEndpoints(services)
+    token = partial(answer_client_credentials, services=services, renewal=_RENEWAL)
     return [
         Route(SHARING_PATH + "/shares", endpoints.list_shares),
-        Route(SHARING_PATH + "/oauth/token", endpoints.token, methods=["POST"]),
+        Route(SHARING_PATH + "/oauth/token", token, methods=["POST"]),
         Route(_SHARE, endpoints.get_share),
         Route(_SHARE + "/schemas", endpoints.list_schemas),
         Route(_SCHEMA + "/tables", endpoints.list_tables),
@@ -68,9 +70,6 @@ def sharing_routes(services: Services) -> list[Route]:
 class _SharingEndpoints:
     def __init__(self, services: Services) -> None:
         self._services = services
-
-    async def token(self, request: Request) -> Response:
-        return await answer_client_credentials(request, self._services, renewal=_RENEWAL)
 
     async def list_shares(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
