@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from ipaddress import ip_address
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from daybreak.catalogue.resources import resource_named
 from daybreak.settings import Settings
+from daybreak.settings.text_forms import LOOPBACK_HOSTS
 from daybreak.web.api.examples import (
     ENTER_TOKEN_COMMAND,
     VARIABLE,
@@ -30,6 +30,7 @@ from daybreak.web.api.examples import (
 )
 
 _VALUE = re.compile(r"\{([A-Z_]+)\}")
+_ALLOW_PLAIN_HTTP = "\nexport DAYBREAK_PLAIN_HTTP=1"
 
 
 class Door(StrEnum):
@@ -88,6 +89,7 @@ def _filled(kind: str, settings: Settings, client_id: str) -> dict[str, Recipe]:
     base_url, resource = settings.base_url, resource_named("campaigns")
     file_format = sample_format(settings.snapshot.formats)
     url, file_name = file_url(base_url, client_id, resource, file_format), resource.file_name(file_format)
+    parts = urlsplit(base_url)
     values = {
         "BASE": base_url,
         "ATTACH": settings.attach_url,
@@ -97,7 +99,8 @@ def _filled(kind: str, settings: Settings, client_id: str) -> dict[str, Recipe]:
         "ENTER_TOKEN": ENTER_TOKEN_COMMAND,
         "SAVE_TOKEN": save_token_command(f'"${VARIABLE}"'),
         "DOWNLOAD": download_command(url, file_name),
-        "PLAIN_HTTP": "\nexport DAYBREAK_PLAIN_HTTP=1" if _is_plain_http_over_a_network(base_url) else "",
+        # Without it, the client refuses to send the token over a network unencrypted.
+        "PLAIN_HTTP": "" if parts.scheme == "https" or parts.hostname in LOOPBACK_HOSTS else _ALLOW_PLAIN_HTTP,
     }
 
     def filled(step: Step) -> Step:
@@ -108,14 +111,3 @@ def _filled(kind: str, settings: Settings, client_id: str) -> dict[str, Recipe]:
         recipe.key: replace(recipe, steps=tuple(filled(step) for step in recipe.steps if step.csv in (None, is_csv)))
         for recipe in _templates()[kind]
     }
-
-
-def _is_plain_http_over_a_network(base_url: str) -> bool:
-    """Return whether the client needs DAYBREAK_PLAIN_HTTP, because the token is not encrypted in transfer."""
-    parts = urlsplit(base_url)
-    if parts.scheme == "https" or parts.hostname == "localhost":
-        return False
-    try:
-        return not ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return True
