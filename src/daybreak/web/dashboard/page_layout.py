@@ -12,17 +12,8 @@ from daybreak.web.dashboard.freshness.view import FreshnessView
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import FLASH, FLASH_MESSAGES, SUCCESS, PageOutcome, render_template
 
-_SECTION_PATHS = {
-    "files": "files",
-    "insight": "insight",
-    "activity": "activity",
-    "connect": "connect",
-    "tokens": "settings/tokens",
-    "webhooks": "settings/webhooks",
-    "notifications": "settings/notifications",
-    "display": "settings/display",
-    "security": "settings/security",
-}
+_PAGES = ("files", "insight", "activity", "connect")
+_SETTINGS = ("tokens", "webhooks", "notifications", "display", "security")
 
 
 def render_page(
@@ -73,4 +64,6 @@ def render_page(
 
 def account_path(section: str) -> str:
     """Return the path of a section on an account, that of Files for a section that accounts do not have."""
-    return _SECTION_PATHS.get(section, "files")
+    if section in _SETTINGS:
+        return f"settings/{section}"
+    return section if section in _PAGES else "files"

@@ -129,7 +129,7 @@ async def show_activity(page: PageRequest) -> Response:
 
     files_query = f"?{urlencode(activity.parameters)}" if activity.parameters else ""
     context: dict[str, object] = {
-        "days": [(day, list(rows)) for day, rows in groupby(found.rows, key=lambda row: local(row.at).date())],
+        "days": [(day, list(rows)) for day, rows in groupby(found.rows, key=lambda row: local(row.event.at).date())],
         "presets": presets(local(page.now).date()),
         "slice": slice_at(found.events, found.start, found.total, _PAGE_LENGTH, url),
         "is_limited": found.total == _MAXIMUM_COUNT,

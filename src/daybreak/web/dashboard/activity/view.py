@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -48,10 +48,6 @@ class EventRow:
     event: AuditEvent
     link: AuditEvent | None = None
     archived: tuple[AuditEvent, ...] = ()
-
-    @property
-    def at(self) -> datetime:
-        return self.event.at
 
     @property
     def label(self) -> str:

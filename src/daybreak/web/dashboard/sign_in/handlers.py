@@ -2,7 +2,6 @@
 
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from daybreak.access import enrolment, sessions, single_sign_on
@@ -218,8 +217,11 @@ async def receive_provider_response(page: DashboardRequest) -> Response:
     """Check the response of the provider, and sign in or reauthenticate."""
     services, caller = page.services, page.caller
     cookie = cookie_value(page.request, _PROVIDER_COOKIE, secure=page.dashboard.secure)
+    # The middleware refuses repeated parameters (RFC 6749 §3.1).
+    query = page.request.query_params
+    parameters = {name: query[name] for name in _PROVIDER_PARAMETERS if name in query}
     try:
-        verified = await single_sign_on.verify_response(services, cookie, _response_parameters(page.request), caller)
+        verified = await single_sign_on.verify_response(services, cookie, parameters, caller)
     except UnknownResponse:
         # The sign-in of another tab was faster, or this one is done and the user went back to it.
         if await find_session(page) is None:
@@ -256,12 +258,6 @@ def _redirect_to_provider(page: DashboardRequest, begun: Redirection) -> Respons
     seconds = int(single_sign_on.REQUEST_LIFETIME.total_seconds())
     set_cookie(page, response, _PROVIDER_COOKIE, begun.cookie, seconds=seconds)
     return response
-
-
-def _response_parameters(request: Request) -> dict[str, str]:
-    """Return the parameters of the response. The middleware refuses repeated ones (RFC 6749 §3.1)."""
-    query = request.query_params
-    return {name: query[name] for name in _PROVIDER_PARAMETERS if name in query}
 
 
 def _is_cross_site(page: DashboardRequest) -> bool:
