@@ -88,15 +88,14 @@ def csv_rows(store: FileStore, key: str, *, maximum_bytes: int | None = None) ->
 def json_records(store: FileStore, key: str, *, maximum_bytes: int | None) -> Iterator[dict[str, object]]:
     """Yield the records of a stored JSON file, which has one per line, up to the first incomplete line."""
     for line in split_lines(decompress(store.read(key), maximum_bytes=maximum_bytes)):
-        text = line.strip().lstrip("[").rstrip("]").rstrip(",") if line[:1] in "[]" else line.rstrip().rstrip(",")
+        text = line.strip().strip("[],")
         if not text:
             continue
         try:
-            record = json.loads(text if text.endswith("}") else text.rstrip("]"))
+            record: dict[str, object] = json.loads(text)
         except ValueError:
             return
-        if isinstance(record, dict):
-            yield record
+        yield record
 
 
 def first_rows(store: FileStore, resource: Resource, entry: ManifestEntry) -> list[list[str | None]]:
