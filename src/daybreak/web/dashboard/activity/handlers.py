@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from itertools import chain, groupby, islice
-from urllib.parse import urlencode
 
 from msgspec.structs import replace
 from starlette.responses import Response
@@ -34,22 +33,10 @@ _MAXIMUM_SUGGESTIONS = 200
 _OTHER_ACTORS = ("operator", "service", "unknown")
 BATCH_EVENTS = 1000
 MAXIMUM_BATCHES = 200
+_PARAMETERS = ("action", "actor", "result", "since", "until", "token")
 _FIELDS = ("at", "action", "result", "actor", "subject", "address", "user_agent", "request_id", "details")
 RESULTS = {"ok": "Succeeded", "failed": "Failed"}
 """Label of each choice of results."""
-
-
-@dataclass(frozen=True, slots=True)
-class ActivityFilter:
-    """Query for events of an account, newest first, and the parameters that it is parsed from, "" for no limit."""
-
-    events: AuditQuery
-    values: Mapping[str, str]
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The parameters that limit the events."""
-        return {name: value for name, value in self.values.items() if value}
 
 
 def presets(today: date) -> list[tuple[str, dict[str, str]]]:
@@ -62,10 +49,12 @@ def presets(today: date) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
-def parse_filter(page: PageRequest) -> ActivityFilter:
-    """Parse the filter of a request, limited to the events that its user may read. Raises InvalidRequest."""
-    parameters = page.request.query_params
-    values = {name: parameters.get(name, "") for name in ("action", "actor", "result", "since", "until", "token")}
+def parse_filter(page: PageRequest) -> tuple[AuditQuery, dict[str, str]]:
+    """Parse the filter of a request, limited to the events that its user may read. Raises InvalidRequest.
+
+    Return the query, newest events first, and the parameters that limit it.
+    """
+    values = {name: page.request.query_params.get(name, "") for name in _PARAMETERS}
     values["actor"] = values["actor"].strip()[:MAX_EMAIL_LENGTH]
     action, result, token = values["action"], values["result"], values["token"]
     if action and action not in ACTION_LABELS:
@@ -89,7 +78,7 @@ def parse_filter(page: PageRequest) -> ActivityFilter:
         sign_ins=not token,
         newest_first=True,
     )
-    return ActivityFilter(events, values)
+    return events, {name: value for name, value in values.items() if value}
 
 
 def _parse_day(text: str) -> date | None:
@@ -115,19 +104,18 @@ class _Found:
 
 async def show_activity(page: PageRequest) -> Response:
     """Show 50 events, newest first. Later pages continue from the newest event of the first one."""
-    activity = parse_filter(page)
+    query, parameters = parse_filter(page)
     number, newest = requested_page(page), page.request.query_params.get("newest")
     newest_id = parse_integer(newest, maximum=_MAXIMUM_EVENT_ID, default=0)
-    query, link_lifetime = activity.events, page.services.settings.access.link_lifetime
+    link_lifetime = page.services.settings.access.link_lifetime
 
     # In a thread: counting the events of a large account takes up to a second.
     found = await page.read_long(lambda stores: _read_page(stores, query, number, newest_id, link_lifetime))
 
     def url(number: str) -> str:
         position = {} if number == "1" else {"page": number, "newest": str(found.newest)}
-        return page.url("activity", **activity.parameters, **position)
+        return page.url("activity", **parameters, **position)
 
-    files_query = f"?{urlencode(activity.parameters)}" if activity.parameters else ""
     context: dict[str, object] = {
         "days": [(day, list(rows)) for day, rows in groupby(found.rows, key=lambda row: local(row.event.at).date())],
         "presets": presets(local(page.now).date()),
@@ -136,11 +124,11 @@ async def show_activity(page: PageRequest) -> Response:
         "actions": ACTION_GROUPS,
         "results": RESULTS,
         "actors": found.actors if query.seat_id is None else [],
-        "filters": activity.values,
+        "filters": {**dict.fromkeys(_PARAMETERS, ""), **parameters},
         "whole_account": query.seat_id is None,
-        "filtered": bool(activity.parameters),
-        "csv_url": page.url("activity.csv") + files_query,
-        "json_lines_url": page.url("activity.jsonl") + files_query,
+        "filtered": bool(parameters),
+        "csv_url": page.url("activity.csv", **parameters),
+        "json_lines_url": page.url("activity.jsonl", **parameters),
     }
     return render_page(page, "activity/page.html", context)
 
@@ -165,41 +153,40 @@ def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link
 
 async def download_csv(page: PageRequest) -> Response:
     """Stream the filtered events for spreadsheets: formulas are escaped, and times are in the zone of the reader."""
-    activity, zone = parse_filter(page), local(page.now).tzinfo
+    (query, parameters), zone = parse_filter(page), local(page.now).tzinfo
 
     def rows() -> Iterator[Sequence[str]]:
         yield _FIELDS
-        for event in chain.from_iterable(_batches(page, activity)):
+        for event in chain.from_iterable(_batches(page, query)):
             details = json.dumps(dict(event.details), ensure_ascii=False)
             record = {**_record(event), "at": event.at.astimezone(zone).isoformat(), "details": details}
             yield [str(record[name]) for name in _FIELDS]
 
-    return await _stream(page, activity, spreadsheet_csv(rows()), "csv", CSV_MEDIA_TYPE)
+    return await _stream(page, parameters, spreadsheet_csv(rows()), "csv", CSV_MEDIA_TYPE)
 
 
 async def download_json_lines(page: PageRequest) -> Response:
     """Stream the filtered events as JSON Lines, with times in UTC."""
-    activity = parse_filter(page)
+    query, parameters = parse_filter(page)
 
     def lines() -> Iterator[bytes]:
-        for batch in _batches(page, activity):
+        for batch in _batches(page, query):
             yield "".join(json.dumps(_record(event), ensure_ascii=False) + "\n" for event in batch).encode()
 
-    return await _stream(page, activity, lines(), "jsonl", "application/x-ndjson")
+    return await _stream(page, parameters, lines(), "jsonl", "application/x-ndjson")
 
 
 async def _stream(
-    page: PageRequest, activity: ActivityFilter, pieces: Iterator[bytes], extension: str, media_type: str
+    page: PageRequest, parameters: Mapping[str, str], pieces: Iterator[bytes], extension: str, media_type: str
 ) -> Response:
     """Return the response, and record it in the audit trail that it contains."""
-    record = partial(page.record, "audit.exported", {"format": extension, "filter": activity.parameters})
+    record = partial(page.record, "audit.exported", {"format": extension, "filter": parameters})
     name = download_name(page, "activity", page.now, f".{extension}")
     return await stream_file(page, thread_pieces(pieces), name, media_type, record)
 
 
-def _batches(page: PageRequest, activity: ActivityFilter) -> Iterator[list[AuditEvent]]:
-    query = replace(activity.events, limit=BATCH_EVENTS)
-    return islice(audit_batches(page.services.state, query), MAXIMUM_BATCHES)
+def _batches(page: PageRequest, query: AuditQuery) -> Iterator[list[AuditEvent]]:
+    return islice(audit_batches(page.services.state, replace(query, limit=BATCH_EVENTS)), MAXIMUM_BATCHES)
 
 
 def _record(event: AuditEvent) -> dict[str, object]:
