@@ -338,8 +338,7 @@ class _AuthEndpoints:
     async def begin_enrolment(self, request: Request) -> Response:
         session = await session_of(request, self.services)
         begun = await enrolment.begin(self.services, session)
-        view = EnrolmentView(begun.manual_key, begun.otpauth_uri, begun.qr_svg)
-        return BEGIN_ENROLMENT.response.create(EnrolmentResult(view))
+        return BEGIN_ENROLMENT.response.create(EnrolmentResult(view_of(EnrolmentView, begun)))
 
     async def confirm_enrolment(self, request: Request) -> Response:
         session = await session_of(request, self.services)
