@@ -78,7 +78,7 @@ async def load_undecided(page: PageRequest) -> dict[str, object] | Response:
     """Return the variables of the pages that ask to confirm a decision. Redirect if there is nothing to decide."""
     run = await requested_run(page)
     if run.state not in _UNDECIDED:
-        return _redirect(page, run, "decided")
+        return page.redirect(f"runs/{run.snapshot_id}", done="decided")
     _, names = await _load_comparison(page, run)
     return {
         "run": run,
@@ -125,9 +125,9 @@ async def _decide(page: PageRequest, run: Snapshot, done: str, decide: Decision)
     if not reason:
         return invalid_field("reason", "Enter a reason.")
     if run.state not in _UNDECIDED:
-        return _redirect(page, run, "decided")
+        return page.redirect(f"runs/{run.snapshot_id}", done="decided")
     await page.run_task(lambda: decide(reason, page.now, actor=page.seat.email))
-    return _redirect(page, run, done)
+    return page.redirect(f"runs/{run.snapshot_id}", done=done)
 
 
 async def _runs_context(page: PageRequest) -> dict[str, object]:
@@ -163,10 +163,6 @@ def published_before(stores: Stores, run: Snapshot) -> Snapshot | None:
         if each.published_at is not None and each.published_at <= ended_at and each.snapshot_id != run.snapshot_id
     ]
     return max(published, key=lambda each: each.published_at or each.as_of, default=None)
-
-
-def _redirect(page: PageRequest, run: Snapshot, done: str) -> Response:
-    return page.redirect(f"runs/{run.snapshot_id}", done=done)
 
 
 async def list_nodes(page: PageRequest) -> Response:

@@ -92,7 +92,7 @@ async def disable_webhook(page: PageRequest) -> Response:
 async def enable_webhook(page: PageRequest) -> Response:
     """Send to a webhook of the user again."""
     if (await _requested(page)).created_by != page.seat.seat_id:
-        return page.redirect(f"{_webhook_path(page)}/take-over")
+        return page.redirect(f"{_PATH}/{_endpoint_id(page)}/take-over")
     await webhooks.enable(page.services, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-enabled")
 
@@ -132,10 +132,6 @@ def _event_choices(page: PageRequest, webhook: Webhook | None = None) -> dict[st
         "labels": EVENT_LABELS,
         "chosen": _posted_events(page) if "sent" in page.fields else chosen,
     }
-
-
-def _webhook_path(page: PageRequest) -> str:
-    return f"{_PATH}/{_endpoint_id(page)}"
 
 
 def _endpoint_id(page: PageRequest) -> str:
@@ -181,7 +177,7 @@ def _secret_page(page: PageRequest, created: webhooks.WebhookSecret, *, rotated:
 
 
 def _redirect(page: PageRequest, done: str, **parameters: str) -> Response:
-    return page.redirect(_webhook_path(page), done=done, **parameters)
+    return page.redirect(f"{_PATH}/{_endpoint_id(page)}", done=done, **parameters)
 
 
 def is_pending(log: list[LoggedDelivery], now: datetime) -> bool:
