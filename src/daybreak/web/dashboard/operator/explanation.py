@@ -7,6 +7,7 @@ from heapq import nlargest
 
 from starlette.responses import Response
 
+from daybreak.access.authorization import REQUIREMENTS, account_fault
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.domain.audit import EventOrigin
@@ -65,11 +66,11 @@ async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
         compute = partial(_compare, page.services.files, loss.entries)
         key = (losses.run.snapshot_id, losses.resource.name, loss.client_id)
         found = await cache.get("missing_rows", key, page.queue_account, compute)
-        may_see = await _may_see(page, loss.client_id)
-        if may_see and found.sample and page.request.method == "GET":
+        is_visible = await may_see(page, loss.client_id)
+        if is_visible and found.sample and page.request.method == "GET":
             await _record(page, losses, loss.client_id, len(found.sample))
-        traits = [each for each in found.traits if may_see or _is_impersonal(each)]
-        sections.append({"loss": loss, "found": found, "traits": traits, "may_see": may_see})
+        traits = [each for each in found.traits if is_visible or _is_impersonal(each)]
+        sections.append({"loss": loss, "found": found, "traits": traits, "may_see": is_visible})
     return _page(page, losses, sections)
 
 
@@ -127,9 +128,13 @@ def _compare(
         return missing_rows(tables, resource_named(before.resource), is_absent=now is None)
 
 
-async def _may_see(page: PageRequest, client_id: str) -> bool:
+async def may_see(page: PageRequest, client_id: str) -> bool:
+    """Return whether the session may download the files of an account."""
     granted = await page.read(lambda stores: stores.seats.granted_account(page.seat.seat_id, client_id))
-    return granted is not None and granted.account.active and granted.grant.data_export
+    if granted is None:
+        return False
+    policy, account = page.services.settings.access.require_second_factor, granted.account.status
+    return account_fault(account, granted.grant, page.session, policy, REQUIREMENTS["download"]) is None
 
 
 async def _record(page: PageRequest, losses: _Losses, client_id: str, rows: int) -> None:
