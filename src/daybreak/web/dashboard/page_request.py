@@ -100,6 +100,11 @@ class PageRequest(DashboardRequest):
         return self.resolved.seat
 
     @property
+    def has_password(self) -> bool:
+        """Whether the user can sign in with a password."""
+        return self.services.settings.oidc.password_login and self.seat.password_hash is not None
+
+    @property
     def active_session(self) -> ActiveSession:
         """The session as the access services expect it."""
         return ActiveSession(self.resolved, self.client_id)

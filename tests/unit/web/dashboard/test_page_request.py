@@ -9,8 +9,10 @@ import pytest
 from starlette.requests import Request
 
 from daybreak.credentials import signed_text
+from daybreak.web.dashboard.accounts.handlers import list_commands
 from daybreak.web.dashboard.context import DashboardContext, DashboardRequest
 from daybreak.web.dashboard.page_request import Policy, load_page_request
+from tests.configured import configured
 from tests.unit.access.conftest import instance
 from tests.unit.access.instance import ALPHA, BRAVO, CALLER, FOREIGN, ROSA, Instance
 
@@ -64,3 +66,14 @@ async def test_operator_pages_keep_the_account_of_the_tab(
     page = await load_page_request(sent, Policy(audience="operator"))
     assert page.tab_account_id == opened
     assert replace(page, granted=None).tab_account_id == ""
+
+
+@pytest.mark.parametrize("password_login", [True, False])
+async def test_password_change_is_offered_while_passwords_are_on(instance: Instance, password_login: bool) -> None:
+    settings = configured(instance.services.settings, oidc={"password_login": password_login})
+    sent = await request_of(instance, BRAVO)
+    instance.services = replace(instance.services, settings=settings)
+    dashboard = DashboardContext(instance.services, Mock(), Mock(), Mock())
+    page = await load_page_request(replace(sent, dashboard=dashboard), Policy())
+    commands = await list_commands(page)
+    assert (b"Change password" in commands.body) is password_login

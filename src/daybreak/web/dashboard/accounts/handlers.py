@@ -66,7 +66,7 @@ def _item(kind: str, label: str, detail: str, url: str) -> dict[str, str]:
 async def _actions(page: PageRequest) -> list[dict[str, str]]:
     """Return the actions that the user may begin. Each opens its page, which asks to confirm."""
     actions = [_item("Action", "Sign out everywhere", "", page.url("settings/security/sign-out-everywhere"))]
-    if page.seat.password_hash is not None:
+    if page.has_password:
         actions.append(_item("Action", "Change password", "", page.url("settings/security") + "#password-title"))
     if page.seat.operator:
         actions.append(_item("Action", "Run now", "Operator", page.operator_url("runs")))

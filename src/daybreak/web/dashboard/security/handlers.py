@@ -40,7 +40,7 @@ async def show_security(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Re
     own = await passkeys.list_of_seat(services, page.seat)
     settings, available = services.settings, passkeys.are_available(services)
     context = {
-        "has_password": settings.oidc.password_login and page.seat.password_hash is not None,
+        "has_password": page.has_password,
         "password_hint": _PASSWORD_HINT,
         "codes_left": codes_left,
         "sessions": await session_views(page, open_sessions, _PATH),

@@ -160,12 +160,11 @@ def provider_link(page: DashboardRequest, path: str, next_path: str) -> dict[str
 async def show_password_prompt(page: PageRequest, outcome: PageOutcome = SUCCESS) -> Response:
     settings, next_path = page.services.settings.oidc, _next_path(page)
     identities = await page.read(lambda stores: stores.identities.list_for(page.seat.seat_id))
-    asks_password = settings.password_login and page.seat.password_hash is not None
-    offers_provider = not asks_password or any(each.issuer == settings.issuer for each in identities)
+    offers_provider = not page.has_password or any(each.issuer == settings.issuer for each in identities)
     context: dict[str, object] = {
-        "heading": "Confirm your password" if asks_password else "Confirm your identity",
-        "text": "Changing secrets requires your password" if asks_password else "Changing secrets requires a sign-in",
-        "asks_password": asks_password,
+        "heading": f"Confirm your {'password' if page.has_password else 'identity'}",
+        "text": f"Changing secrets requires {'your password' if page.has_password else 'a sign-in'}",
+        "asks_password": page.has_password,
         "provider": provider_link(page, page.path("confirm/oidc"), next_path) if offers_provider else None,
         "history_url": page.url("confirm", next=next_path),
         "next": next_path,
