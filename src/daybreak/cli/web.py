@@ -101,11 +101,11 @@ async def _background(
     wired: "WebProcess", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
 ) -> AsyncIterator[None]:
     """Run the watchdog, the announcement and the heartbeat of a worker until it stops."""
-    from daybreak.web.server import announcement
-    from daybreak.web.watchdog import heartbeat, watchdog
+    from daybreak.web.server import announce
+    from daybreak.web.watchdog import heartbeat, running, watchdog
 
     async with watchdog(main_pid):
-        async with announcement(address), heartbeat(wired.state, node, now_utc):
+        async with running(announce(address)), running(heartbeat(wired.state, node, now_utc)):
             yield
         await wired.aclose()
 

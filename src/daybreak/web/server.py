@@ -9,8 +9,7 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import SimpleQueue
@@ -140,18 +139,9 @@ def _load_in_worker(load_app: Callable[[], ASGIApp], started: SimpleQueue[int]) 
     return load_app()
 
 
-@asynccontextmanager
-async def announcement(address: ListenAddress) -> AsyncIterator[None]:
+async def announce(address: ListenAddress) -> None:
     """Log that this worker has started, and when the service accepts connections."""
     _log.info("started", process="worker", pid=os.getpid())
-    task = asyncio.create_task(_announce_ready(address))
-    try:
-        yield
-    finally:
-        task.cancel()
-
-
-async def _announce_ready(address: ListenAddress) -> None:
     # The server listens only after the start of the application.
     while not accepts(address):  # noqa: ASYNC110 - the server has no event for it
         await asyncio.sleep(_READY_POLL_SECONDS)

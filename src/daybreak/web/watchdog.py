@@ -7,10 +7,11 @@ import faulthandler
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from multiprocessing import SimpleQueue
+from typing import Any
 
 import structlog
 
@@ -21,9 +22,20 @@ from daybreak.state.stores import State
 _HANG_SECONDS = 60.0
 _STOPPED_SECONDS = 30
 _INTERVAL_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 15.0
 _log = structlog.get_logger("daybreak.web")
 
-_HEARTBEAT_SECONDS = 15.0
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine while the context is open."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 @asynccontextmanager
@@ -33,11 +45,10 @@ async def watchdog(main_pid: int, hang_seconds: float = _HANG_SECONDS) -> AsyncI
     A worker whose event loop makes no progress for `hang_seconds` prints the stack of every thread to standard error
     and exits; the server starts another one. A worker whose main process was killed stops as on SIGTERM.
     """
-    task = asyncio.create_task(_watch(main_pid, hang_seconds))
     try:
-        yield
+        async with running(_watch(main_pid, hang_seconds)):
+            yield
     finally:
-        task.cancel()
         faulthandler.cancel_dump_traceback_later()
 
 
@@ -74,21 +85,8 @@ def kill_stopped_workers(started: SimpleQueue[int], stopped_seconds: int = _STOP
                 os.kill(pid, signal.SIGKILL)
 
 
-@asynccontextmanager
-async def heartbeat(
-    state: State, node: Callable[[datetime], Node], clock: Callable[[], datetime]
-) -> AsyncIterator[None]:
-    """Update the node's row while the context is open. All workers of a node update the same row."""
-    task = asyncio.create_task(_beat(state, node, clock))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def _beat(state: State, node: Callable[[datetime], Node], clock: Callable[[], datetime]) -> None:
+async def heartbeat(state: State, node: Callable[[datetime], Node], clock: Callable[[], datetime]) -> None:
+    """Update the node's row until canceled. All workers of a node update the same row."""
     while True:
         with suppress(Unavailable):
             await state.awrite(lambda stores: stores.nodes.beat(node, clock))

@@ -123,7 +123,8 @@ def main() -> None:
 
     from daybreak.web.app import Application, create_app
     from daybreak.web.listener import TcpAddress
-    from daybreak.web.server import ServerHooks, announcement, serve
+    from daybreak.web.server import ServerHooks, announce, serve
+    from daybreak.web.watchdog import running
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
@@ -143,7 +144,7 @@ def main() -> None:
             stop = threading.Event()
             deliverer = threading.Thread(target=run_deliverer, args=(delivery_context(folder, services, stop),))
             deliverer.start()
-            async with announcement(address):
+            async with running(announce(address)):
                 yield
             stop.set()
             await asyncio.to_thread(deliverer.join)
