@@ -7,9 +7,10 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from daybreak.domain.errors import DaybreakError
-from daybreak.web.doors.iceberg.errors import iceberg_error, is_iceberg_path
+from daybreak.sharing import SHARING_PATH
+from daybreak.web.doors.iceberg.errors import ICEBERG_PATH, iceberg_error
 from daybreak.web.doors.s3.errors import is_s3_request, s3_error
-from daybreak.web.doors.sharing.errors import is_sharing_path, sharing_error
+from daybreak.web.doors.sharing.errors import sharing_error
 from daybreak.web.http.problems import Problem, problem_headers, problem_of, problem_response
 from daybreak.web.request_state import request_id_of
 
@@ -20,9 +21,9 @@ ErrorForm = Callable[[Problem, Mapping[str, str]], Response]
 def protocol_form(scope: Scope) -> ErrorForm | None:
     """Return the form of errors of the protocol that a request uses, None for that of the API."""
     path = scope["path"]
-    if is_sharing_path(path):
+    if path == SHARING_PATH or path.startswith(f"{SHARING_PATH}/"):
         return sharing_error
-    if is_iceberg_path(path):
+    if path.startswith(f"{ICEBERG_PATH}/"):
         return partial(iceberg_error, path)
     return s3_error if is_s3_request(scope) else None
 

@@ -60,6 +60,11 @@ def download_command(url: str, output: str, header_file: str = HEADER_FILE) -> s
     return f"curl -sSfL -H @{header_file} -o {output} {url}"
 
 
+def file_command(base_url: str, client_id: str, resource: Resource, file_format: Format) -> str:
+    """Return a command that downloads the newest file of a resource."""
+    return download_command(file_url(base_url, client_id, resource, file_format), resource.file_name(file_format))
+
+
 def file_url(base_url: str, client_id: str, resource: Resource, file_format: Format) -> str:
     """Return the URL of the newest file of a resource."""
     return f"{base_url}/download/v1/files/{client_id}/{resource.path_for(file_format)}"

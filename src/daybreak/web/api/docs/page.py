@@ -18,14 +18,7 @@ from daybreak.settings import Settings
 from daybreak.settings.text_forms import duration_in_words, format_size
 from daybreak.sharing import PROFILE_NAME, SHARING_PATH
 from daybreak.web.api.docs.sections import Section, Sections
-from daybreak.web.api.examples import (
-    CLIENT_ID,
-    ENTER_TOKEN_COMMAND,
-    download_command,
-    file_url,
-    sample_format,
-    save_token_command,
-)
+from daybreak.web.api.examples import CLIENT_ID, ENTER_TOKEN_COMMAND, file_command, sample_format, save_token_command
 from daybreak.web.api.openapi import facts, with_values
 from daybreak.web.api.operation import TAGS
 from daybreak.web.theme.assets import Assets
@@ -67,11 +60,6 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
     operations = {page.path: sections.tagged(page.tag) for page in PAGES if page.tag}
     topics, formats = _help_topics(settings), [format_named(name) for name in settings.snapshot.formats]
     file_format = sample_format(settings.snapshot.formats)
-
-    def command_of(resource: Resource) -> str:
-        url = file_url(settings.base_url, CLIENT_ID, resource, file_format)
-        return download_command(url, resource.file_name(file_format))
-
     shared: dict[str, object] = {
         "asset": assets.url,
         "code": mark_code,
@@ -88,7 +76,7 @@ def render_docs_pages(settings: Settings, assets: Assets, document: Mapping[str,
         "keys_of": keys_of,
         "csv_sample": csv_sample,
         "json_sample": json_sample,
-        "command_of": command_of,
+        "command_of": lambda resource: file_command(settings.base_url, CLIENT_ID, resource, file_format),
         "topics": topics,
         "operations_of": operations,
     }

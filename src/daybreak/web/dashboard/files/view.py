@@ -9,7 +9,7 @@ from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.display import format_count
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.web.api.examples import HEADER_FILE, download_command, file_url
+from daybreak.web.api.examples import HEADER_FILE, file_command
 from daybreak.web.dashboard.files.archive import EXCEL
 from daybreak.web.dashboard.files.queries import PublishedFiles, RequestedEntry
 from daybreak.web.dashboard.files.readers import ADDED, CHANGED, PREVIEW_ROWS, REMOVED, ChangedRow
@@ -94,6 +94,7 @@ def preview_context(page: PageRequest, found: RequestedEntry, rows: list[list[st
     query, formats = snapshot_query(found.published, found.snapshot), page.services.settings.snapshot.formats
     caption = f"First {len(rows)} of {format_number(entry.rows)} rows, as of {format_datetime(found.snapshot.as_of)}"
     label = f"First rows of {resource.title}"
+    format_name = next((name for name in formats if name in entry.formats), "csv")
     preview = {
         "resource": resource,
         "entry": entry,
@@ -101,7 +102,7 @@ def preview_context(page: PageRequest, found: RequestedEntry, rows: list[list[st
         "title": resource.title,
         "description": resource.description,
         "excel": excel_download(page, resource, entry, query),
-        "curl": curl_command(page, resource, next((name for name in formats if name in entry.formats), "csv")),
+        "curl": file_command(page.services.settings.base_url, page.client_id, resource, format_named(format_name)),
         "is_published": found.published.is_published(found.snapshot),
         "header_file": HEADER_FILE,
         "back_url": page.url("files") + query,
@@ -123,13 +124,6 @@ def changes_context(
         "back_url": page.url("files") + query,
     }
     return {"preview": preview}
-
-
-def curl_command(page: PageRequest, resource: Resource, format_name: str) -> str:
-    """Return a shell command that downloads the newest file of a resource."""
-    file_format = format_named(format_name)
-    url = file_url(page.services.settings.base_url, page.client_id, resource, file_format)
-    return download_command(url, resource.file_name(file_format))
 
 
 def snapshot_query(published: PublishedFiles, snapshot: Snapshot | None) -> str:

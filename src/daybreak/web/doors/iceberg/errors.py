@@ -19,11 +19,6 @@ _TYPES = {
 }
 
 
-def is_iceberg_path(path: str) -> bool:
-    """Return whether errors of the path have the form of the protocol."""
-    return path.startswith(ICEBERG_PATH + "/")
-
-
 def iceberg_error(path: str, problem: Problem, headers: Mapping[str, str]) -> Response:
     """Return the response to an error, for requests of tokens in the form of RFC 6749 §5.2."""
     if path == TOKENS_PATH:

@@ -5,13 +5,7 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-from daybreak.sharing import SHARING_PATH
 from daybreak.web.http.problems import Problem
-
-
-def is_sharing_path(path: str) -> bool:
-    """Return whether errors of the path have the form of the protocol."""
-    return path == SHARING_PATH or path.startswith(SHARING_PATH + "/")
 
 
 def sharing_error(problem: Problem, headers: Mapping[str, str]) -> Response:
