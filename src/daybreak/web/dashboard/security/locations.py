@@ -7,7 +7,6 @@ https://maxmind.github.io/MaxMind-DB/. No request leaves the service. Supported 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 
 import maxminddb
@@ -68,12 +67,9 @@ def _open(database: Path, _inode: int, _modified_ns: int) -> Reader:
 
 def _location(reader: Reader, address: str) -> str:
     try:
-        parsed = ip_address(address)
-    except ValueError:
+        record = reader.get(address)
+    except ValueError:  # not an address, or of version 6 in a database of version 4
         return ""
-    if parsed.version == 6 and reader.metadata().ip_version == 4:
-        return ""
-    record = reader.get(parsed)
     if not isinstance(record, Mapping):
         return ""
     names = [_name(record.get("city")), _name(record.get("country"))]
