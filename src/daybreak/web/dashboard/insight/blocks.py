@@ -9,7 +9,7 @@ from daybreak.domain.display import localized
 from daybreak.insight.campaigns import ASCENDING, CampaignDay
 from daybreak.insight.members import GrowthDay
 from daybreak.insight.periods import Bucket
-from daybreak.web.dashboard.formatting import format_number, format_words
+from daybreak.web.dashboard.formatting import format_number, format_percentage, format_words
 from daybreak.web.dashboard.spreadsheets import spreadsheet_csv
 
 ColumnKind = Literal["text", "count", "share", "ratio", "date"]
@@ -90,9 +90,7 @@ class Figure:
         return _signed(100 * (self.value - self.previous) / self.previous, "%")
 
     def _format(self, value: float | None) -> str:
-        if value is None or not self.is_share:
-            return format_number(value)
-        return localized(f"{100 * value:.1f} %")
+        return format_percentage(value, 1) if self.is_share and value is not None else format_number(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

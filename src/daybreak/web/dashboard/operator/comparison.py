@@ -106,19 +106,17 @@ def findings_of(run: Snapshot, kind: FindingKind) -> list[Finding]:
     return [finding for finding in run.report.findings or () if finding.kind == kind]
 
 
-def largest_drop(run: Snapshot) -> float:
-    """Return the largest share of rows that a resource or a Leader lost, 0 without any."""
+def confirmation(run: Snapshot) -> str:
+    """Return what an operator must type to publish the snapshot, such as `52 %`; "" if nothing.
+
+    It is the largest share of rows that a resource or a Leader lost.
+    """
     drops = [
         1 - (finding.now or 0) / finding.before
         for finding in (*findings_of(run, "rows"), *findings_of(run, "leader_rows"))
         if finding.before
     ]
-    return max(drops, default=0.0)
-
-
-def confirmation(run: Snapshot) -> str:
-    """Return what an operator must type to publish the snapshot, such as `52 %`; "" if nothing."""
-    drop = largest_drop(run)
+    drop = max(drops, default=0.0)
     return f"{100 * drop:.0f} %" if drop >= CONFIRMED_DROP_SHARE else ""
 
 
