@@ -164,9 +164,9 @@ class PageRequest(DashboardRequest):
             return self._operator_path(path, query)
         return f"/dashboard/{self.client_id}/{_with_query(path, query)}"
 
-    def operator_url(self, path: str) -> str:
+    def operator_url(self, path: str, /, **query: str) -> str:
         """Return the path of an operator page below `base_url`, for links in pages."""
-        return self.dashboard.root + self._operator_path(path, {})
+        return self.dashboard.root + self._operator_path(path, query)
 
     def _operator_path(self, path: str, query: Mapping[str, str]) -> str:
         return f"/dashboard/operator/{_with_query(path, {**query, 'account': self.tab_account_id})}"

@@ -65,7 +65,10 @@ async def test_operator_pages_keep_the_account_of_the_tab(
     instance.write(lambda stores: stores.seats.set_last_client(ROSA, last_client_id))
     page = await load_page_request(sent, Policy(audience="operator"))
     assert page.tab_account_id == opened
-    assert replace(page, granted=None).tab_account_id == ""
+    assert page.operator_url("people", q="rosa@example.org").endswith(f"people?q=rosa%40example.org&account={opened}")
+    without = replace(page, granted=None)
+    assert without.tab_account_id == ""
+    assert without.operator_url("people", q="rosa@example.org").endswith("/people?q=rosa%40example.org")
 
 
 @pytest.mark.parametrize("password_login", [True, False])
