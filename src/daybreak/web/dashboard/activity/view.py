@@ -90,8 +90,17 @@ class EventRow:
 
     @property
     def changes(self) -> list[Change]:
-        """Changed settings, with their values before and after."""
-        return setting_changes(self.event)
+        """Settings that differ between `before` and `after`, and changed notifications, with both values."""
+        details = self.event.details
+        if self.event.action == "notifications.changed":
+            switched = {name: value for name, value in details.items() if isinstance(value, bool)}
+            return [(_label_of(name), _value(not on), _value(on)) for name, on in switched.items()]
+        before, after = _settings(details.get("before")), _settings(details.get("after"))
+        return [
+            (_label_of(name), _value(before.get(name)), _value(after.get(name)))
+            for name in dict.fromkeys((*before, *after))
+            if before.get(name) != after.get(name)
+        ]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -151,20 +160,6 @@ def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[E
         EventRow(event, opened.get(event.event_id), tuple(archives.get(event.request_id or "", ())))
         for event in events
         if event.event_id not in merged
-    ]
-
-
-def setting_changes(event: AuditEvent) -> list[Change]:
-    """Return the settings that differ between `before` and `after`, and the notifications that were changed."""
-    if event.action == "notifications.changed":
-        switched = {name: value for name, value in event.details.items() if isinstance(value, bool)}
-        return [(_label_of(name), _value(not on), _value(on)) for name, on in switched.items()]
-    before, after = _settings(event.details.get("before")), _settings(event.details.get("after"))
-    names = dict.fromkeys((*before, *after))
-    return [
-        (_label_of(name), _value(before.get(name)), _value(after.get(name)))
-        for name in names
-        if before.get(name) != after.get(name)
     ]
 
 

@@ -11,9 +11,9 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.web.dashboard.activity.view import (
     ACTION_GROUPS,
     ACTION_LABELS,
+    EventRow,
     event_rows,
     permission_changes,
-    setting_changes,
 )
 
 ACTION = re.compile(
@@ -114,15 +114,15 @@ def test_unrelated_downloads_keep_their_own_row() -> None:
 def test_changes_have_values_before_and_after() -> None:
     before = {"roles": ["owner"], "data_export": True, "async_rest_api": True}
     after = {"roles": [], "data_export": False, "async_rest_api": True}
-    assert setting_changes(_event("grant.changed", 0, seat="carl@example.org", before=before, after=after)) == [
+    assert EventRow(_event("grant.changed", 0, seat="carl@example.org", before=before, after=after)).changes == [
         ("Roles", "owner", "none"),
         ("Data Export", "on", "off"),
     ]
     changed = _event("account.changed", 0, before={"api_tokens_enabled": False}, after={"api_tokens_enabled": True})
-    assert setting_changes(changed) == [("API tokens", "off", "on")]
+    assert EventRow(changed).changes == [("API tokens", "off", "on")]
     switched: dict[str, Any] = {"files.late": False}
     event = _event("notifications.changed", 0, **switched)
-    assert setting_changes(event) == [("Files late", "on", "off")]
+    assert EventRow(event).changes == [("Files late", "on", "off")]
     assert event_rows([event], LIFETIME)[0].facts == [("Credential", "token:1")]
 
 
