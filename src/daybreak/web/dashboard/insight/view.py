@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daybreak.insight.campaigns import Campaign, LinkFigures
+from daybreak.insight.members import GrowthFigures
 from daybreak.web.dashboard.formatting import format_date
 from daybreak.web.dashboard.insight.blocks import Block, Column, Figure, Row, TableSort
 from daybreak.web.dashboard.insight.campaign_blocks import (
@@ -71,7 +72,7 @@ def insight_view(
         homes_block(account.members, limit=limit),
         communities_block(account.communities, account.members, limit=limit),
     ]
-    headlines = {**_headlines(figures, blocks), "live-members": _live_at_end(growth, selection)}
+    headlines = {**_headlines(figures, blocks), "live-members": _live_at_end(account.growth, selection)}
     return InsightView(figures, {block.name: replace(block, headline=headlines.get(block.name)) for block in blocks})
 
 
@@ -82,14 +83,12 @@ def _headlines(figures: Sequence[Figure], blocks: Sequence[Block]) -> dict[str, 
     return {**{figure.block: figure for figure in figures if figure.block}, **shares}
 
 
-def _live_at_end(growth: Block, selection: Selection) -> Figure | None:
+def _live_at_end(growth: GrowthFigures, selection: Selection) -> Figure:
     """Return the last value of the chart of live Members, compared with the one before the period."""
-    if not growth.total:
-        return None
-    net, live = map(_number, growth.total[-2:])
-    if net is None or live is None:
-        return None
-    return Figure("Live Members at the end", live, live - net if selection.members_before else None)
+    period = selection.period
+    live = sum(change.net for day, change in growth.items() if day <= period.last)
+    before = sum(change.net for day, change in growth.items() if day < period.first)
+    return Figure("Live Members at the end", live, before if selection.members_before else None)
 
 
 def _number(cell: object) -> float | None:
