@@ -27,12 +27,9 @@ class BodyLimitsMiddleware:
         self._larger_limits = larger_limits or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = _LimitedBody(scope, receive, self._limit_of(scope["path"]), self._deadline_seconds)
+        limits = (limit for start, limit in self._larger_limits.items() if scope["path"].startswith(start))
+        body = _LimitedBody(scope, receive, next(limits, self._limit_bytes), self._deadline_seconds)
         await self._app(scope, body.receive, body.closing(send))
-
-    def _limit_of(self, path: str) -> int:
-        limits = (limit for start, limit in self._larger_limits.items() if path.startswith(start))
-        return next(limits, self._limit_bytes)
 
 
 class _LimitedBody:
@@ -41,7 +38,8 @@ class _LimitedBody:
         self._limit_bytes = limit_bytes
         self._deadline_seconds = deadline_seconds
         self._deadline: float | None = None
-        self._declared = _declared_length(scope)
+        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        self._declared = int(length) if length.isdigit() else 0
         self._received = 0
         self._complete = False
         self._has_body = self._declared > 0 or any(name == b"transfer-encoding" for name, _ in scope["headers"])
@@ -84,8 +82,3 @@ class _LimitedBody:
 
     def _too_large(self) -> RequestError:
         return RequestError(f"The request body is larger than {self._limit_bytes} bytes.", code="body_too_large")
-
-
-def _declared_length(scope: Scope) -> int:
-    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    return int(length) if length.isdigit() else 0

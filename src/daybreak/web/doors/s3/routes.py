@@ -13,7 +13,6 @@ from daybreak.attached_files import REGION, AttachedFiles, StatementObject, Stor
 from daybreak.credentials.sigv4 import S3Error
 from daybreak.domain.identity import is_id
 from daybreak.downloads import OpenedFile, count_bytes, record_download
-from daybreak.settings import Settings
 from daybreak.web.doors.s3 import answers
 from daybreak.web.doors.s3.errors import S3_ROUTE, is_s3_request
 from daybreak.web.doors.s3.requests import Access, S3Request, authenticate, list_request, object_headers, read_request
@@ -46,7 +45,10 @@ class S3Route(Route):
     def __init__(self, services: Services, sender: FileSender) -> None:
         endpoint = _S3Endpoint(services, sender)
         super().__init__("/{bucket}/{key:path}", endpoint.respond, methods=_METHODS, name=S3_ROUTE)
-        self._host = _separate_host(services.settings)
+        settings = services.settings
+        host = urlsplit(settings.attach_url).netloc
+        # Empty if it is that of the service.
+        self._host = b"" if host == urlsplit(settings.base_url).netloc else host.encode()
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether a request is for the endpoint."""
@@ -62,12 +64,6 @@ class S3Route(Route):
             if host.lower() == self._host:
                 return True
         return path == "/" and is_s3_request(scope)
-
-
-def _separate_host(settings: Settings) -> bytes:
-    """Return the host of the endpoint, empty if it is that of the service."""
-    host = urlsplit(settings.attach_url).netloc
-    return b"" if host == urlsplit(settings.base_url).netloc else host.encode()
 
 
 class _S3Endpoint:
