@@ -123,17 +123,12 @@ def _actions(page: DashboardRequest, error: DaybreakError) -> list[dict[str, str
         return [{"url": settings, "text": "Set up second factor"}, files]
     if error.code == "no_active_account":
         return [sign_in]
-    if isinstance(page, PageRequest) and (form := _unprocessed_form(page, error)):
-        form_path = page.form_path(**kept_fields(form))
-        return [{"url": root + form_path, "text": "Return to the form"}, files]
+    if isinstance(page, PageRequest):
+        unprocessed = error.form if isinstance(error, ExpiredForm) else page.form if error.transient else {}
+        if unprocessed:
+            form_path = page.form_path(**kept_fields(unprocessed))
+            return [{"url": root + form_path, "text": "Return to the form"}, files]
     return [files]
-
-
-def _unprocessed_form(page: PageRequest, error: DaybreakError) -> Mapping[str, str]:
-    """Return the form that the user can send again after an error, or nothing."""
-    if isinstance(error, ExpiredForm):
-        return error.form
-    return page.form if error.transient else {}
 
 
 def _prefers_html(request: Request) -> bool:

@@ -75,13 +75,10 @@ def load_assets(root: str) -> Assets:
     assets = {"daybreak.css": Asset(styles, _MEDIA_TYPES[".css"])}
     for file in _FOLDER.glob("*.*"):
         assets[file.name] = Asset(file.read_bytes(), _MEDIA_TYPES[file.suffix])
+    # A gray sun and a badge, so that a browser tab shows the state of the publication.
+    gray = assets["favicon.svg"].content.replace(b"#f2913d", b"#9aa3b5")
     for state, color in _STATE_COLORS.items():
-        icon = _state_icon(assets["favicon.svg"].content, color)
+        badge = f'<circle cx="23.5" cy="8.5" r="8" fill="{color}" stroke="#fff" stroke-width="1.5"/></svg>'
+        icon = gray.replace(b"</svg>", badge.encode())
         assets[f"favicon-{state}.svg"] = Asset(icon, _MEDIA_TYPES[".svg"])
     return Assets(assets, root)
-
-
-def _state_icon(icon: bytes, color: str) -> bytes:
-    """Return the icon with a gray sun and a badge, so that a browser tab shows the state of the publication."""
-    badge = f'<circle cx="23.5" cy="8.5" r="8" fill="{color}" stroke="#fff" stroke-width="1.5"/></svg>'
-    return icon.replace(b"#f2913d", b"#9aa3b5").replace(b"</svg>", badge.encode())

@@ -67,7 +67,9 @@ def draw_chart(block: Block) -> Chart | None:
     names = [block.columns[index + 1].label for index in block.series]
     paths = [_line(cells, scale) for cells in values] if block.line else _stacked_bars(values, scale)
     percent = block.columns[block.series[0] + 1].kind == "share"
-    numbers = _series_numbers(block)
+    # Losses, which are below zero, have no color of a gain.
+    losses = iter(_LOSS_NUMBERS)
+    numbers = [next(losses) if index in block.below else at for at, index in enumerate(block.series, start=1)]
     return Chart(
         series=tuple(
             Series(name, number, path, block.line, _dots(cells, scale) if block.line else "")
@@ -125,12 +127,6 @@ def _tick_text(value: float, *, percent: bool) -> str:
         if size >= unit:
             return localized(f"{sign}{size / unit:.3g}{name}")
     return localized(f"{sign}{size:.3g}")
-
-
-def _series_numbers(block: Block) -> list[int]:
-    """Return a color for each series. Losses, which are below zero, have no color of a gain."""
-    losses = iter(_LOSS_NUMBERS)
-    return [next(losses) if index in block.below else at for at, index in enumerate(block.series, start=1)]
 
 
 def _stacked_bars(

@@ -314,7 +314,8 @@ def trace_text(events: Sequence[AuditEvent]) -> str:
     """Return a sentence: which file the token fetched most often, from where, and since when."""
     if not events:
         return "It has fetched no files."
-    titles = Counter(_title(event) for event in events)
+    names = [str(event.details.get("file", "")) for event in events]
+    titles = Counter(_TITLES.get(name.partition(".")[0], name) for name in names)
     addresses = {event.address for event in events}
     where = f"from {addresses.pop()}" if len(addresses) == 1 else f"from {format_number(len(addresses))} addresses"
     since = "at least since" if len(events) == _MAXIMUM_EVENTS else "since"
@@ -334,8 +335,3 @@ def _key(event: AuditEvent) -> tuple[str, str, str]:
 def _size(event: AuditEvent) -> int | None:
     size_bytes = event.details.get("bytes")
     return size_bytes if isinstance(size_bytes, int) else None
-
-
-def _title(event: AuditEvent) -> str:
-    name = str(event.details.get("file", ""))
-    return _TITLES.get(name.partition(".")[0], name)
