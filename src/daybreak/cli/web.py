@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from daybreak.state.stores import Stores
     from daybreak.web.app import Application
     from daybreak.web.listener import ListenAddress
-    from daybreak.web.metrics_server import Send
     from daybreak.web.metrics_state import Values
     from daybreak.web.server import ServerHooks
 
@@ -132,15 +131,8 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
     from daybreak.web.metrics_server import serve_metrics
 
     address = claim_port(settings.metrics.listen, "metrics.listen") if settings.metrics.listen else None
-    open_sender = partial(_metrics_sender, settings) if settings.telemetry.url else None
-    arguments = (address, folder, partial(_state_values, settings), os.getpid(), open_sender)
+    arguments = (address, folder, partial(_state_values, settings), os.getpid(), settings)
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
-
-
-def _metrics_sender(settings: "Settings") -> "Send":
-    from daybreak.web.otlp_metrics import MetricsSender
-
-    return MetricsSender(settings).send
 
 
 def _state_values(settings: "Settings") -> "dict[str, Values]":

@@ -4,26 +4,22 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from daybreak.settings import Settings
 from daybreak.web.listener import TcpAddress
 from daybreak.web.metrics_state import ReadValues, StateMetrics
 
 _PARENT_POLL_SECONDS = 1.0
-Send = Callable[[Iterable[Metric]], None]
 
 
 def serve_metrics(
-    address: TcpAddress | None,
-    folder: Path,
-    read_values: ReadValues,
-    main_pid: int,
-    open_sender: Callable[[], Send] | None,
+    address: TcpAddress | None, folder: Path, read_values: ReadValues, main_pid: int, settings: Settings
 ) -> None:
     """Serve and send metrics until SIGTERM, or until the main process has ended. Runs in a separate process.
 
@@ -32,8 +28,7 @@ def serve_metrics(
         folder: Where the workers write their metrics (PROMETHEUS_MULTIPROC_DIR).
         read_values: Reads the values of the metrics of the state database.
         main_pid: The process id of the main process.
-        open_sender: Returns a function that sends metrics, which is called once a minute, or as
-            OTEL_METRIC_EXPORT_INTERVAL says.
+        settings: With `telemetry.url`, metrics are sent once a minute, or as OTEL_METRIC_EXPORT_INTERVAL says.
     """
     # Ctrl-C reaches every process; the main process then sends SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -43,14 +38,19 @@ def serve_metrics(
     registry.register(StateMetrics(read_values))
     if address is not None:
         start_http_server(address.port, address.host, registry)
-    send = open_sender() if open_sender is not None else None
+    sender = None
+    if settings.telemetry.url:
+        # The module needs packages that only telemetry needs.
+        from daybreak.web.otlp_metrics import MetricsSender
+
+        sender = MetricsSender(settings)
     # The variable of the SDK, in milliseconds.
     interval = int(os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "60000")) / 1000
     pause, due = threading.Event(), time.monotonic() + interval
     while os.getppid() == main_pid:
         pause.wait(_PARENT_POLL_SECONDS)
-        if send is not None and time.monotonic() >= due:
-            send(registry.collect())
+        if sender is not None and time.monotonic() >= due:
+            sender.send(registry.collect())
             due = time.monotonic() + interval
 
 
