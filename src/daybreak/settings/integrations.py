@@ -254,7 +254,9 @@ class MailSettings(Section):
     @field_validator("password")
     @classmethod
     def _require_both(cls, password: SecretStr, info: ValidationInfo) -> SecretStr:
-        username = info.data.get("username", "")
+        username = info.data.get("username")
+        if username is None:
+            return password
         if bool(password.get_secret_value()) != bool(username):
             raise InvalidValue("Set mail.username and mail.password, or neither.")
         if not f"{username}{password.get_secret_value()}".isascii():

@@ -53,7 +53,6 @@ class SettingsFault(OperatorError):
         lines = "\n".join(f"  {fault}" for fault in faults)
         count = "one setting is" if len(faults) == 1 else f"{len(faults)} settings are"
         super().__init__(f"{source}: {count} invalid\n{lines}")
-        self.source = source
         self.faults = faults
 
 

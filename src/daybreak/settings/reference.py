@@ -10,7 +10,7 @@ from typing import Literal, get_args, get_origin
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from daybreak.settings.text_forms import Rate, format_duration, format_rate, format_size
+from daybreak.settings.text_forms import Rate, format_duration, format_size
 from daybreak.settings.tree import SECTIONS, Settings
 from daybreak.settings.types import SIZE, Notation, one_of
 
@@ -104,7 +104,7 @@ def _toml(value: object) -> str:
         case time():
             return toml_text(f"{value:%H:%M}")
         case Rate():
-            return toml_text(format_rate(value))
+            return toml_text(f"{value.attempts}/{format_duration(value.window)}")
         case SecretStr():
             return toml_text(value.get_secret_value())
         case tuple() | list():

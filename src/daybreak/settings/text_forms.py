@@ -138,11 +138,6 @@ def parse_rate(text: str) -> Rate:
     return Rate(int(match[1]), window)
 
 
-def format_rate(rate: Rate) -> str:
-    """Format a rate as `10/5m`."""
-    return f"{rate.attempts}/{format_duration(rate.window)}"
-
-
 def parse_base_url(text: str) -> str:
     """Parse the public URL of the service.
 
@@ -187,7 +182,7 @@ def parse_listen(text: str) -> str:
 
 def parse_host_and_port(text: str) -> str:
     """Parse `host:port`."""
-    host, _, port = text.rpartition(":")
+    host, _, port = require_trimmed(text).rpartition(":")
     # With a slash, it is a URL.
     if not host or "/" in host or not port.isdigit() or not 1 <= int(port) <= 65535:
         raise ValueError

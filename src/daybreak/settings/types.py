@@ -3,7 +3,6 @@
 A type accepts its own Python values as well as their text form, so that defaults are written as Python values.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import time, timedelta
@@ -13,7 +12,7 @@ from types import UnionType
 from typing import Annotated, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints, ValidationInfo
 
 from daybreak.catalogue.formats import FORMATS
 from daybreak.catalogue.resources import RESOURCE_NAMES
@@ -75,12 +74,6 @@ def _require_unique(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
-def _require_host(value: str) -> str:
-    if not re.fullmatch(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?", value):
-        raise ValueError
-    return value
-
-
 def _require_text(value: object) -> object:
     if value == "":
         raise ValueError
@@ -107,11 +100,6 @@ def folder_of(info: ValidationInfo) -> Path:
     """Return the folder that relative paths are resolved against: that of the configuration file, if there is one."""
     file: Path | None = info.context
     return Path.cwd() if file is None else file.parent
-
-
-def _require_one_line_secret(secret: SecretStr) -> SecretStr:
-    require_one_line(secret.get_secret_value())
-    return secret
 
 
 def _absolute(path: Path | None, info: ValidationInfo) -> Path | None:
@@ -165,7 +153,7 @@ Duration = Annotated[
 ]
 Size = Annotated[int, _from_text(parse_size, int), AfterValidator(_require_storable), SIZE]
 Text = Annotated[str, AfterValidator(require_trimmed)]
-Secret = Annotated[SecretStr, AfterValidator(_require_one_line_secret)]
+Secret = Annotated[SecretStr, AfterValidator(lambda secret: SecretStr(require_one_line(secret.get_secret_value())))]
 TimeOfDay = Annotated[
     time, _from_text(parse_time_of_day, time), Notation("UTC time of day", 'a UTC time of day such as "04:00"')
 ]
@@ -187,7 +175,7 @@ Networks = Annotated[
     Notation("list of addresses or networks", 'a list of addresses or networks such as ["10.0.0.0/8"]'),
 ]
 HostNames = Annotated[
-    tuple[Annotated[str, AfterValidator(_require_host)], ...],
+    tuple[Annotated[str, StringConstraints(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")], ...],
     BeforeValidator(_split),
     AfterValidator(_require_unique),
     Notation("list of host names", 'a list of host names such as ["hooks.example.org", "*.example.net"]'),
