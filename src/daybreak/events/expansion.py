@@ -36,8 +36,6 @@ _PAGE = 100
 # A cursor is the kind of recipients and the last one that has a delivery. Seats follow webhooks.
 _WEBHOOKS, _SEATS = "webhook:", "seat:"
 
-_ENCODER = msgspec.json.Encoder()
-
 
 async def expand(
     state: State, settings: Settings, entry: OutboxEntry, now: datetime, proceed: Callable[[], Awaitable[bool]]
@@ -176,7 +174,7 @@ def message_id(event: Event, client_id: str) -> str:
 def message_body(event: Event, data: Mapping[str, object]) -> str:
     """Return the body of a message: `{"type", "timestamp", "data"}`."""
     timestamp = event.at.isoformat().replace("+00:00", "Z")
-    return _ENCODER.encode({"type": event.type.value, "timestamp": timestamp, "data": data}).decode()
+    return msgspec.json.encode({"type": event.type.value, "timestamp": timestamp, "data": data}).decode()
 
 
 def signed_headers(delivery: Delivery, webhook: Webhook, keyring: Keyring, now: datetime) -> dict[str, str] | None:

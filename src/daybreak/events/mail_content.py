@@ -29,8 +29,8 @@ class MailContent:
 
     subject: str
     text: str
-    facts: Sequence[tuple[str, str]] = ()
-    link: Link | None = None
+    facts: Sequence[tuple[str, str]]
+    link: Link
     advice: str = ""
 
 

@@ -60,7 +60,7 @@ async def choose_events(
 
 async def unsubscribe(services: Services, token: str, caller: Caller) -> EventType:
     """Stop mails about the type of event of an unsubscribe link, and return it. Raises NotFound."""
-    seat_id, type_ = _parsed(services, token)
+    seat_id, type_ = parse_link(services, token)
     now = services.clock()
 
     def write(stores: Stores) -> None:
@@ -76,12 +76,8 @@ async def unsubscribe(services: Services, token: str, caller: Caller) -> EventTy
     return type_
 
 
-def event_of_link(services: Services, token: str) -> EventType:
-    """Return the type of event of an unsubscribe link. Raises NotFound."""
-    return _parsed(services, token)[1]
-
-
-def _parsed(services: Services, token: str) -> tuple[str, EventType]:
+def parse_link(services: Services, token: str) -> tuple[str, EventType]:
+    """Return seat and type of event of an unsubscribe link. Raises NotFound."""
     found = verify_unsubscribe_token(token, keyring=services.keyring.current())
     if found is None:
         raise _invalid_link()

@@ -45,15 +45,6 @@ class Outcome:
         return self.status is not None and 200 <= self.status < 300
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookRequest:
-    """A signed message."""
-
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class WebhookClient:
     """Sends webhooks. `resolve` returns the addresses of a host; the default asks the system's resolver."""
 
@@ -67,10 +58,10 @@ class WebhookClient:
         self._timeout_seconds = timeout_seconds
         self._allowed, self._resolve = allowed_networks, resolve or _resolve
 
-    async def send(self, request: WebhookRequest) -> Outcome:
-        """Send a message and return the result. Problems of the receiver are results, not errors."""
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+        """Send a signed message and return the result. Problems of the receiver are results, not errors."""
         try:
-            status = await self._exchange(request)
+            status = await self._exchange(url, headers, body)
         except TimeoutError:
             return Outcome(None, f"No response within {self._timeout_seconds:g} seconds.")
         except RefusedAddressError:
@@ -85,10 +76,9 @@ class WebhookClient:
             return Outcome(status, "Accepted.")
         return Outcome(status, f"Status {status}{': redirects are not followed' if 300 <= status < 400 else ''}.")
 
-    async def _exchange(self, request: WebhookRequest) -> int:
-        parts = urlsplit(request.url)
+    async def _exchange(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         # HTTP is accepted for this machine only, whatever the name resolves to.
-        backend = _CheckedBackend(self._allowed, self._resolve, loopback_only=parts.scheme != "https")
+        backend = _CheckedBackend(self._allowed, self._resolve, loopback_only=urlsplit(url).scheme != "https")
         until = asyncio.get_running_loop().time() + self._timeout_seconds
         async with (
             # One connection for each message: events are rare, and an idle connection may have been closed.
@@ -97,7 +87,7 @@ class WebhookClient:
         ):
             async with asyncio.timeout_at(until):
                 response = await opened.enter_async_context(
-                    pool.stream("POST", request.url, headers=[*request.headers.items()], content=request.body)
+                    pool.stream("POST", url, headers=[*headers.items()], content=body)
                 )
             # The status alone decides. The body is read because some receivers stop when the connection ends before it.
             with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):

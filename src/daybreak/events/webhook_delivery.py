@@ -1,6 +1,5 @@
 """One attempt to deliver a webhook, and its result in the state database."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -12,7 +11,7 @@ from daybreak.domain.events import Attempt, Delivery, DeliveryState, Webhook
 from daybreak.events.addresses import require_allowed_host
 from daybreak.events.context import DeliveryContext
 from daybreak.events.expansion import signed_headers
-from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
+from daybreak.events.webhook_client import Outcome, WebhookClient
 from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.events")
@@ -86,11 +85,11 @@ class WebhookDelivery:
         headers = signed_headers(delivery, webhook, self._context.keyring.current(), now)
         if headers is None:
             return Outcome(None, "The secret cannot be decrypted. Rotate it.")
-        request = WebhookRequest(webhook.url, headers, delivery.body.encode())
+        body = delivery.body.encode()
         if self._context.tracing is None:
-            return await self._client.send(request)
+            return await self._client.send(webhook.url, headers, body)
         with self._context.tracing.delivery(delivery) as attempt:
-            outcome = await self._client.send(replace(request, headers=headers | attempt.headers))
+            outcome = await self._client.send(webhook.url, headers | attempt.headers, body)
             attempt.status = outcome.status
             return outcome
 

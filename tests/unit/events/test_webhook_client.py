@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from daybreak.events import webhook_client
-from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
+from daybreak.events.webhook_client import Outcome, WebhookClient
 from daybreak.oidc.http import trusted_certificates
 from tests.parts.certificates import own_certificate
 from tests.parts.webhook_receiver import Receiver
@@ -32,7 +32,7 @@ async def _send(
         return answers[min(len(looked_up), len(answers)) - 1]
 
     client = WebhookClient(allowed, timeout_seconds=timeout_seconds, resolve=resolve if answers else None)
-    outcome = await client.send(WebhookRequest(url, {"X": "1"}, b"{}"))
+    outcome = await client.send(url, {"X": "1"}, b"{}")
     return outcome, looked_up
 
 
@@ -57,7 +57,7 @@ async def test_unknown_host_has_the_same_answer_as_a_private_one() -> None:
         raise OSError("not found")
 
     client = WebhookClient((), resolve=resolve)
-    outcome = await client.send(WebhookRequest("https://internal.example.org/", {}, b"{}"))
+    outcome = await client.send("https://internal.example.org/", {}, b"{}")
     assert outcome.detail == REFUSED
 
 

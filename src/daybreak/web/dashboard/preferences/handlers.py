@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from daybreak.domain.display import DEFAULT_NUMBER_FORMAT, DEFAULT_ZONE, NUMBER_FORMATS, time_zones
 from daybreak.domain.events import ACCOUNT_EVENTS, SECURITY_EVENTS, TOKEN_EVENTS, EventType
-from daybreak.events.notifications import choose_events, chosen_events, event_of_link, offered_events, unsubscribe
+from daybreak.events.notifications import choose_events, chosen_events, offered_events, parse_link, unsubscribe
 from daybreak.web.dashboard.context import DashboardRequest
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
@@ -60,7 +60,7 @@ async def save_notifications(page: PageRequest) -> Response:
 
 async def show_unsubscribe_form(page: DashboardRequest) -> Response:
     """Ask for confirmation: programs that scan mails open links too."""
-    event = event_of_link(page.services, page.request.path_params["token"])
+    _, event = parse_link(page.services, page.request.path_params["token"])
     return render_template(page, "preferences/unsubscribe.html", {"event": event.value, "done": False})
 
 
