@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "The files match the source."
     assert done.stdout.count("ok    members of") == 6
+    assert "ok    a file of another account is refused" in done.stdout
     assert "WRONG" not in done.stdout
     return path
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,17 +124,16 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDem
 
 
 def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -> None:
+    from daybreak.catalogue.source_tables import SOURCE_TABLES
     from daybreak.demo.plan import PlatformSizes
-    from daybreak.demo.platform import PlatformProgress, make_platform
+    from daybreak.demo.platform import make_platform
     from daybreak.snapshots.report import format_share
 
     print_note(f"Generating a platform: {_options(wanted)}.")
-    began = time.monotonic()
+    began, numbers = time.monotonic(), count(1)
 
-    def report(progress: PlatformProgress) -> None:
-        print_note(
-            f"  {progress.tables_done:2}/{progress.tables_total} {progress.table}: {format_count(progress.rows, 'row')}"
-        )
+    def report(table: str, rows: int) -> None:
+        print_note(f"  {next(numbers):2}/{len(SOURCE_TABLES)} {table}: {format_count(rows, 'row')}")
 
     sizes = PlatformSizes(wanted["leaders"], wanted["members"], wanted["messages"])
     summary = make_platform(platform, sizes, seed=wanted["seed"], as_of=as_of, on_progress=report)
@@ -203,9 +203,10 @@ def _check(prepared: _PreparedDemo) -> int:
         served = read_state(prepared.settings, lambda stores: stores.snapshots.current())
         faults = 0
         as_of = served.as_of if served is not None else prepared.as_of
-        for checked in check_service(prepared.settings.base_url, prepared.platform, as_of, prepared.directory):
-            print_text(f"{'ok   ' if checked.passed else 'WRONG'} {checked.description}")
-            faults += not checked.passed
+        checks = check_service(prepared.settings.base_url, prepared.platform, as_of, prepared.directory)
+        for description, passed in checks:
+            print_text(f"{'ok   ' if passed else 'WRONG'} {description}")
+            faults += not passed
     print_text("The files match the source." if not faults else f"{format_count(faults, 'comparison')} failed.")
     return 1 if faults else 0
 

@@ -56,23 +56,18 @@ def make_directory(platform: Path, seed: int) -> DemoDirectory:
     """
     leaders = _leaders(platform)
     draw = random.Random(seed)  # noqa: S311 - the demo prints the passwords; they must be reproducible
-    seats = _seats(seed, [leader_id for leader_id, _ in leaders], {email: _password(draw) for email in DEMO_EMAILS})
-    small = len(leaders) <= _SMALL_PLATFORM_LEADERS
-    careful, inactive = (None, None) if small else (leaders[5][0], leaders[6][0])
-    document = {
-        "accounts": [
-            _account(
-                leader_id,
-                name,
-                draw,
-                active=leader_id != inactive,
-                tokens=place < 5,
-                second_factor=leader_id == careful,
-            )
-            for place, (leader_id, name) in enumerate(leaders)
-        ],
-        "seats": [_seat_document(seat) for seat in seats],
+    passwords = {
+        email: "-".join([*draw.sample(_PASSWORD_WORDS, 3), str(draw.randrange(1000, 9999))]) for email in DEMO_EMAILS
     }
+    seats = _seats(seed, [leader_id for leader_id, _ in leaders], passwords)
+    inactive = None if len(leaders) <= _SMALL_PLATFORM_LEADERS else leaders[6][0]
+    accounts = [_account(*leader, draw) for leader in leaders]
+    for account in accounts[:5]:
+        account["api_tokens_enabled"] = True
+    if inactive is not None:
+        accounts[5]["second_factor_required"] = True
+        accounts[6]["status"] = "inactive"
+    document = {"accounts": accounts, "seats": [_seat_document(seat) for seat in seats]}
     return DemoDirectory(json.dumps(document, indent=2, ensure_ascii=False) + "\n", seats, inactive)
 
 
@@ -83,7 +78,8 @@ def _seats(seed: int, client_ids: Sequence[str], passwords: Mapping[str, str]) -
     def seat(email: str, description: str, *ranks: int, totp: bool = False, operator: bool = False) -> DemoSeat:
         accounts = tuple(dict.fromkeys(client_ids[min(rank, len(client_ids) - 1)] for rank in ranks))
         totp_seed = sha256(f"demo second factor {seed}/{email}".encode()).digest()[:20] if totp else None
-        return DemoSeat(_seat_id(seed, email), email, passwords[email], description, accounts, totp_seed, operator)
+        seat_id = str(UUID(bytes=sha256(f"{seed}/{email}".encode()).digest()[:16], version=4))
+        return DemoSeat(seat_id, email, passwords[email], description, accounts, totp_seed, operator)
 
     second_factor = "has a second factor" if small else "an account that requires a second factor"
     return (
@@ -109,9 +105,7 @@ def _leaders(platform: Path) -> list[tuple[str, str]]:
         """).fetchall()
 
 
-def _account(
-    leader_id: str, name: str, draw: random.Random, *, active: bool, tokens: bool, second_factor: bool
-) -> dict[str, object]:
+def _account(leader_id: str, name: str, draw: random.Random) -> dict[str, object]:
     first, _, last = name.partition(" ")
     threshold = draw.choice((1_000, 10_000, 50_000, 250_000))
     return {
@@ -120,11 +114,11 @@ def _account(
         "last_name": last,
         "phone_number": f"+1{draw.randrange(2_000_000_000, 9_999_999_999)}",
         "phone_number_type": draw.choice(("long_code", "toll_free", "short_code")),
-        "status": "active" if active else "inactive",
+        "status": "active",
         "campaign_messages_monthly_threshold": threshold,
         "campaign_messages_monthly_used": draw.randrange(threshold),
-        "api_tokens_enabled": tokens,
-        "second_factor_required": second_factor,
+        "api_tokens_enabled": False,
+        "second_factor_required": False,
         "onboarding_billing_state": {
             "billing_provided": draw.random() < 0.9,
             "billing_required": True,
@@ -137,26 +131,11 @@ def _account(
 def _seat_document(seat: DemoSeat) -> dict[str, object]:
     owner = seat.email == OWNER_EMAIL
     role = "owner" if owner else "admin" if seat.operator else "analyst"
+    grant = {"roles": [role], "data_export": seat.email != VISITOR_EMAIL, "async_rest_api": owner}
     return {
         "seat_id": seat.seat_id,
         "email": seat.email,
         "password": seat.password,
         "disabled": False,
-        "access": [
-            {
-                "client_id": client_id,
-                "roles": [role],
-                "data_export": seat.email != VISITOR_EMAIL,
-                "async_rest_api": owner,
-            }
-            for client_id in seat.client_ids
-        ],
+        "access": [{"client_id": client_id, **grant} for client_id in seat.client_ids],
     }
-
-
-def _seat_id(seed: int, email: str) -> str:
-    return str(UUID(bytes=sha256(f"{seed}/{email}".encode()).digest()[:16], version=4))
-
-
-def _password(draw: random.Random) -> str:
-    return "-".join(draw.sample(_PASSWORD_WORDS, 3)) + f"-{draw.randrange(1000, 9999)}"

@@ -19,16 +19,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class PlatformProgress:
-    """A finished table: its name and rows, and the number of finished tables."""
-
-    table: str
-    rows: int
-    tables_done: int
-    tables_total: int
-
-
-@dataclass(frozen=True, slots=True)
 class PlatformSummary:
     """Rows per table, bytes of all Parquet files, and the share of all Members that the largest 5 % of Leaders have."""
 
@@ -45,32 +35,24 @@ def make_platform(
     seed: int = 7,
     as_of: datetime,
     threads: int | None = None,
-    on_progress: Callable[[PlatformProgress], None] | None = None,
+    on_progress: Callable[[str, int], None] | None = None,
 ) -> PlatformSummary:
     """Write `TABLE.parquet` for the thirteen source tables into `folder`, which is created if missing.
 
     The same arguments produce the same rows in the same order with any number of `threads`. A file is renamed to its final
-    name only when it is complete.
-
-    Raises:
-        ValueError: A size is below one, or `as_of` has no time zone.
+    name only when it is complete. `on_progress` receives the name of each table, and its number of rows.
     """
-    if min(sizes.leaders, sizes.members, sizes.messages) < 1:
-        raise ValueError("leaders, members and messages must be at least 1")
-    if as_of.tzinfo is None:
-        raise ValueError("as_of needs a time zone")
-    as_of = as_of.astimezone(UTC)
     folder.mkdir(parents=True, exist_ok=True)
     draws = Draws(seed)
     rows: dict[str, int] = {}
     with _workspace(folder) as workspace, _engine(workspace, threads) as connection:
         for statement in make_plan(draws, sizes):
             connection.execute(statement)
-        queries = Tables(draws, sizes, (as_of - _EPOCH) // timedelta(microseconds=1)).queries()
-        for table, query in queries.items():
+        tables = Tables(draws, sizes, (as_of - _EPOCH) // timedelta(microseconds=1))
+        for table, query in tables.queries().items():
             rows[table] = _write(connection, query, workspace / f"{table}.parquet", folder / f"{table}.parquet")
             if on_progress is not None:
-                on_progress(PlatformProgress(table, rows[table], len(rows), len(queries)))
+                on_progress(table, rows[table])
         share = _largest_share(connection, sizes.leaders)
     size_bytes = sum((folder / f"{table}.parquet").stat().st_size for table in rows)
     return PlatformSummary(folder, rows, size_bytes, share)

@@ -47,26 +47,17 @@ class Tables:
         step = _coprime_step(count)
         return f"(SELECT ((range::HUGEINT * {step} + {count // 3}) % {max(1, count)})::BIGINT AS n FROM range({count}))"
 
-    def _member_rows(self, columns: str) -> str:
+    def _plain_members(self) -> str:
+        """Return number, ids, state and activation of every Member, without the expensive name columns."""
+        state, activated = (self.draws.share(f"member/{name}", "n") for name in ("state", "activated"))
         return f"""(
-            SELECT {columns} FROM {self._shuffled(self.sizes.members)} numbers
+            SELECT n, {self.draws.uuid("member", "n")} AS member_id, leader_number, leader_id, locale,
+                   CASE WHEN {state} < 0.82 THEN 'live' WHEN {state} < 0.95 THEN 'opted_out' WHEN {state} < 0.97 THEN 'blocked' ELSE 'deleted' END AS state,
+                   ({self.as_of_micros} - {4 * 365 * DAY_MICROS} * pow({activated}, 1.5))::BIGINT AS activated_micros
+            FROM {self._shuffled(self.sizes.members)} numbers
             JOIN plan_members p ON p.bucket = n // {MEMBER_BUCKET} AND n >= p.member_start AND n < p.member_end
             JOIN plan_leaders l USING (leader_number)
         )"""
-
-    def _plain_members(self) -> str:
-        """Return number, ids, state and activation of every Member, without the expensive name columns."""
-        return self._member_rows(
-            f"n, {self.draws.uuid('member', 'n')} AS member_id, leader_number, leader_id, {self._state('n')} AS state, "
-            f"{self._activated('n')} AS activated_micros, locale"
-        )
-
-    def _state(self, n: str) -> str:
-        u = self.draws.share("member/state", n)
-        return f"CASE WHEN {u} < 0.82 THEN 'live' WHEN {u} < 0.95 THEN 'opted_out' WHEN {u} < 0.97 THEN 'blocked' ELSE 'deleted' END"
-
-    def _activated(self, n: str) -> str:
-        return f"({self.as_of_micros} - {4 * 365 * DAY_MICROS} * pow({self.draws.share('member/activated', n)}, 1.5))::BIGINT"
 
     def _email(self) -> str:
         u = self.draws.share("member/email", "n")
@@ -164,16 +155,13 @@ class Tables:
         # One message in fifty is sent to the previous Member again, so that messages and recipients differ in number.
         j = f"({j} - CASE WHEN {j} > 0 AND {self.draws.chance('message/again', 'm', 0.02)} THEN 1 ELSE 0 END)"
         start = self.draws.below("campaign/first", "campaign_number", "c.members")
+        # There are more numbers than campaign messages: the join drops the rest.
         return f"""(
             SELECT m, c.member_start + ({start} + {j}) % c.members AS member_number, {columns}
-            FROM (SELECT n AS m FROM {self._campaign_message_numbers()}) numbers
+            FROM (SELECT n AS m FROM {self._shuffled(self.sizes.messages)}) numbers
             JOIN plan_messages p ON p.bucket = m // {MESSAGE_BUCKET} AND m >= p.message_start AND m < p.message_end
             JOIN (SELECT *, {segment_count_sql("text")} AS text_segments FROM plan_campaigns) c USING (campaign_number)
         )"""
-
-    def _campaign_message_numbers(self) -> str:
-        # More numbers than campaign messages: the join drops the rest.
-        return self._shuffled(self.sizes.messages)
 
     def _message_sent(self) -> str:
         return f"({self._campaign_sent()} + {self.draws.below('message/delay', 'm', 900_000_000)})"

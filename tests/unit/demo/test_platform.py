@@ -11,7 +11,7 @@ import pytest
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.demo.plan import PlatformSizes
-from daybreak.demo.platform import PlatformProgress, PlatformSummary, make_platform
+from daybreak.demo.platform import PlatformSummary, make_platform
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 SQL_TYPES = {
@@ -157,22 +157,16 @@ def test_last_state_change_matches_the_member(tables: duckdb.DuckDBPyConnection)
 
 
 def test_progress_reports_each_table(tmp_path: Path) -> None:
-    reports: list[PlatformProgress] = []
-    make_platform(tmp_path, PlatformSizes(leaders=1, members=1, messages=1), as_of=AS_OF, on_progress=reports.append)
-    assert [(p.tables_done, p.tables_total) for p in reports] == [(n, 13) for n in range(1, 14)]
-    assert {p.table for p in reports} == {table.name for table in SOURCE_TABLES}
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{p.table}.parquet" for p in reports)
-
-
-def test_invalid_sizes_and_naive_instants_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        make_platform(tmp_path, PlatformSizes(leaders=0), as_of=AS_OF)
-    with pytest.raises(ValueError, match="time zone"):
-        make_platform(tmp_path, PlatformSizes(), as_of=datetime(2026, 11, 20, 4))
+    rows: dict[str, int] = {}
+    sizes = PlatformSizes(leaders=1, members=1, messages=1)
+    summary = make_platform(tmp_path, sizes, as_of=AS_OF, on_progress=rows.__setitem__)
+    assert rows == summary.rows
+    assert rows.keys() == {table.name for table in SOURCE_TABLES}
+    assert {path.name for path in tmp_path.iterdir()} == {f"{table}.parquet" for table in rows}
 
 
 def test_ctrl_c_during_a_query_stops_the_generator(tmp_path: Path) -> None:
-    def interrupt(_progress: object) -> None:
+    def interrupt(_table: str, _rows: int) -> None:
         raise RuntimeError("Query interrupted")
 
     with pytest.raises(KeyboardInterrupt):
