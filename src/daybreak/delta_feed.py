@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from daybreak.access.authorization import require_in_context
 from daybreak.access.services import Services
+from daybreak.catalogue.download_paths import manifest_path
 from daybreak.domain.delta import CHAIN_REASONS, VERSION_UNKNOWN, Chain
 from daybreak.domain.errors import ChainClosed
 from daybreak.domain.identity import Principal
@@ -44,6 +45,6 @@ async def delta_feed(services: Services, principal: Principal, client_id: str, s
         raise ChainClosed(
             f"There are no deltas from version {since}: {explanation}. Load the full files.",
             reason=reason,
-            manifest=f"/download/v1/files/{client_id}",
+            manifest=manifest_path(client_id),
         )
     return DeltaFeed(chain.after(since), fresh)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from daybreak.catalogue.columns import ColumnType
 
 _MASK = (1 << 60) - 1
-FIRST_INSTANT, LAST_INSTANT = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
-"""The range of instants in files. Other instants, and the infinities, are exported as NULL."""
 
 
 def in_range(value: str, kind: str) -> str:
-    """Return a condition: an instant or a date, SQL `value` of the type `kind`, is in the range of files."""
-    return f"{value} BETWEEN CAST('{FIRST_INSTANT}' AS {kind}) AND CAST('{LAST_INSTANT}' AS {kind})"
+    """Return a condition: an instant or a date, SQL `value` of the type `kind`, is in the range of files. Other
+    instants, and the infinities, are exported as NULL.
+    """
+    return f"{value} BETWEEN CAST('0001-01-01 00:00:00' AS {kind}) AND CAST('9999-12-31 23:59:59.999999' AS {kind})"
 
 
 @dataclass(frozen=True, slots=True)
