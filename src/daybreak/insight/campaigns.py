@@ -209,15 +209,6 @@ def link_figures(tables: PublishedTables, period: Period) -> LinkFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignQuery:
-    """Campaigns whose name or message contains a text, in an order of ORDERS."""
-
-    period: Period
-    text: str = ""
-    order: str = "sent"
-
-
-@dataclass(frozen=True, slots=True)
 class CampaignPage:
     """Some of the matching campaigns. `first` counts from 0."""
 
@@ -226,13 +217,17 @@ class CampaignPage:
     campaigns: tuple[Campaign, ...]
 
 
-def campaign_page(tables: PublishedTables, query: CampaignQuery, *, number: int) -> CampaignPage:
-    """Return a page of 50 campaigns. A number beyond the end is the last page. Raises FileStoreError."""
-    parameters = {**query.period.parameters, "text": query.text}
+def campaign_page(
+    tables: PublishedTables, period: Period, text: str = "", order: str = "sent", *, number: int
+) -> CampaignPage:
+    """Return a page of 50 campaigns whose name or message contains a text, in an order of ORDERS. A number beyond the
+    end is the last page. Raises FileStoreError.
+    """
+    parameters = {**period.parameters, "text": text}
     ((total,),) = tables.rows(_COUNT, parameters)
     first = (min(number, max(1, -(-total // PAGE_LENGTH))) - 1) * PAGE_LENGTH
     page = {**parameters, "limit": PAGE_LENGTH, "start_row": first}
-    rows = tables.rows(_PAGE.format(order=ORDERS[query.order]), page)
+    rows = tables.rows(_PAGE.format(order=ORDERS[order]), page)
     return CampaignPage(total, first, tuple(campaign_of(row) for row in rows))
 
 

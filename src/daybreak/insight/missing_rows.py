@@ -1,7 +1,7 @@
 """Rows of an account's earlier file that are missing in a later one, and what they have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from daybreak.catalogue.columns import TIMES, Column
@@ -81,12 +81,8 @@ def _counted(tables: PublishedTables, candidates: Sequence[Trait], total: int, b
     parameters = {f"first{number}": each.first for number, each in enumerate(candidates)}
     parameters |= {f"last{number}": each.last for number, each in enumerate(candidates)}
     (row,) = tables.rows(f"SELECT {counts} FROM before", parameters)
-    counted = [
-        Trait(each.column, each.first, each.last, each.missing, count)
-        for each, count in zip(candidates, row, strict=True)
-    ]
-    excess = {each: each.missing / total - each.before / before for each in counted}
-    telling = [each for each in counted if excess[each] >= _LEAST_EXCESS]
+    counted = [replace(each, before=count) for each, count in zip(candidates, row, strict=True)]
+    telling = [each for each in counted if each.missing / total - each.before / before >= _LEAST_EXCESS]
     return tuple(sorted(telling, key=lambda each: (-each.missing, each.before))[:_MAXIMUM_TRAITS])
 
 

@@ -1,6 +1,5 @@
 """Published files of one account as tables of an embedded engine with bounded memory."""
 
-# Evaluated annotations would keep classes of DuckDB until the process ends, which DuckDB then reports as leaks.
 import gzip
 import tempfile
 import threading
@@ -13,6 +12,7 @@ from typing import Any, Self
 import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.key_sql import in_range
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.stored_columns import resource_with_header
 from daybreak.domain.errors import FileDamaged, FileStoreError, first_line
@@ -28,8 +28,6 @@ _MAXIMUM_HEADER_BYTES = 1 << 16
 _COPY_BYTES = 1 << 20
 # The fastest format first.
 _FORMATS = ("parquet", "csv", "ndjson", "json")
-# Timestamps that Python can represent. PostgreSQL has others, such as `infinity` and years BC.
-_FIRST_INSTANT, _LAST_INSTANT = "TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
 _READERS = {
     "csv": "read_csv({path}, columns = {columns}, header = true, auto_detect = false, delim = ',', quote = '\"', "
     f"escape = '\"', compression = 'gzip', max_line_size = {_MAXIMUM_LINE_BYTES}, "
@@ -174,7 +172,8 @@ def _value(column: Column) -> str:
             return f"coalesce(TRY_CAST({name} AS BOOLEAN), false)"
         case ColumnType.DATE | ColumnType.TIMESTAMP:
             instant = f"TRY_CAST({name} AS TIMESTAMP)"
-            return f"CASE WHEN {instant} BETWEEN {_FIRST_INSTANT} AND {_LAST_INSTANT} THEN {instant} END"
+            # PostgreSQL has others, such as `infinity` and years BC.
+            return f"CASE WHEN {in_range(instant, 'TIMESTAMP')} THEN {instant} END"
         case _:
             return f"coalesce(CAST({name} AS VARCHAR), '')"
 

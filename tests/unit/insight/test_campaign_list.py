@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from daybreak.insight.campaigns import ORDERS, CampaignQuery, Link, campaign_details, campaign_page
+from daybreak.insight.campaigns import ORDERS, Link, campaign_details, campaign_page
 from daybreak.insight.periods import Period
 from tests.unit.insight.conftest import Published
 from tests.unit.insight.test_figures import CAMPAIGNS, FORMATS, LAUNCH, LINKS, SPRING, TEST
@@ -38,7 +38,7 @@ def test_details_have_message_and_links(publish: Publish, format_name: str) -> N
 def test_search_finds_names_and_messages(publish: Publish, text: str, found: list[str]) -> None:
     published = publish(campaigns=CAMPAIGNS, campaign_links=LINKS)
     with published.open() as tables:
-        page = campaign_page(tables, CampaignQuery(ALWAYS, text), number=1)
+        page = campaign_page(tables, ALWAYS, text, number=1)
     assert [campaign.campaign_id for campaign in page.campaigns] == found
     assert page.total == len(found)
 
@@ -52,7 +52,7 @@ def test_pages_contain_every_campaign_once(publish: Publish) -> None:
     published = publish(campaigns=campaigns, campaign_links=[])
     with published.open() as tables:
         for order in ORDERS:
-            pages = [campaign_page(tables, CampaignQuery(ALWAYS, "", order), number=number) for number in (1, 2, 3, 9)]
+            pages = [campaign_page(tables, ALWAYS, "", order, number=number) for number in (1, 2, 3, 9)]
             assert [(page.total, page.first) for page in pages] == [(120, 0), (120, 50), (120, 100), (120, 100)]
             assert len(pages[2].campaigns) == 20
             assert len({campaign.campaign_id for page in pages for campaign in page.campaigns}) == 120

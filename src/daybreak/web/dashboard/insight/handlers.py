@@ -14,7 +14,6 @@ from daybreak.insight.campaigns import (
     PAGE_LENGTH,
     CampaignDetails,
     CampaignFigures,
-    CampaignQuery,
     campaign_details,
     campaign_figures,
     campaign_page,
@@ -168,8 +167,8 @@ async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
     parameters = page.request.query_params
     text = parameters.get("q", "").strip()[:_MAXIMUM_TEXT_LENGTH]
     order = parameters.get("order", "sent") if parameters.get("order") in ORDERS else "sent"
-    wanted = CampaignQuery(selection.period, text, order)
-    shown = await files.get(campaign_page, CAMPAIGN_FILES, wanted, number=requested_page(page))
+    wanted = selection.period, text, order
+    shown = await files.get(campaign_page, CAMPAIGN_FILES, *wanted, number=requested_page(page))
 
     def list_url(**changes: str) -> str:
         query = {**selection.query, "q": text, "order": "" if order == "sent" else order, **changes}
