@@ -145,7 +145,7 @@ def share_files(
     """Return some files of a table with links to them."""
 
     def link(file: StoredFormat | StoredPart) -> tuple[str, datetime]:
-        part = table.files.index(file) + 1 if isinstance(file, StoredPart) else None
+        part = table.stored.files.index(file) + 1 if isinstance(file, StoredPart) else None
         return sign_link(services, principal, table.snapshot_id, named, part)
 
     return tuple(SharedFile(file, *link(file)) for file in files)
@@ -153,7 +153,7 @@ def share_files(
 
 def files_with_rows(table: TableFiles) -> list[StoredFormat | StoredPart]:
     """Return the files that have rows. The Python client fails if all files of a response in delta format have none."""
-    return [stored for stored in table.files if stored.statistics is None or stored.statistics.rows]
+    return [stored for stored in table.stored.files if stored.statistics is None or stored.statistics.rows]
 
 
 def refresh_token(client_id: str, table: str, version: int, *, keyring: Keyring) -> str:

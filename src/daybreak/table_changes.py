@@ -145,7 +145,7 @@ async def _kept_tables(
 
 def _difference(left: TableFiles | None, right: TableFiles | None) -> list[StoredFormat | StoredPart]:
     """Return the files with rows of the left side that the right side does not have."""
-    others = set() if right is None else {file.sha256 for file in right.files}
+    others = set() if right is None else {file.sha256 for file in right.stored.files}
     return [] if left is None else [file for file in files_with_rows(left) if file.sha256 not in others]
 
 

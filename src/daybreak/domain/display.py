@@ -60,19 +60,17 @@ def _display_of(seat: "Seat") -> Display:
         zone: tzinfo = ZoneInfo(seat.time_zone) if seat.time_zone not in (None, DEFAULT_ZONE) else UTC
     except (ZoneInfoNotFoundError, ValueError):
         zone = UTC
-    known = seat.number_format in _SEPARATORS
-    return Display(zone, seat.number_format if known and seat.number_format else DEFAULT_NUMBER_FORMAT)
+    number_format = seat.number_format or ""
+    return Display(zone, number_format if number_format in _SEPARATORS else DEFAULT_NUMBER_FORMAT)
 
 
 @cache
 def time_zones() -> tuple[str, ...]:
     """Return the names of the time zones that this system knows, UTC first."""
-    return (DEFAULT_ZONE, *sorted(name for name in available_timezones() if _is_offered(name)))
-
-
-def _is_offered(name: str) -> bool:
     # The other names are aliases, offsets with inverted signs, or files of the system.
-    return "/" in name and not name.startswith(("Etc/", "SystemV/", "US/", "posix/", "right/"))
+    others = ("Etc/", "SystemV/", "US/", "posix/", "right/")
+    names = (name for name in available_timezones() if "/" in name and not name.startswith(others))
+    return (DEFAULT_ZONE, *sorted(names))
 
 
 def local(instant: datetime) -> datetime:

@@ -212,11 +212,6 @@ class TableFiles(msgspec.Struct, frozen=True):
     stored: StoredFormat
     columns: Mapping[str, Sequence[tuple[str, str, bool]]] | None = None
 
-    @property
-    def files(self) -> "tuple[StoredFormat | StoredPart, ...]":
-        """The parts of the file, or the file itself."""
-        return self.stored.files
-
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:

@@ -37,7 +37,8 @@ class LineWriter(msgspec.Struct, frozen=True):
 
     def table(self, resource: Resource, table: TableFiles, *, versioned: bool = False) -> list[Any]:
         """Return the lines that describe a table at a version. `versioned`: the request selected it."""
-        size = {"size": sum(file.bytes for file in table.files), "numFiles": len(table.files)}
+        files = table.stored.files
+        size = {"size": sum(file.bytes for file in files), "numFiles": len(files)}
         return [self._protocol(), self._metadata(resource, size | ({"version": table.version} if versioned else {}))]
 
     def query(self, result: QueryResult, *, versioned: bool) -> list[Any]:
