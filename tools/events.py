@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
+from daybreak.domain.events import DEFAULT_EVENTS, Event, EventType, Webhook
+from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.events.expansion import message_body
+from daybreak.events.webhooks import new_test_event
+from daybreak.snapshots.events import late_event, published_event, recovered_event
 from tools.reference_text import EVENTS, table
-
-if TYPE_CHECKING:
-    from daybreak.domain.events import Event
 
 _CLIENT_ID = "7d909222-adf5-4547-93e0-e8f60c50f980"
 _SNAPSHOT_ID = "4bd15f0c-1c9c-4a2e-9a4e-6b7a5d3f2e10"
@@ -41,8 +42,6 @@ _WHEN = {
 
 def events() -> str:
     """Return the page of events."""
-    from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, EventType
-
     rows = [
         (f"`{name}`", recipients, when, "on" if EventType(name) in DEFAULT_EVENTS else "off")
         for name, (recipients, when) in _WHEN.items()
@@ -54,21 +53,14 @@ def events() -> str:
         "`brief` of `snapshot.published` has up to three sentences about the rows that changed. It is empty for the\n"
         "first files of an account, and without [deltas](../how-to/apply-deltas.md).\n"
     )
-    webhook_types = {*ACCOUNT_EVENTS, EventType.WEBHOOK_TEST}
     for event, extra in _examples():
-        if event.type in webhook_types:
-            parts.append(f"\n### {event.type.value}\n\n{_WHEN[event.type][1].capitalize()}.\n")
-            parts.append(f"\n```json\n{_payload(event, extra)}\n```\n")
+        parts.append(f"\n### {event.type.value}\n\n{_WHEN[event.type][1].capitalize()}.\n")
+        parts.append(f"\n```json\n{_payload(event, extra)}\n```\n")
     return "".join(parts)
 
 
-def _examples() -> "Iterator[tuple[Event, Mapping[str, object]]]":
+def _examples() -> Iterator[tuple[Event, Mapping[str, object]]]:
     """Yield an event of each type that webhooks receive, and the data that depends on the account."""
-    from daybreak.domain.events import Webhook
-    from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
-    from daybreak.events.webhooks import new_test_event
-    from daybreak.snapshots.events import late_event, published_event, recovered_event
-
     started_at = _PUBLISHED_AT - timedelta(minutes=31)
     snapshot = Snapshot(
         _SNAPSHOT_ID,
@@ -92,8 +84,6 @@ def _examples() -> "Iterator[tuple[Event, Mapping[str, object]]]":
     yield new_test_event(webhook, "example", _PUBLISHED_AT), {}
 
 
-def _payload(event: "Event", extra: Mapping[str, object]) -> str:
-    from daybreak.events.expansion import message_body
-
+def _payload(event: Event, extra: Mapping[str, object]) -> str:
     body = message_body(event, {"client_id": _CLIENT_ID, **event.data, **extra})
     return json.dumps(json.loads(body), indent=2)

@@ -1,12 +1,48 @@
 """The page of limits: every value is read from the code or from the default of its setting."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+from daybreak.access.api_tokens import MAX_LIVE_TOKENS
+from daybreak.access.authorization import MAX_NETWORKS
+from daybreak.access.cleanup import DEVICES_KEPT, EVENTS_KEPT, NODES_KEPT, SESSIONS_KEPT, TOKENS_KEPT
+from daybreak.access.login import PENDING_LOGIN_LIFETIME
+from daybreak.access.names import MAX_NAME_LENGTH
+from daybreak.access.passkeys import CHALLENGE_LIFETIME, MAX_PASSKEYS
+from daybreak.access.passwords import LINK_LIFETIMES
+from daybreak.access.sessions import REAUTHENTICATION_LIFETIME
+from daybreak.access.single_sign_on import REQUEST_LIFETIME
+from daybreak.access.throttle import CHANGES_PER_ACCOUNT, CHANGES_PER_SEAT, MAX_KNOWN_DEVICES, TEST_EVENTS_PER_ACCOUNT
+from daybreak.attached_files import SESSION_LIFETIME
+from daybreak.credentials.passwords import MAXIMUM_LENGTH, MINIMUM_LENGTH, QUEUE_LENGTH, TIMEOUT_SECONDS
+from daybreak.credentials.totp import RECOVERY_CODES, STEP_SECONDS
+from daybreak.domain.email_address import MAX_EMAIL_LENGTH
+from daybreak.domain.events import EventType
+from daybreak.events.addresses import MAX_URL_LENGTH
+from daybreak.events.context import DeliveryTimings
+from daybreak.events.mail_delivery import MAX_PER_DAY, MAX_ROUTINE_PER_DAY
+from daybreak.events.mail_server import MAIL_SECONDS
+from daybreak.events.webhooks import MAX_WEBHOOKS, PREVIOUS_SECRET_LIFETIME
+from daybreak.export.parquet_parts import MAX_FILE_BYTES
+from daybreak.insight.campaigns import MAXIMUM_LINKS
+from daybreak.insight.published_tables import MEMORY_BYTES
+from daybreak.settings import Rate
+from daybreak.settings.reference import known_settings
+from daybreak.settings.text_forms import duration_in_words as _span
+from daybreak.settings.text_forms import format_size
+from daybreak.snapshots.freshness import GRACE
+from daybreak.snapshots.retention import LINK_MARGIN
+from daybreak.snapshots.schedule import MAX_LEAD, RunTimings
+from daybreak.web.app import BODY_DEADLINE_SECONDS, BODY_LIMIT_BYTES
+from daybreak.web.dashboard.activity.handlers import BATCH_EVENTS, MAXIMUM_BATCHES
+from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
+from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS
+from daybreak.web.file_sender import INLINE_BYTES, STORE_URL_SECONDS
+from daybreak.web.http.bodies import MAX_DEPTH
+from daybreak.web.http.files import MAX_RANGES
+from daybreak.web.middleware.refusals import MAX_HEADER_BYTES, MAX_METHOD_LENGTH, MAX_TARGET_BYTES
+from daybreak.web.server import HEAD_BUFFER_BYTES, HEAD_TIMEOUT_MILLISECONDS, MAX_CONNECTIONS, MAX_HEADERS
+from daybreak.web.streams import MAX_STREAMS
 from tools.reference_text import LIMITS, table
-
-if TYPE_CHECKING:
-    from daybreak.settings.text_forms import Rate
 
 Row = tuple[str, str, str]
 FIXED = "fixed"
@@ -32,9 +68,6 @@ def limits() -> str:
 
 
 def _publication() -> list[Row]:
-    from daybreak.snapshots.freshness import GRACE
-    from daybreak.snapshots.schedule import MAX_LEAD, RunTimings
-
     timings = RunTimings()
     return [
         _setting("Publication of new files, UTC", "snapshot.publish_at"),
@@ -49,14 +82,6 @@ def _publication() -> list[Row]:
 
 
 def _lifetimes() -> list[Row]:
-    from daybreak.access.login import PENDING_LOGIN_LIFETIME
-    from daybreak.access.passkeys import CHALLENGE_LIFETIME
-    from daybreak.access.sessions import REAUTHENTICATION_LIFETIME
-    from daybreak.access.single_sign_on import REQUEST_LIFETIME
-    from daybreak.attached_files import SESSION_LIFETIME
-    from daybreak.credentials.totp import STEP_SECONDS
-    from daybreak.web.file_sender import STORE_URL_SECONDS
-
     return [
         _setting("Session", "access.session_lifetime"),
         ("Login that waits for its second factor", _span(PENDING_LOGIN_LIFETIME), FIXED),
@@ -73,14 +98,6 @@ def _lifetimes() -> list[Row]:
 
 
 def _rates() -> list[Row]:
-    from daybreak.access.throttle import (
-        CHANGES_PER_ACCOUNT,
-        CHANGES_PER_SEAT,
-        MAX_KNOWN_DEVICES,
-        TEST_EVENTS_PER_ACCOUNT,
-    )
-    from daybreak.credentials.passwords import QUEUE_LENGTH, TIMEOUT_SECONDS
-
     changes = f"{_rate(CHANGES_PER_SEAT)}, or {CHANGES_PER_ACCOUNT} for each of its accounts if that is more"
     return [
         _setting("Requests for links with one session or API token", "access.link_rate"),
@@ -102,11 +119,6 @@ def _rates() -> list[Row]:
 
 
 def _requests() -> list[Row]:
-    from daybreak.web.app import BODY_DEADLINE_SECONDS, BODY_LIMIT_BYTES
-    from daybreak.web.http.bodies import MAX_DEPTH
-    from daybreak.web.middleware.refusals import MAX_HEADER_BYTES, MAX_METHOD_LENGTH, MAX_TARGET_BYTES
-    from daybreak.web.server import HEAD_BUFFER_BYTES, HEAD_TIMEOUT_MILLISECONDS, MAX_CONNECTIONS, MAX_HEADERS
-
     return [
         ("Versions of HTTP, else `400`", "1.0 and 1.1", FIXED),
         ("Request method, then `400`", f"{MAX_METHOD_LENGTH} characters", FIXED),
@@ -123,12 +135,6 @@ def _requests() -> list[Row]:
 
 
 def _downloads() -> list[Row]:
-    from daybreak.export.parquet_parts import MAX_FILE_BYTES
-    from daybreak.settings.text_forms import format_size
-    from daybreak.web.file_sender import INLINE_BYTES
-    from daybreak.web.http.files import MAX_RANGES
-    from daybreak.web.streams import MAX_STREAMS
-
     return [
         ("Size of a file", "unlimited", ""),
         ("Parquet file that Iceberg, Delta Sharing and S3 list in parts", f"over {format_size(MAX_FILE_BYTES)}", FIXED),
@@ -148,14 +154,6 @@ def _downloads() -> list[Row]:
 
 
 def _events() -> list[Row]:
-    from daybreak.access.passwords import LINK_LIFETIMES
-    from daybreak.domain.events import EventType
-    from daybreak.events.addresses import MAX_URL_LENGTH
-    from daybreak.events.context import DeliveryTimings
-    from daybreak.events.mail_delivery import MAX_PER_DAY, MAX_ROUTINE_PER_DAY
-    from daybreak.events.mail_server import MAIL_SECONDS
-    from daybreak.events.webhooks import MAX_WEBHOOKS, PREVIOUS_SECRET_LIFETIME
-
     timings = DeliveryTimings()
     return [
         ("Webhooks of one account", str(MAX_WEBHOOKS), FIXED),
@@ -172,14 +170,6 @@ def _events() -> list[Row]:
 
 
 def _names() -> list[Row]:
-    from daybreak.access.api_tokens import MAX_LIVE_TOKENS
-    from daybreak.access.authorization import MAX_NETWORKS
-    from daybreak.access.names import MAX_NAME_LENGTH
-    from daybreak.access.passkeys import MAX_PASSKEYS
-    from daybreak.credentials.passwords import MAXIMUM_LENGTH, MINIMUM_LENGTH
-    from daybreak.credentials.totp import RECOVERY_CODES
-    from daybreak.domain.email_address import MAX_EMAIL_LENGTH
-
     return [
         ("Password", f"{MINIMUM_LENGTH} to {MAXIMUM_LENGTH} characters", FIXED),
         ("Email address", f"{MAX_EMAIL_LENGTH} characters", FIXED),
@@ -192,12 +182,6 @@ def _names() -> list[Row]:
 
 
 def _dashboard() -> list[Row]:
-    from daybreak.insight.campaigns import MAXIMUM_LINKS
-    from daybreak.insight.published_tables import MEMORY_BYTES
-    from daybreak.web.dashboard.activity.handlers import BATCH_EVENTS, MAXIMUM_BATCHES
-    from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
-    from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS
-
     return [
         ("Rows of a preview", str(PREVIEW_ROWS), FIXED),
         ("Campaigns in a file of Insight, largest first", f"{MAXIMUM_CAMPAIGNS:,}", FIXED),
@@ -208,9 +192,6 @@ def _dashboard() -> list[Row]:
 
 
 def _retention() -> list[Row]:
-    from daybreak.access.cleanup import DEVICES_KEPT, EVENTS_KEPT, NODES_KEPT, SESSIONS_KEPT, TOKENS_KEPT
-    from daybreak.snapshots.retention import LINK_MARGIN
-
     return [
         _setting("Published snapshots", "snapshot.keep"),
         ("Older snapshot with valid links", f"until the links have expired, plus {_span(LINK_MARGIN)}", FIXED),
@@ -224,9 +205,6 @@ def _retention() -> list[Row]:
 
 
 def _setting(limit: str, key: str) -> Row:
-    from daybreak.settings.reference import known_settings
-    from daybreak.settings.text_forms import Rate, format_size
-
     value = known_settings()[key].default
     match value:
         case timedelta():
@@ -242,14 +220,8 @@ def _setting(limit: str, key: str) -> Row:
     return limit, written, f"`{key}`"
 
 
-def _rate(rate: "Rate") -> str:
+def _rate(rate: Rate) -> str:
     return f"{rate.attempts:,} in {_span(rate.window)}"
-
-
-def _span(span: timedelta) -> str:
-    from daybreak.settings.text_forms import duration_in_words
-
-    return duration_in_words(span)
 
 
 def _seconds(seconds: float) -> str:

@@ -6,8 +6,25 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
+
+import daybreak_client
+from daybreak.catalogue.formats import FORMATS
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.catalogue.source_tables import SOURCE_TABLES as TABLES
+from daybreak.catalogue.table_schema import data_package
+from daybreak.cli import examples
+from daybreak.cli import main as service_command
+from daybreak.domain import errors as tree
+from daybreak.settings import SettingsFault
+from daybreak.settings.reference import SettingRow, setting_rows
+from daybreak.settings.tree import SECTIONS
+from daybreak.web.http.problems import PROBLEMS
+from daybreak_client.command import application
+from daybreak_client.errors import EXIT_CODES
+from tools.api_description import new_app, openapi_of
 from tools.events import events
 from tools.limits import limits
 from tools.reference_text import (
@@ -25,10 +42,6 @@ from tools.reference_text import (
     table,
 )
 
-if TYPE_CHECKING:
-    from daybreak.catalogue.resources import Resource
-    from daybreak.domain.errors import DaybreakError
-
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs" / "reference"
 CLIENT_COLUMNS = ROOT / "src" / "daybreak_client" / "columns.json"
@@ -36,41 +49,27 @@ CLIENT_COLUMNS = ROOT / "src" / "daybreak_client" / "columns.json"
 
 def configuration() -> str:
     """Return the page of settings."""
-    from daybreak.settings.reference import setting_rows
-    from daybreak.settings.tree import SECTIONS
-
     parts = [CONFIGURATION]
     rows = list(setting_rows())
     for section in ("", *SECTIONS):
         about = SECTIONS[section].__doc__ if section else "Settings before the first section."
         parts.append(f"## {f'[{section}]' if section else 'Top level'}\n\n{about}\n")
-        parts.append(
-            table(
-                ("Setting", "Kind", "Default", "Meaning"),
-                (
-                    (
-                        f"`{row.name}`",
-                        row.written,
-                        "required" if row.required
-                        else "none" if row.default is None else f"`{row.default}`",
-                        row.text,
-                    )
-                    for row in rows
-                    if row.section == section
-                ),
-            )
-        )  # fmt: skip
+        cells = [(f"`{row.name}`", row.written, _default(row), row.text) for row in rows if row.section == section]
+        parts.append(table(("Setting", "Kind", "Default", "Meaning"), cells))
     return "\n".join(parts)
+
+
+def _default(row: SettingRow) -> str:
+    if row.required:
+        return "required"
+    return "none" if row.default is None else f"`{row.default}`"
 
 
 def command_line() -> str:
     """Return the page of `daybreakd`: every command with its options."""
-    from daybreak.cli.examples import EXAMPLES
-    from daybreak.cli.main import VERBS, make_app
-
-    app = make_app()
+    app = service_command.make_app()
     parts = [COMMANDS]
-    for name, _, help_text in VERBS:
+    for name, _, help_text in service_command.VERBS:
         command = app[name]
         verbs = [] if command.default_command else [each for each in command if not each.startswith("-")]
         parts.append(f"## daybreakd {name}\n")
@@ -81,29 +80,25 @@ def command_line() -> str:
             for verb in verbs:
                 parts.append(f"### daybreakd {name} {verb}\n")
                 parts += _verb(f"daybreakd {name} {verb}", command[verb])
-        lines = "\n".join(f"# {wanted}\n{line}" for wanted, line in EXAMPLES[name])
+        lines = "\n".join(f"# {wanted}\n{line}" for wanted, line in examples.EXAMPLES[name])
         parts.append(f"{NOT_RUN}```sh\n{lines}\n```\n")
     return "\n".join(parts)
 
 
 def client() -> str:
     """Return the page of the command `daybreak` and the package `daybreak_client`."""
-    import daybreak_client
-    from daybreak_client.command.application import EXAMPLES, VARIABLES, make_app
-    from daybreak_client.errors import EXIT_CODES
-
-    app = make_app()
+    app = application.make_app()
     parts = [
         CLIENT,
         table(("Exit code", "Meaning"), ((str(code), meaning) for code, meaning in EXIT_CODES.items())),
         CLIENT_VARIABLES,
-        table(("Variable", "Meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items())),
+        table(("Variable", "Meaning"), ((f"`{name}`", text) for name, text in application.VARIABLES.items())),
     ]
     parts.append("## Commands\n")
     for name in (each for each in app if not each.startswith("-")):
         parts.append(f"### daybreak {name}\n")
         parts += _verb(f"daybreak {name}", app[name])
-    lines = "\n".join(f"# {wanted}\n{line}" if wanted else line for wanted, line in EXAMPLES)
+    lines = "\n".join(f"# {wanted}\n{line}" if wanted else line for wanted, line in application.EXAMPLES)
     parts.append(f"{NOT_RUN}```sh\n{lines}\n```\n")
     parts.append("## Python package `daybreak_client`\n")
     for name in daybreak_client.__all__:
@@ -165,12 +160,8 @@ def _verb(full_name: str, command: Any) -> Iterator[str]:
 
 def client_columns() -> str:
     """Return the columns that the client reads files with: the schema of the service, without descriptions."""
-    from msgspec import to_builtins
-
-    from daybreak.catalogue.table_schema import data_package
-
     lines = []
-    for each in to_builtins(data_package())["resources"]:
+    for each in msgspec.to_builtins(data_package())["resources"]:
         fields = [{name: field[name] for name in ("name", "type", "format")} for field in each["schema"]["fields"]]
         schema = {"fields": fields, "primaryKey": each["schema"].get("primaryKey", [])}
         lines.append(json.dumps({"name": each["name"], "order": each["order"], "schema": schema}))
@@ -179,8 +170,6 @@ def client_columns() -> str:
 
 def source_tables() -> str:
     """Return the page of the tables that are read."""
-    from daybreak.catalogue.source_tables import SOURCE_TABLES as TABLES
-
     parts = [SOURCE_TABLES]
     for each in TABLES:
         facts = [each.description]
@@ -194,9 +183,6 @@ def source_tables() -> str:
 
 def columns() -> str:
     """Return the page of the nine resources."""
-    from daybreak.catalogue.formats import FORMATS
-    from daybreak.catalogue.resources import RESOURCES
-
     formats = ", ".join(f"`{each.name}` (`{each.ending}`)" for each in FORMATS)
     parts = [COLUMNS, f"Formats that an operator can enable: {formats}.\n"]
     for resource in RESOURCES:
@@ -209,7 +195,7 @@ def columns() -> str:
     return "\n".join(parts)
 
 
-def _references(resource: "Resource") -> str:
+def _references(resource: Resource) -> str:
     """Return a sentence that lists the references of a resource, with a leading space, or nothing."""
     references = " and ".join(f"{reference.column} to `{reference.resource}`" for reference in resource.references)
     return f" References: {references}." if references else ""
@@ -217,10 +203,6 @@ def _references(resource: "Resource") -> str:
 
 def errors() -> str:
     """Return the page of error codes, over HTTP and for operators."""
-    from daybreak.domain import errors as tree
-    from daybreak.settings import SettingsFault
-    from daybreak.web.http.problems import PROBLEMS
-
     parts = [
         ERRORS,
         table(
@@ -230,7 +212,7 @@ def errors() -> str:
     ]
     rows = []
     # Only classes of this module: the page must not depend on other imported modules.
-    operators: list[type[DaybreakError]] = [*_descendants(tree.DaybreakError, tree.__name__), SettingsFault]
+    operators: list[type[tree.DaybreakError]] = [*_descendants(tree.DaybreakError, tree.__name__), SettingsFault]
     for error in operators:
         if not issubclass(error, tree.RequestError | tree.Unavailable):
             transient = "yes" if error.transient else "no"
@@ -241,8 +223,6 @@ def errors() -> str:
 
 def http() -> str:
     """Return the page of HTTP routes, from the OpenAPI document."""
-    from tools.api_description import new_app, openapi_of
-
     with new_app() as (settings, app):
         document = openapi_of(settings, app)
     operations = [
@@ -284,23 +264,22 @@ PAGES: Mapping[str, Callable[[], str]] = {
 }
 
 
-def stale_pages() -> list[str]:
-    """Return the names of pages that differ from what the code generates."""
-    stale = []
+def generated_files() -> Iterator[tuple[Path, str]]:
+    """Yield each generated file and its text."""
     for name, make in PAGES.items():
-        path = DOCS / name
-        if not path.exists() or path.read_text("utf-8") != HEADER + make():
-            stale.append(name)
-    if CLIENT_COLUMNS.read_text("utf-8") != client_columns():
-        stale.append(CLIENT_COLUMNS.name)
-    return stale
+        yield DOCS / name, HEADER + make()
+    yield CLIENT_COLUMNS, client_columns()
+
+
+def stale_pages() -> list[str]:
+    """Return the names of files that differ from what the code generates."""
+    return [path.name for path, text in generated_files() if not path.exists() or path.read_text("utf-8") != text]
 
 
 def main() -> None:
-    """Write the pages."""
-    for name, make in PAGES.items():
-        (DOCS / name).write_text(HEADER + make(), "utf-8")
-    CLIENT_COLUMNS.write_text(client_columns(), "utf-8")
+    """Write the files."""
+    for path, text in generated_files():
+        path.write_text(text, "utf-8")
 
 
 def _paragraphs(docstring: str) -> str:
@@ -324,7 +303,7 @@ def _values(values: Sequence[str]) -> str:
     return f" One of {_words(values)}." if values else ""
 
 
-def _descendants(error: "type[DaybreakError]", module: str) -> "Iterator[type[DaybreakError]]":
+def _descendants(error: type[tree.DaybreakError], module: str) -> Iterator[type[tree.DaybreakError]]:
     for child in error.__subclasses__():
         if child.__module__ == module:
             yield child

@@ -31,21 +31,17 @@ TOOL = Path(sysconfig.get_path("scripts")) / "cyclonedx-py"
 
 @dataclass(frozen=True, slots=True)
 class BundledFile:
-    """A file of another project that is part of the package.
-
-    `license` is an SPDX identifier. `version` is empty for a list without releases.
-    """
+    """A file of another project that is part of the package, which has no version. `license` is an SPDX identifier."""
 
     path: str
     name: str
-    version: str
     license: str
-    purl_type: str = "npm"
+    purl_type: str
 
 
 BUNDLED = (
-    BundledFile("credentials/common_passwords/django.txt.gz", "django", "", "BSD-3-Clause", "pypi"),
-    BundledFile("credentials/common_passwords/zxcvbn.txt", "zxcvbn", "", "MIT"),
+    BundledFile("credentials/common_passwords/django.txt.gz", "django", "BSD-3-Clause", "pypi"),
+    BundledFile("credentials/common_passwords/zxcvbn.txt", "zxcvbn", "MIT", "npm"),
 )
 
 
@@ -72,9 +68,8 @@ def bundled_components() -> Iterator[Component]:
             type=ComponentType.FILE,
             name=file.path.rpartition("/")[2],
             bom_ref=f"bundled:{file.path}",
-            version=file.version or None,
             description=f"Bundled as src/daybreak/{file.path}.",
-            purl=PackageURL(type=file.purl_type, name=file.name, version=file.version or None),
+            purl=PackageURL(type=file.purl_type, name=file.name),
             licenses=[DisjunctiveLicense(id=file.license)],
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
         )

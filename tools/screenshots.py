@@ -3,7 +3,7 @@
 Serves the sample data of the browser tests and opens it with the system's Chromium. Needs pngquant, and fonts for the
 scripts in the sample texts (Debian: pngquant fonts-noto-cjk fonts-noto-color-emoji).
 
-    python tools/screenshots.py [NAME ...]      take only the named ones
+    python -m tools.screenshots [NAME ...]      take only the named ones
 """
 
 import shutil
@@ -13,27 +13,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from datetime import time as time_of_day
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, sync_playwright
 
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, sync_playwright  # noqa: E402
+from daybreak.credentials import totp
+from daybreak.domain.run_report import RunReport
+from daybreak.domain.snapshot import SnapshotState
+from daybreak.snapshots.schedule import last_due
+from daybreak.state.sqlite_state import SqliteState
+from tests.acceptance.dashboard.sample import directory, snapshots
+from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE
+from tests.parts.browser import CHROMIUM_OPTIONS, chromium_path
+from tests.parts.ports import free_port
+from tests.parts.processes import running
+from tests.parts.webhook_receiver import Receiver
 
-from daybreak.credentials import totp  # noqa: E402
-from daybreak.domain.run_report import RunReport  # noqa: E402
-from daybreak.domain.snapshot import SnapshotState  # noqa: E402
-from daybreak.snapshots.schedule import last_due  # noqa: E402
-from daybreak.state.sqlite_state import SqliteState  # noqa: E402
-from tests.acceptance.dashboard.sample import directory, snapshots  # noqa: E402
-from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE  # noqa: E402
-from tests.parts.browser import CHROMIUM_OPTIONS, chromium_path  # noqa: E402
-from tests.parts.ports import free_port  # noqa: E402
-from tests.parts.processes import running  # noqa: E402
-from tests.parts.webhook_receiver import Receiver  # noqa: E402
-
+ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 WIDE: ViewportSize = {"width": 1200, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 800}
@@ -56,9 +54,9 @@ def main() -> None:
     def capture(page: Page, name: str, top: Locator | None = None) -> None:
         if wanted and name not in wanted:
             return
-        for variant, scheme, size in (("light", "light", WIDE), ("dark", "dark", WIDE), ("phone", "light", PHONE)):
+        for variant, size in (("light", WIDE), ("dark", WIDE), ("phone", PHONE)):
             page.set_viewport_size(size)
-            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+            page.emulate_media(color_scheme="dark" if variant == "dark" else "light", reduced_motion="reduce")
             # Wait until charts are redrawn.
             page.wait_for_timeout(500)
             page.evaluate(SCROLL_NAVIGATION)
@@ -71,19 +69,16 @@ def main() -> None:
         page.emulate_media(color_scheme="light")
 
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with served() as (base, state), sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_OPTIONS)
-        public_pages(browser, base, capture)
-        account_pages(browser, base, capture)
-        operator_pages(browser, base, state, capture)
-        browser.close()
-    with served(days_late=1) as (base, state), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_OPTIONS)
-        late_pages(browser, base, state, capture)
-        browser.close()
-    with served(days=0) as (base, state), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_OPTIONS)
-        new_service_pages(browser, base, state, capture)
+        with served() as (base, state):
+            public_pages(browser, base, capture)
+            account_pages(browser, base, capture)
+            operator_pages(browser, base, state, capture)
+        with served(days_late=1) as (base, state):
+            late_pages(browser, base, state, capture)
+        with served(days=0) as (base, state):
+            new_service_pages(browser, base, state, capture)
         browser.close()
     for path in taken:
         subprocess.run(
@@ -159,14 +154,9 @@ def account_pages(browser: Browser, base: str, capture: Capture) -> None:
     open_page("settings/tokens")
     capture(page, "tokens")
     webhook_pages(page, open_page, capture)
-    open_page("settings/notifications")
-    capture(page, "notifications")
-    open_page("settings/display")
-    capture(page, "display")
-    open_page("settings/security")
-    capture(page, "security")
-    open_page("activity")
-    capture(page, "activity")
+    for path in ("settings/notifications", "settings/display", "settings/security", "activity"):
+        open_page(path)
+        capture(page, path.removeprefix("settings/"))
     open_page("insight")
     page.locator(".chart path").first.wait_for()
     capture(page, "insight")
@@ -234,19 +224,17 @@ def late_pages(browser: Browser, base: str, state: SqliteState, capture: Capture
     page.goto(files)
     capture(page, "late")
     for outcome, name in ((SnapshotState.FAILED, "failed"), (SnapshotState.HELD, "held")):
-        snapshot_id, fence = snapshots.begin_day(state, day, now)
-        report = RunReport(code="source_error" if outcome is SnapshotState.FAILED else None)
-        finish_run(state, snapshot_id, fence, outcome, now, report)
+        end_day(state, day, now, outcome)
         page.goto(files)
         capture(page, name)
     page.goto(f"{base}/dashboard/{directory.NORTHLIGHT}/settings/tokens")
     capture(page, "strip")
 
 
-def finish_run(
-    state: SqliteState, snapshot_id: str, fence: int, outcome: SnapshotState, now: datetime, report: RunReport
-) -> None:
-    """End a run."""
+def end_day(state: SqliteState, day: date, now: datetime, outcome: SnapshotState) -> None:
+    """Add a run that failed or is held."""
+    snapshot_id, fence = snapshots.begin_day(state, day, now)
+    report = RunReport(code="source_error" if outcome is SnapshotState.FAILED else None)
     state.write(lambda stores: stores.snapshots.finish(snapshot_id, fence, outcome, now, report=report))
 
 
