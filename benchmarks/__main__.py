@@ -1,10 +1,12 @@
 """`python -m benchmarks JOB [options] [--write]`; the job `all` runs every job."""
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import (
@@ -22,7 +24,7 @@ from benchmarks import (
     shapes,
 )
 from benchmarks.job import Job, Section, Unavailable
-from benchmarks.machine import describe_machine, load_average, versions
+from benchmarks.machine import describe_machine, load_average
 from benchmarks.serving import attach, telemetry
 from benchmarks.serving import job as serving
 
@@ -32,8 +34,7 @@ JOBS: tuple[Job, ...] = (
     postgresql.JOB,
     resources.JOB,
     shapes.JOB,
-    days.QUIET_DAYS,
-    days.MANY_LEADERS,
+    days.JOB,
     cores.JOB,
     deltas.JOB,
     proof.JOB,
@@ -72,16 +73,20 @@ def _run(job: Job, arguments: Sequence[str]) -> bool:
     options = job.parse(arguments)
     print(f"== {job.name}", flush=True)
     started_at, started, load_before = datetime.now(UTC), time.monotonic(), load_average()
+    shutil.rmtree(options.out, ignore_errors=True)
     try:
         section = job.run(options)
     except Unavailable as reason:
         print(f"{job.name} is skipped: {reason}", flush=True)
         return False
+    finally:
+        # Jobs keep files until the end: after deleting many, ext4 creates files more slowly for minutes.
+        shutil.rmtree(options.out, ignore_errors=True)
     minutes = (time.monotonic() - started) / 60
     facts = [
         f"`{job.command(arguments)}`, {started_at:%Y-%m-%d %H:%M} UTC, {minutes:.0f} minutes",
         describe_machine(),
-        "; ".join([*versions(section.packages), *section.programs]),
+        "; ".join([*(f"{name} {version(name)}" for name in section.packages), *section.programs]),
         f"Load average before: {load_before}; after: {load_average()}",
     ]
     body = f"{section.body.strip()}\n\n<sub>{'. '.join(fact for fact in facts if fact)}.</sub>"

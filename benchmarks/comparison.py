@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from benchmarks.chart import Bar, bar_chart
+from benchmarks.job import table
 from benchmarks.measure import Measurement, summarize
 
 Measurements = Mapping[str, Sequence[Measurement]]
@@ -20,7 +21,7 @@ def comparison_table(measurements: Measurements, titles: Mapping[str, str], base
     with_server = any(one.server_seconds for rounds in measurements.values() for one in rounds)
     headings = ["Method", "Time, s", "CPU, s", *(["of which server"] if with_server else [])]
     headings += ["Time, ratio", "CPU, ratio", "Peak MB", "Output MB"]
-    lines = [_row(headings), "|---" + "|--:" * (len(headings) - 1) + "|"]
+    rows = []
     for method, rounds in measurements.items():
         walls, cpus = [one.wall_seconds for one in rounds], [one.cpu_seconds for one in rounds]
         cells = [titles[method], summarize(walls), summarize(cpus)]
@@ -32,8 +33,8 @@ def comparison_table(measurements: Measurements, titles: Mapping[str, str], base
             f"{max(one.peak_bytes for one in rounds) / 1e6:,.0f}",
             f"{rounds[0].output_bytes / 1e6:,.0f}",
         ]
-        lines.append(_row(cells))
-    return "\n".join(lines)
+        rows.append(cells)
+    return table(headings, rows)
 
 
 def comparison_chart(title: str, measurements: Measurements, titles: Mapping[str, str], baseline: str) -> str:
@@ -47,7 +48,3 @@ def comparison_chart(title: str, measurements: Measurements, titles: Mapping[str
             for method in ordered
         ],
     )
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.job import Job, Section, Unavailable
+from benchmarks.job import Job, Section, Unavailable, table
 from tests.parts.documentation import OWN_PLATFORM, Block, runs, script_of
 from tests.parts.ports import free_port
 from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
@@ -28,31 +28,24 @@ _LAST_COMMAND = "daybreak fetch"
 _CONTACTS = "generate_series(1, 500)"
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--contacts", default="500,100000", help="sizes of the platform, separated by commas")
-
-
 def _run(options: argparse.Namespace) -> Section:
-    folder = options.folder.absolute() / "first-files"
     sizes = [int(each) for each in options.contacts.split(",")]
     found: dict[int, list[list[float]]] = {size: [] for size in sizes}
     try:
         with running_postgresql(SERVER_SETTINGS, extension="uuid-ossp") as server:
             for _ in range(options.rounds):
                 for size, rounds in found.items():
-                    rounds.append(_round(folder, server, size))
+                    rounds.append(_round(options.out, server, size))
     except LookupError as fault:
         raise Unavailable(str(fault)) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    lines = [f"| Seconds | {' | '.join(f'{size:,} contacts' for size in sizes)} |", "|---|" + "--:|" * len(sizes)]
+    rows = []
     for number, name in enumerate(_STEPS.values()):
         medians = [statistics.median(each[number] for each in found[size]) for size in sizes]
-        lines.append(f"| {name} | {' | '.join(f'{each:.1f}' for each in medians)} |")
+        rows.append([name, *(f"{each:.1f}" for each in medians)])
     totals = [statistics.median(map(sum, found[size])) for size in sizes]
-    lines.append(f"| **from `doctor` to downloaded files** | {' | '.join(f'**{each:.1f}**' for each in totals)} |")
-    lines += ["", _METHOD.format(rounds=options.rounds)]
-    return Section("\n".join(lines), packages=("duckdb", "adbc-driver-postgresql"))
+    rows.append(["**from `doctor` to downloaded files**", *(f"**{each:.1f}**" for each in totals)])
+    body = table(["Seconds", *(f"{size:,} contacts" for size in sizes)], rows)
+    return Section(f"{body}\n\n{_METHOD.format(rounds=options.rounds)}", packages=("duckdb", "adbc-driver-postgresql"))
 
 
 _METHOD = """The commands of [Your own platform](../tutorial/own-platform.md) run in one shell, with an empty database
@@ -107,4 +100,10 @@ def _timed(block: str) -> str:
     return "".join(_INSTANT + line if line.startswith(tuple(_STEPS)) else line for line in lines)
 
 
-JOB = Job("first-files", "First files", "seconds from doctor on a new instance to downloaded files", _add_options, _run)
+JOB = Job(
+    "first-files",
+    "First files",
+    "seconds from doctor on a new instance to downloaded files",
+    {"contacts": ("500,100000", "sizes of the platform, separated by commas")},
+    _run,
+)

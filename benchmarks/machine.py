@@ -2,8 +2,6 @@
 
 import os
 import platform
-from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 
 ENGINE_MEMORY_BYTES = 400_000_000
@@ -22,11 +20,6 @@ def describe_machine() -> str:
 def cores() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-def versions(packages: Iterable[str]) -> list[str]:
-    """Return lines such as `duckdb 1.5.0`. Raises PackageNotFoundError."""
-    return [f"{name} {version(name)}" for name in packages]
 
 
 def load_average() -> str:

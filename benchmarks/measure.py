@@ -41,11 +41,7 @@ class Measurement:
 
 
 def run_program(
-    arguments: Sequence[str],
-    *,
-    servers: Sequence[int] = (),
-    environment: Mapping[str, str] | None = None,
-    folder: Path | None = None,
+    arguments: Sequence[str], *, servers: Sequence[int] = (), environment: Mapping[str, str] | None = None
 ) -> ProcessUsage:
     """Run a program to its end and measure it, start-up included.
 
@@ -54,7 +50,7 @@ def run_program(
     """
     peak = 0
     done = threading.Event()
-    before = sum(_cpu_of_tree(server) for server in servers)
+    before = sum(cpu_of_tree(server) for server in servers)
     children_before = os.times()
     started = time.monotonic()
     with subprocess.Popen(
@@ -62,7 +58,6 @@ def run_program(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=folder,
         # As an installed program: modules are not compiled in each run.
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(environment or {})},
     ) as process:
@@ -70,7 +65,7 @@ def run_program(
         def watch() -> None:
             nonlocal peak
             while not done.wait(_SAMPLE_SECONDS):
-                peak = max(peak, _resident_bytes(process.pid))
+                peak = max(peak, resident_bytes(process.pid))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -85,7 +80,7 @@ def run_program(
     children = os.times()
     child_seconds = children.children_user + children.children_system
     child_seconds -= children_before.children_user + children_before.children_system
-    server_cpu = sum(_cpu_of_tree(server) for server in servers) - before
+    server_cpu = sum(cpu_of_tree(server) for server in servers) - before
     return ProcessUsage(wall, child_seconds + server_cpu, peak, output, server_cpu)
 
 
@@ -97,19 +92,15 @@ def measure_method(method: str, source: Path, out: Path, *, servers: Sequence[in
 
 def measurement_of(usage: ProcessUsage, out: Path, reported: Mapping[str, Any]) -> Measurement:
     """Return the measurement of a method that wrote to `out`. Values that it reported take precedence."""
+    output_bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     return Measurement(
         reported.get("wall_seconds", usage.wall_seconds),
         reported.get("cpu_seconds", usage.cpu_seconds),
         usage.peak_bytes,
-        reported.get("output_bytes", size_of(out)),
+        reported.get("output_bytes", output_bytes),
         reported,
         usage.server_seconds,
     )
-
-
-def size_of(folder: Path) -> int:
-    """Return the size of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def summarize(values: Sequence[float], digits: int = 1) -> str:
@@ -126,7 +117,8 @@ def _tree(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _resident_bytes(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process tree."""
     resident = 0
     for process in _tree(pid):
         try:
@@ -136,7 +128,7 @@ def _resident_bytes(pid: int) -> int:
     return resident
 
 
-def _cpu_of_tree(pid: int) -> float:
+def cpu_of_tree(pid: int) -> float:
     """Return the CPU seconds of a process tree so far, including ended children."""
     used = 0.0
     for process in _tree(pid):

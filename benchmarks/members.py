@@ -6,7 +6,8 @@ Two jobs: many Members with the fast methods, and fewer Members with all methods
 import argparse
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -38,22 +39,17 @@ _ONE_ROUND = {"python"}
 def _job(name: str, heading: str, description: str, *, rows: int, by_order: Mapping[str, Sequence[str]]) -> Job:
     """Return a job. `by_order` maps an order of the source's rows to the methods to run."""
 
-    def add_options(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--rows", type=int, default=rows, help="Members")
-        parser.add_argument("--leaders", type=int, default=5_000)
-        parser.add_argument("--orders", default=",".join(by_order), help="orders of the rows in the source")
-        parser.add_argument("--methods", help="some of: " + ", ".join(METHODS))
-
     def run(options: argparse.Namespace) -> Section:
         parts, charts = [], {}
-        outs = options.folder / "out"
-        shutil.rmtree(outs, ignore_errors=True)
         measured_methods: set[str] = set()
         for order in options.orders.split(","):
             source = make_source(options.folder, options.rows, options.leaders, 1_000_000, order)
-            methods = options.methods.split(",") if options.methods else _available(by_order[order])
+            without = () if shutil.which("java") else _REQUIRE_JAVA
+            available = [method for method in by_order[order] if method not in without]
+            methods = options.methods.split(",") if options.methods else available
             measured_methods.update(methods)
-            measurements = _rounds(outs / order, source, methods, options.rounds)
+            read_once(source)
+            measurements = measure_in_turns(options, methods, source, partial(measure_method, source=source))
             chart = f"benchmarks-{name}-{order}"
             charts[chart] = comparison_chart(f"Members, {order} source: seconds", measurements, METHODS, _BASELINE)
             parts += [
@@ -62,13 +58,18 @@ def _job(name: str, heading: str, description: str, *, rows: int, by_order: Mapp
                 _text_rate(measurements.get(_BASELINE, ())),
                 f"\n![Seconds by method](../images/{chart}.svg)\n",
             ]
-        shutil.rmtree(outs, ignore_errors=True)
         body = (
             f"{options.rows:,} Members of {options.leaders:,} Leaders.\n\n" + "\n".join(parts) + notes(measured_methods)
         )
         return Section(body, charts, ("duckdb", "polars", "isal", "zlib-ng", "nanoarrow", "wasmtime", "pyspark"))
 
-    return Job(name, heading, description, add_options, run, rounds=1)
+    options = {
+        "rows": (rows, "Members"),
+        "leaders": (5_000, "Leaders"),
+        "orders": (",".join(by_order), "orders of the rows in the source"),
+        "methods": ("", "some of: " + ", ".join(METHODS)),
+    }
+    return Job(name, heading, description, options, run, rounds=1)
 
 
 def _text_rate(measurements: Sequence[Measurement]) -> str:
@@ -80,29 +81,27 @@ def _text_rate(measurements: Sequence[Measurement]) -> str:
     return f"\nDaybreak makes {text_mb:,.0f} MB of text, **{text_mb / seconds:,.0f} MB per second and core**.\n"
 
 
-def _available(methods: Sequence[str]) -> Sequence[str]:
-    return [method for method in methods if method not in _REQUIRE_JAVA or shutil.which("java")]
+def measure_in_turns(
+    options: argparse.Namespace, methods: Sequence[str], source: Path, measure: Callable[..., Measurement]
+) -> dict[str, list[Measurement]]:
+    """Run every method once per round. The files of the first round are compared with the source.
 
-
-def _rounds(outs: Path, source: Path, methods: Sequence[str], rounds: int) -> dict[str, list[Measurement]]:
-    """Run every method once per round. The files of the first round are compared with the source."""
+    `measure` receives a method and, as `out`, an empty folder.
+    """
     measurements: dict[str, list[Measurement]] = {method: [] for method in methods}
     expected = source_content(source)
-    read_once(source)
-    for number in range(rounds):
+    for number in range(options.rounds):
         for method in methods:
             if number and method in _ONE_ROUND:
                 continue
-            # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
-            out = outs / f"{method}-{number}"
+            out = options.out / source.name / f"{method}-{number}"
             out.mkdir(parents=True)
             # A method that syncs at the end must not wait for the writes of others.
             os.sync()
-            measurement = measure_method(method, source, out)
-            measurements[method].append(measurement)
+            measurements[method].append(measure(method, out=out))
             if number == 0:
                 verify_files(out, expected)
-            print(f"round {number + 1}, {METHODS[method]}: {measurement.wall_seconds:.1f} s", flush=True)
+            print(f"round {number + 1}, {method}: {measurements[method][-1].wall_seconds:.1f} s", flush=True)
     return measurements
 
 

@@ -1,17 +1,18 @@
 """Peak memory of whole runs under `snapshot.memory_limit`, for different shapes of data."""
 
 import argparse
-import shutil
 import subprocess
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.job import Job, Section
+from benchmarks.job import Job, Section, table
 from benchmarks.machine import cores
 from benchmarks.measure import summarize
-from benchmarks.snapshot_run import Run, make_service, snapshot_run
+from benchmarks.snapshot_run import Run, cpus, make_service, peak_megabytes, snapshot_run, walls
 from benchmarks.source import AS_OF, Shape, make_shape, make_source
 
+_HEADINGS = ("Source", "Rows", "Files", "Time, s", "CPU, s", "Peak MB", "Within the limit")
 _LIMIT_BYTES = 1_000_000_000
 _ROW_GROUP_ROWS = 2_048
 _ALL_RESOURCES = 8_000_000, 5_000, 1_000_000
@@ -53,35 +54,27 @@ def _shapes(scale: float) -> list[Shape]:
     ]  # fmt: skip
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scale", type=float, default=1.0, help="factor for all sizes; less than 1 to try the job")
-    parser.add_argument("--cases", default="one,many,cells,neighbors,parts,wide,all")
-
-
 def _run(options: argparse.Namespace) -> Section:
-    lines = [
-        "| Source | Rows | Files | Time, s | CPU, s | Peak MB | Within the limit |",
-        "|---|--:|--:|--:|--:|--:|---|",
-    ]
+    rows: list[Sequence[str]] = []
     folder, cases = options.folder / f"memory-{options.scale:g}", options.cases.split(",")
     for shape in _shapes(options.scale):
         if shape.name in cases:
-            lines += _lines(options, shape.description, make_shape(folder, shape), days=1)
+            rows += _rows(options, shape.description, make_shape(folder, shape), days=1)
     if "all" in cases:
         members, leaders, messages = (max(1, round(number * options.scale)) for number in _ALL_RESOURCES)
         source = make_source(options.folder, members, leaders, messages, "shuffled")
         description = f"{members:,} Members of {leaders:,} Leaders, with all nine resources"
-        lines += _lines(options, description, source, days=2)
-    return Section("\n".join([_INTRODUCTION, *lines]), packages=("duckdb",))
+        rows += _rows(options, description, source, days=2)
+    return Section(f"{_INTRODUCTION}\n{table(_HEADINGS, rows)}", packages=("duckdb",))
 
 
-def _lines(options: argparse.Namespace, description: str, source: Path, *, days: int) -> list[str]:
-    """Return a line for each day. Runs of later days make deltas."""
+def _rows(options: argparse.Namespace, description: str, source: Path, *, days: int) -> list[Sequence[str]]:
+    """Return a row for each day. Runs of later days make deltas."""
     descriptions = [f"{description}, the next day" if day else description for day in range(days)]
     runs: list[list[Run]] = [[] for _ in descriptions]
     try:
         for _ in range(options.rounds):
-            config = make_service(options.folder / "service")
+            config = make_service(options.out)
             for day, text in enumerate(descriptions):
                 as_of = AS_OF + timedelta(days=day)
                 run = snapshot_run(config, source, as_of, {"SNAPSHOT__MEMORY_LIMIT": "1GB"})
@@ -89,20 +82,15 @@ def _lines(options: argparse.Namespace, description: str, source: Path, *, days:
                 print(f"{text}: {run.usage.peak_bytes / 1e6:,.0f} MB, {run.usage.wall_seconds:.1f} s", flush=True)
     except subprocess.CalledProcessError as error:
         print(f"{description}: {error.stderr[-600:]}", flush=True)
-        return [f"| {description} | | | | | | **the run failed** |"]
-    finally:
-        shutil.rmtree(options.folder / "service", ignore_errors=True)
-    return [_line(text, of_day) for text, of_day in zip(descriptions, runs, strict=True)]
+        return [[description, *[""] * 5, "**the run failed**"]]
+    return [_cells(text, of_day) for text, of_day in zip(descriptions, runs, strict=True)]
 
 
-def _line(description: str, runs: list[Run]) -> str:
-    peak = max(run.usage.peak_bytes for run in runs)
-    within = "yes" if peak <= _LIMIT_BYTES else f"**no**, over by {(peak - _LIMIT_BYTES) / 1e6:,.0f} MB"
-    return (
-        f"| {description} | {runs[-1].rows:,} | {runs[-1].files:,} "
-        f"| {summarize([run.usage.wall_seconds for run in runs])} "
-        f"| {summarize([run.usage.cpu_seconds for run in runs])} | {peak / 1e6:,.0f} | {within} |"
-    )
+def _cells(description: str, runs: list[Run]) -> Sequence[str]:
+    excess = max(run.usage.peak_bytes for run in runs) - _LIMIT_BYTES
+    within = "yes" if excess <= 0 else f"**no**, over by {excess / 1e6:,.0f} MB"
+    usage = summarize(walls(runs)), summarize(cpus(runs)), peak_megabytes(runs)
+    return [description, f"{runs[-1].rows:,}", f"{runs[-1].files:,}", *usage, within]
 
 
 _INTRODUCTION = f"""Whole runs (`daybreakd snapshot run`) with the default `snapshot.memory_limit` of 1 GB, and one
@@ -113,7 +101,10 @@ JOB = Job(
     "memory",
     "Memory limit",
     "peak memory of whole runs with one large Leader, many Leaders, large cells, wide rows, and all resources",
-    _add_options,
+    {
+        "scale": (1.0, "factor for all sizes; less than 1 to try the job"),
+        "cases": ("one,many,cells,neighbors,parts,wide,all", "sources, separated by commas"),
+    },
     _run,
     rounds=1,
 )

@@ -12,18 +12,20 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import peers, spark
 from benchmarks.machine import ENGINE_MEMORY_BYTES, cores
 from benchmarks.source import AS_OF
+from daybreak.catalogue.resources import RESOURCE_NAMES
 
 if TYPE_CHECKING:
     from daybreak.sources.reading import RowSource
 
 THREADS = cores()
-Method = Callable[[Path, Path], dict[str, Any]]
+Method = Callable[[Path, Path], dict[str, Any] | None]
 
 
 def daybreak(
@@ -108,31 +110,17 @@ def limit(source: Path, out: Path, *, resources: Iterable[str] = ("members",)) -
     }
 
 
-def _limit_of_all_resources(source: Path, out: Path) -> dict[str, Any]:
-    from daybreak.catalogue.resources import RESOURCE_NAMES
-
-    return limit(source, out, resources=RESOURCE_NAMES)
-
-
-def _peer(write: Callable[..., None], **settings: Any) -> Method:
-    def run(source: Path, out: Path) -> dict[str, Any]:
-        write(source, out, **settings)
-        return {}
-
-    return run
-
-
 BY_NAME: dict[str, Method] = {
     "daybreak": daybreak,
     "daybreak-postgresql": daybreak_from_postgresql,
     "daybreak-sql": daybreak_in_sql,
-    "daybreak-zlib-ng": lambda source, out: daybreak(source, out, compression="zlib-ng-4"),
+    "daybreak-zlib-ng": partial(daybreak, compression="zlib-ng-4"),
     "limit": limit,
-    "limit-all": _limit_of_all_resources,
-    "duckdb": _peer(peers.duckdb, threads=THREADS),
-    "polars-6": _peer(peers.polars, level=6),
-    "polars-1": _peer(peers.polars, level=1),
-    "python": _peer(peers.python),
+    "limit-all": partial(limit, resources=RESOURCE_NAMES),
+    "duckdb": partial(peers.duckdb, threads=THREADS),
+    "polars-6": partial(peers.polars, level=6),
+    "polars-1": partial(peers.polars, level=1),
+    "python": peers.python,
     "spark": spark.partitioned,
     "daybreak-spark": spark.daybreak,
 }
@@ -147,7 +135,7 @@ def cpu_seconds() -> float:
 def main() -> None:
     """Run `python -m benchmarks.methods METHOD SOURCE OUT`. The last line of output is the method's report as JSON."""
     method, source, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    print(json.dumps(BY_NAME[method](source, out)))
+    print(json.dumps(BY_NAME[method](source, out) or {}))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.source import AS_OF, with_text_ids
+from benchmarks.source import members_model, open_members, with_text_ids
 
 _LEVEL = 6
 """Default level of gzip and zlib. The default of Python's gzip module is 9."""
@@ -16,19 +16,11 @@ _LEVEL = 6
 
 def duckdb(source: Path, out: Path, *, threads: int) -> None:
     """Write with one COPY per format. With fewer open files than Leaders, DuckDB would close and reopen them."""
-    import duckdb as engine
-
-    from daybreak.catalogue.models import load_models
-
-    with engine.connect(config={"threads": threads, "preserve_insertion_order": False}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")
+    with open_members(source, threads=threads, preserve_insertion_order=False) as connection:
         connection.execute("SET partitioned_write_max_open_files = 100000")
-        connection.execute(f"CREATE VIEW members AS SELECT * FROM '{source}/members.parquet'")
-        select = load_models()["members"].at(AS_OF)
         for kind, options in (("csv", "FORMAT csv, HEADER"), ("json", "FORMAT json")):
             connection.execute(
-                f"COPY ({select}) TO '{out / kind}' "
+                f"COPY ({members_model()}) TO '{out / kind}' "
                 f'({options}, COMPRESSION gzip, PARTITION_BY ("LEADER_ID"), WRITE_PARTITION_COLUMNS, '
                 f"FILE_EXTENSION '{kind}.gz')"
             )
@@ -43,7 +35,7 @@ def polars(source: Path, out: Path, *, level: int) -> None:
     deleted = pl.col("subscription_state") == "deleted"
     personal = {"phone_number", "first_name", "last_name", "email", "date_of_birth", "gender", "city", "state",
                 "state_code", "country", "country_code", "device_type"}  # fmt: skip
-    rows = pl.scan_parquet(with_text_ids(source)).select(
+    rows = pl.scan_parquet(with_text_ids(source) / "members.parquet").select(
         (pl.when(deleted).then(None).otherwise(pl.col(name.lower())) if name.lower() in personal
          else pl.col(name.lower())).alias(name)
         for name in resource_named("members").column_names
@@ -68,17 +60,10 @@ def polars(source: Path, out: Path, *, level: int) -> None:
 
 def python(source: Path, out: Path) -> None:
     """Write with the standard library on one core. DuckDB sorts the rows."""
-    import duckdb as engine
-
-    from daybreak.catalogue.models import load_models
-
     (out / "csv").mkdir()
     (out / "json").mkdir()
-    with engine.connect(config={"threads": 1}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")
-        connection.execute(f"CREATE VIEW members AS SELECT * FROM '{source}/members.parquet'")
-        connection.execute(f'SELECT * FROM ({load_models()["members"].at(AS_OF)}) ORDER BY "LEADER_ID", "MEMBER_ID"')
+    with open_members(source, threads=1) as connection:
+        connection.execute(f'SELECT * FROM ({members_model()}) ORDER BY "LEADER_ID", "MEMBER_ID"')
         names = [column[0] for column in connection.description]
         leader_index = names.index("LEADER_ID")
 

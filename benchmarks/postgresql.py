@@ -7,6 +7,7 @@ session runs one script, so that psql starts only twice.
 import argparse
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -14,10 +15,9 @@ import psycopg
 from benchmarks.comparison import comparison_chart, comparison_table
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.measure import Measurement, measure_method, measurement_of, run_program
-from benchmarks.source import AS_OF, make_source
-from benchmarks.verify import source_content, verify_files
-from daybreak.catalogue.models import load_models
-from tests.parts.postgresql import PostgreSQLServer, running_postgresql
+from benchmarks.members import measure_in_turns
+from benchmarks.source import make_source, members_model
+from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.postgresql_tables import fill_tables
 
 _BASELINE = "daybreak-postgresql"
@@ -28,7 +28,7 @@ METHODS = {
 }
 _COMPRESSORS = {"pigz-6": "pigz -6 -p 1", "pigz-1": "pigz -1 -p 1"}
 """One thread each, because two sessions use both cores. More threads took 5 % more time."""
-_SETTINGS = {
+SETTINGS = SERVER_SETTINGS | {
     "shared_buffers": "512MB",
     "work_mem": "64MB",
     "maintenance_work_mem": "256MB",
@@ -36,18 +36,9 @@ _SETTINGS = {
     "max_wal_size": "4GB",
     "wal_level": "minimal",
     "max_wal_senders": "0",
-    "fsync": "off",
-    "autovacuum": "off",
-    "dynamic_shared_memory_type": "mmap",
-    "timezone": "UTC",
 }
+"""Settings of a server for much data."""
 _SESSIONS = 2
-
-
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=int, default=1_000_000, help="Members")
-    parser.add_argument("--leaders", type=int, default=5_000)
-    parser.add_argument("--methods", default=",".join(METHODS), help="some of: " + ", ".join(METHODS))
 
 
 def _run(options: argparse.Namespace) -> Section:
@@ -55,10 +46,11 @@ def _run(options: argparse.Namespace) -> Section:
         raise Unavailable("pigz is not installed (apt-get install pigz)")
     source = make_source(options.folder, options.rows, options.leaders, 1_000_000, "shuffled")
     try:
-        with running_postgresql(_SETTINGS) as server:
+        with running_postgresql(SETTINGS) as server:
             fill_tables(server.url(), source)
             server.execute("CREATE INDEX ON members (leader_id)", "VACUUM ANALYZE")
-            measurements = _rounds(options, server, source)
+            measure = partial(_measure, server=server, folder=options.folder)
+            measurements = measure_in_turns(options, options.methods.split(","), source, measure)
             with psycopg.connect(server.url()) as connection:
                 version = connection.info.parameter_status("server_version")
     except LookupError as error:
@@ -72,26 +64,6 @@ def _run(options: argparse.Namespace) -> Section:
     return Section(
         body, {"benchmarks-postgresql": chart}, ("duckdb", "adbc-driver-postgresql", "isal"), (f"PostgreSQL {version}",)
     )
-
-
-def _rounds(options: argparse.Namespace, server: PostgreSQLServer, source: Path) -> dict[str, list[Measurement]]:
-    """Run every method once per round. The rows of the first round are compared with the source."""
-    methods = options.methods.split(",")
-    measurements: dict[str, list[Measurement]] = {method: [] for method in methods}
-    expected = source_content(source)
-    outs = options.folder.absolute() / "out"
-    shutil.rmtree(outs, ignore_errors=True)
-    for number in range(options.rounds):
-        for method in methods:
-            # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
-            out = outs / f"{method}-{number}"
-            out.mkdir(parents=True)
-            measurements[method].append(_measure(method, server, out, options.folder.absolute()))
-            if number == 0:
-                verify_files(out, expected)
-            print(f"round {number + 1}, {METHODS[method]}: {measurements[method][-1].wall_seconds:.1f} s", flush=True)
-    shutil.rmtree(outs, ignore_errors=True)
-    return measurements
 
 
 def _measure(method: str, server: PostgreSQLServer, out: Path, folder: Path) -> Measurement:
@@ -131,7 +103,7 @@ def _even_shares(server: PostgreSQLServer) -> list[list[str]]:
 
 def _script(leaders: Sequence[str], out: Path, compressor: str) -> str:
     """Return the psql script of a session: one command per line, in one transaction."""
-    model = " ".join(load_models()["members"].at(AS_OF).split())
+    model = " ".join(members_model().split())
     # The text format would double backslashes. These two characters occur in no text.
     unquoted = r"(FORMAT csv, QUOTE e'\x01', DELIMITER e'\x02')"
     lines = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"]
@@ -159,6 +131,10 @@ JOB = Job(
     "postgresql",
     "From PostgreSQL",
     r"the Members of every Leader from PostgreSQL, with \copy into pigz",
-    _add_options,
+    {
+        "rows": (1_000_000, "Members"),
+        "leaders": (5_000, "Leaders"),
+        "methods": (",".join(METHODS), "some of: " + ", ".join(METHODS)),
+    },
     _run,
 )

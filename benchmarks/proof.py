@@ -16,30 +16,20 @@ from unittest.mock import patch
 
 from benchmarks.job import Job, Section
 from benchmarks.measure import run_program, summarize
-from benchmarks.snapshot_run import make_service
+from benchmarks.snapshot_run import make_service, run_command
 from benchmarks.source import AS_OF, make_source
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=int, default=1_000_000, help="Members")
-    parser.add_argument("--leaders", type=int, default=5_000)
-    parser.add_argument("--messages", type=int, default=6_000_000, help="outbound messages")
-    parser.add_argument("--accounts", type=int, default=100_000, help="accounts whose statements are signed")
-
-
 def _run(options: argparse.Namespace) -> Section:
-    outs = options.folder / "out"
-    shutil.rmtree(outs, ignore_errors=True)
     source = make_source(options.folder, options.rows, options.leaders, options.messages, "shuffled")
     cpu: dict[str, list[float]] = {"without": [], "with": []}
     for number in range(options.rounds):
         for kind, seconds in cpu.items():
-            seconds.append(_measured(outs / f"{kind}-{number}", source, kind)["run"])
+            seconds.append(_measured(options.out / f"{kind}-{number}", source, kind)["run"])
             print(f"{kind} accounting: {seconds[-1]:.1f} CPU seconds", flush=True)
     many = make_source(options.folder, options.accounts, options.accounts, options.accounts, "clustered")
     sign = partial(_measured, source=many, kind="with", signed=True)
-    signing = [sign(outs / f"many-{number}")["signing"] for number in range(options.rounds)]
-    shutil.rmtree(outs)
+    signing = [sign(options.out / f"many-{number}")["signing"] for number in range(options.rounds)]
     body = f"""Whole runs with and without row accounting, in turns, and not signed in either case: {options.rows:,}
 Members of {options.leaders:,} Leaders and {options.messages:,} outbound messages, all nine resources.
 
@@ -58,8 +48,7 @@ def _measured(folder: Path, source: Path, kind: str, *, signed: bool = False) ->
     config = make_service(folder)
     if not signed:
         shutil.rmtree(folder / "signing")
-    environment = {"DAYBREAK_SOURCE__LOCATION": str(source.absolute()), "DAYBREAK_LOG_LEVEL": "error"}
-    arguments = ["snapshot", "run", "--config", str(config), "--as-of", AS_OF.isoformat()]
+    arguments, environment = run_command(config, source, AS_OF)
     usage = run_program([sys.executable, "-m", "benchmarks.proof", kind, *arguments], environment=environment)
     return {"run": usage.cpu_seconds, **json.loads(usage.output.strip().splitlines()[-1])}
 
@@ -99,7 +88,12 @@ JOB = Job(
     "proof",
     "Row accounting and signatures",
     "CPU time of row accounting in a whole run, and of signing the statements of many accounts",
-    _add_options,
+    {
+        "rows": (1_000_000, "Members"),
+        "leaders": (5_000, "Leaders"),
+        "messages": (6_000_000, "outbound messages"),
+        "accounts": (100_000, "accounts whose statements are signed"),
+    },
     _run,
 )
 

@@ -1,7 +1,6 @@
 """Whole runs on platforms of different shapes, and on the following days, to derive the cost of a run, file and row."""
 
 import argparse
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,10 +8,10 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.chart import Bar, bar_chart
-from benchmarks.job import Job, Section
+from benchmarks.job import Job, Section, table
 from benchmarks.measure import measure_method, summarize
-from benchmarks.snapshot_run import Run, make_service, snapshot_run
-from benchmarks.source import AS_OF, Shape, make_shape
+from benchmarks.snapshot_run import Run, cpus, make_service, peak_megabytes, snapshot_run, walls
+from benchmarks.source import AS_OF, Shape, even_shape, make_shape
 
 _LEADERS = 5_000
 _MINIMAL = "minimal"
@@ -28,13 +27,6 @@ def _tiny(leaders: int) -> Shape:
     )  # fmt: skip
 
 
-def _even(name: str, rows: int, text: str | None = None) -> Shape:
-    return Shape(
-        f"{name}-{rows}", f"{rows:,} Members, {_LEADERS:,} Leaders of one size", _LEADERS,
-        f"SELECT n, hash(n) % {_LEADERS} AS leader FROM range({rows}) AS t(n)", text=text,
-    )  # fmt: skip
-
-
 def _shapes(rows: int) -> dict[str, Shape]:
     return {
         _MINIMAL: Shape(_MINIMAL, "one Leader with one Member", 1, "SELECT 0 AS n, 0 AS leader"),
@@ -45,12 +37,8 @@ def _shapes(rows: int) -> dict[str, Shape]:
             f"SELECT n, CASE WHEN n % 10 < 6 THEN 0 ELSE 1 + hash(n) % {_LEADERS - 1} END AS leader "
             f"FROM range({rows}) AS t(n)",
         ),
-        "even": _even("even", rows),
+        "even": even_shape(rows, _LEADERS),
     }  # fmt: skip
-
-
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=int, default=1_000_000, help="Members of the larger shapes")
 
 
 def _run(options: argparse.Namespace) -> Section:
@@ -66,21 +54,16 @@ def _run(options: argparse.Namespace) -> Section:
     }
     runs: dict[str, list[Run]] = defaultdict(list)
     exports: dict[str, list[float]] = defaultdict(list)
-    # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
-    outs = options.folder / "out"
-    shutil.rmtree(outs, ignore_errors=True)
     for number in range(options.rounds):
-        for name, run in _round(outs / f"{number}", sources, few, all_):
+        for name, run in _round(options.out / f"{number}", sources, few, all_):
             runs[name].append(run)
             print(f"round {number + 1}, {descriptions[name]}: {run.usage.wall_seconds:.1f} s", flush=True)
         for name in (_MINIMAL, *_TINY):
-            out = outs / f"{number}" / f"export-{name}"
+            out = options.out / f"{number}" / f"export-{name}"
             out.mkdir(parents=True)
             exports[name].append(measure_method("daybreak", sources[name], out).wall_seconds)
-    shutil.rmtree(outs)
-    bars = [
-        Bar(descriptions[name], _wall(each), f"{_wall(each):.1f} s", highlighted=True) for name, each in runs.items()
-    ]
+    seconds = {descriptions[name]: median(walls(each)) for name, each in runs.items()}
+    bars = [Bar(text, value, f"{value:.1f} s", highlighted=True) for text, value in seconds.items()]
     chart = bar_chart("Whole runs: seconds", bars)
     parts = [_INTRODUCTION, _table(runs, exports, descriptions), "", _UNITS, _units(runs, options.rows), "", _CHART]
     return Section("\n".join(parts), {"benchmarks-shapes": chart}, ("duckdb", "isal"))
@@ -88,7 +71,7 @@ def _run(options: argparse.Namespace) -> Section:
 
 def _moved(options: argparse.Namespace, name: str, condition: str) -> Path:
     town = f"CASE WHEN {condition} THEN 'New Town' ELSE 'Town ' || n % 307 END"
-    return make_shape(options.folder, _even(name, options.rows, town))
+    return make_shape(options.folder, even_shape(options.rows, _LEADERS, name, town))
 
 
 def _round(services: Path, sources: dict[str, Path], few: Path, all_: Path) -> Iterator[tuple[str, Run]]:
@@ -102,57 +85,38 @@ def _round(services: Path, sources: dict[str, Path], few: Path, all_: Path) -> I
 
 
 def _table(runs_by_shape: dict[str, list[Run]], exports: dict[str, list[float]], descriptions: dict[str, str]) -> str:
-    minimal = _wall(runs_by_shape[_MINIMAL])
+    minimal = median(walls(runs_by_shape[_MINIMAL]))
     full = runs_by_shape["even"]
-    lines = [
-        "| Members | Rows | Files | Written | Time, s | CPU, s | µs per file | Export | Time, full | CPU, full | MB |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
+    rows = []
     for name, runs in runs_by_shape.items():
         members = runs[0].resources["members"]
         written = 2 * (members.leaders - members.carried)
-        per_file, export = "", ""
+        per_file = export = ""
         if name in _TINY:
-            per_file = f"{(_wall(runs) - minimal) / written * 1e6:,.0f}"
+            per_file = f"{(median(walls(runs)) - minimal) / written * 1e6:,.0f}"
             export = f"{(median(exports[name]) - median(exports[_MINIMAL])) / written * 1e6:,.0f}"
         shares = ["", ""]
         if name in {"same", "few", "tenth"}:
-            shares = [f"{of(runs) / of(full):.2f}" for of in (_wall, _cpu)]
-        lines.append(
-            f"| {descriptions[name]} | {members.rows:,} | {2 * members.leaders:,} | {written:,} "
-            f"| {summarize([run.usage.wall_seconds for run in runs])} "
-            f"| {summarize([run.usage.cpu_seconds for run in runs])} "
-            f"| {per_file} | {export} | {' | '.join(shares)} | {max(run.usage.peak_bytes for run in runs) / 1e6:,.0f} |"
-        )
-    return "\n".join(lines)
+            shares = [f"{median(of(runs)) / median(of(full)):.2f}" for of in (walls, cpus)]
+        cells = [descriptions[name], f"{members.rows:,}", f"{2 * members.leaders:,}", f"{written:,}"]
+        usage = summarize(walls(runs)), summarize(cpus(runs))
+        rows.append([*cells, *usage, per_file, export, *shares, peak_megabytes(runs)])
+    headings = ["Members", "Rows", "Files", "Written", "Time, s", "CPU, s", "µs per file", "Export"]
+    return table([*headings, "Time, full", "CPU, full", "MB"], rows)
 
 
 def _units(runs: dict[str, list[Run]], rows: int) -> str:
     """Return the cost per run, per Leader and per row, from the minimal run, the two tiny ones and the even one."""
-    lines = ["| Unit | Time | CPU |", "|---|--:|--:|"]
     costs = []
-    for of in (_wall, _cpu):
-        minimal, tiny, many_tiny, even = (of(runs[name]) for name in (_MINIMAL, *_TINY, "even"))
+    for of in (walls, cpus):
+        minimal, tiny, many_tiny, even = (median(of(runs[name])) for name in (_MINIMAL, *_TINY, "even"))
         # Includes the rows of a tiny Leader, which are subtracted below.
         leader_and_rows = (many_tiny - tiny) / 15_000
         row = (even - minimal - _LEADERS * leader_and_rows) / (rows - _LEADERS * _TINY_ROWS)
-        costs.append((minimal, leader_and_rows - _TINY_ROWS * row, row))
-    for name, wall, cpu in zip(
-        ("one run, s", "one Leader with rows in a resource, two files, µs", "one Member in two formats, µs"),
-        *costs,
-        strict=True,
-    ):
-        scale = 1 if name.endswith(" s") else 1e6
-        lines.append(f"| {name} | {wall * scale:,.1f} | {cpu * scale:,.1f} |")
-    return "\n".join(lines)
-
-
-def _cpu(runs: list[Run]) -> float:
-    return median(run.usage.cpu_seconds for run in runs)
-
-
-def _wall(runs: list[Run]) -> float:
-    return median(run.usage.wall_seconds for run in runs)
+        costs.append((minimal, (leader_and_rows - _TINY_ROWS * row) * 1e6, row * 1e6))
+    names = "one run, s", "one Leader with rows in a resource, two files, µs", "one Member in two formats, µs"
+    lines = [(name, f"{wall:,.1f}", f"{cpu:,.1f}") for name, wall, cpu in zip(names, *costs, strict=True)]
+    return table(("Unit", "Time", "CPU"), lines)
 
 
 _INTRODUCTION = """Whole runs (`daybreakd snapshot run`) with default settings: files on local disk are written, synced,
@@ -170,6 +134,6 @@ JOB = Job(
     "shapes",
     "Whole runs",
     "whole runs with one big Leader, thousands of tiny ones, no changes, and few changes",
-    _add_options,
+    {"rows": (1_000_000, "Members of the larger shapes")},
     _run,
 )

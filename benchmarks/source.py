@@ -1,13 +1,15 @@
 """Source platforms, created by the demo's generator or by SQL for a given shape, and kept between runs."""
 
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.models import load_models
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.export.engine import ENGINE_TYPES
 
@@ -34,51 +36,74 @@ def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str
         connection.execute(
             f"COPY (SELECT * FROM '{source}/members.parquet' ORDER BY {sort_columns}) TO '{ordered}' (FORMAT parquet)"
         )
-        # Polars reads a Parquet UUID as bytes, which it cannot write to CSV. It reads this copy instead.
-        connection.execute(
-            "COPY (SELECT * REPLACE (CAST(member_id AS VARCHAR) AS member_id, CAST(leader_id AS VARCHAR) AS leader_id) "
-            f"FROM '{ordered}') TO '{with_text_ids(source)}' (FORMAT parquet)"
-        )
     ordered.replace(source / "members.parquet")
     (source / ".ready").touch()
     return source
 
 
-_CHANGES = {
-    "members": "city = 'New Town'",
-    "campaigns": "campaign_name = 'New name'",
-    "communities": "community_name = 'New name'",
-    "custom_field_values": "custom_field_value = 'new value'",
-    "outbound_messages": "unit_count = unit_count + 1",
+CHANGES: Mapping[str, tuple[str, str]] = {
+    "members": ("city", "'New Town'"),
+    "member_state_changes": ("state_changed_at", "state_changed_at + INTERVAL 1 MICROSECOND"),
+    "campaigns": ("campaign_name", "'New name'"),
+    "outbound_messages": ("segment_count", "segment_count + 1"),
+    "campaign_links": ("link_url", "'https://example.org/new'"),
+    "member_term_accepts": ("was_checked", "NOT was_checked"),
+    "custom_field_values": ("custom_field_value", "'New value'"),
+    "communities": ("community_name", "'New name'"),
+    "community_memberships": ("joined_at", "joined_at + INTERVAL 1 MICROSECOND"),
 }
-"""Assignment that changes the rows of each table."""
+"""A column and its new value (SQL), by table."""
 
 
-def change_source(source: Path, every: int) -> Path:
-    """Create a copy of a source, in which most tables have other rows of one in `every` Leaders."""
-    changed = source.with_name(f"{source.name}-changed-{every}")
-    if (changed / ".ready").exists():
-        return changed
-    shutil.copytree(source, changed, ignore=shutil.ignore_patterns(".ready"), dirs_exist_ok=True)
-    with _engine() as connection:
-        for table, assignment in _CHANGES.items():
-            column, _, value = assignment.partition(" = ")
-            connection.execute(
-                f"COPY (SELECT * REPLACE (CASE WHEN hash(leader_id) % {every} = 0 THEN {value} ELSE {column} END AS "
-                f"{column}) FROM '{source}/{table}.parquet') TO '{changed}/{table}.parquet' (FORMAT parquet)"
-            )
-    (changed / ".ready").touch()
-    return changed
+def changed_copy(source: Path, name: str, condition: str, tables: Iterable[str] = CHANGES) -> Path:
+    """Return a copy of a platform with changes in some tables, in the rows `one` that meet a condition (SQL)."""
+    lists = {}
+    for table in tables:
+        column, value = CHANGES[table]
+        lists[table] = f"* REPLACE (CASE WHEN {condition} THEN {value} ELSE {column} END AS {column})"
+    return _copy(source, name, lists)
 
 
 def with_text_ids(source: Path) -> Path:
-    """Return the path of the same Members with identifiers as text."""
-    return source.with_name(source.name + "-text.parquet")
+    """Return a copy with identifiers as text: Polars reads a Parquet UUID as bytes, which it cannot write to CSV."""
+    lists = {}
+    for table in SOURCE_TABLES:
+        ids = [one.name for one in table.columns if one.type is ColumnType.UUID]
+        lists[table.name] = f"* REPLACE ({', '.join(f'CAST({name} AS VARCHAR) AS {name}' for name in ids)})"
+    return _copy(source, "text", lists)
+
+
+def _copy(source: Path, name: str, lists: Mapping[str, str]) -> Path:
+    """Copy a platform, once. `lists` has what to select from tables that change."""
+    target = source.with_name(f"{source.name}-{name}")
+    if (target / ".ready").exists():
+        return target
+    target.mkdir(exist_ok=True)
+    with _engine() as connection:
+        for path in source.glob("*.parquet"):
+            rows = f"SELECT {lists.get(path.stem, '*')} FROM '{path}' AS one"
+            connection.execute(f"COPY ({rows}) TO '{target / path.name}' (FORMAT parquet)")
+    (target / ".ready").touch()
+    return target
+
+
+def open_members(source: Path, **config: Any) -> duckdb.DuckDBPyConnection:
+    """Return an engine with the table of Members."""
+    connection = duckdb.connect(config=config)
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute(f"CREATE VIEW members AS SELECT * FROM '{source}/members.parquet'")
+    return connection
+
+
+def members_model() -> str:
+    """Return the SELECT of the Members in files."""
+    return load_models()["members"].at(AS_OF)
 
 
 def read_once(source: Path) -> None:
     """Read all files of a source into the page cache, so that the first method has no disadvantage."""
-    for path in (*source.glob("*.parquet"), with_text_ids(source)):
+    for path in (*source.glob("*.parquet"), with_text_ids(source) / "members.parquet"):
         with path.open("rb") as file:
             while file.read(1 << 24):
                 pass
@@ -105,6 +130,17 @@ class Shape:
     every_text: str | None = None
     part_rows: int | None = None
     row_group_rows: int | None = None
+
+
+def even_shape(rows: int, leaders: int, name: str = "even", text: str | None = None) -> Shape:
+    """Return the shape with Leaders of one size, whose Members are not sorted."""
+    return Shape(
+        f"{name}-{rows}-{leaders}",
+        f"{rows:,} Members of {leaders:,} Leaders of one size",
+        leaders,
+        f"SELECT n, hash(n) % {leaders} AS leader FROM range({rows}) AS t(n)",
+        text,
+    )
 
 
 def make_shape(folder: Path, shape: Shape) -> Path:
@@ -138,27 +174,6 @@ def make_shape(folder: Path, shape: Shape) -> Path:
             )
     (source / ".ready").touch()
     return source
-
-
-def changed_copy(source: Path, changes: Mapping[str, tuple[str, str]], share: float) -> Path:
-    """Copy a platform with changes in a share of the rows. `changes` has a column and its new value (SQL), by table."""
-    target = source.with_name(f"{source.name}-changed-{share}")
-    if (target / ".ready").exists():
-        return target
-    target.mkdir(exist_ok=True)
-    with _engine() as connection:
-        for path in source.glob("*.parquet"):
-            columns = "*"
-            if path.stem in changes:
-                name, value = changes[path.stem]
-                is_changed = f"hash(one) % 1000000 < {int(share * 1e6)}"
-                columns = f"* REPLACE (CASE WHEN {is_changed} THEN {value} ELSE {name} END AS {name})"
-            connection.execute(
-                f"COPY (SELECT {columns} FROM '{path}' AS one) TO '{target / path.name}' "
-                "(FORMAT parquet, COMPRESSION zstd)"
-            )
-    (target / ".ready").touch()
-    return target
 
 
 def _make_parts(connection: duckdb.DuckDBPyConnection, shape: Shape, part_rows: int, folder: Path) -> None:

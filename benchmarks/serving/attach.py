@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +9,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
-import psutil
 
-from benchmarks.job import Job, Section, Unavailable
+from benchmarks.job import Job, Section, table
+from benchmarks.measure import resident_bytes
 from benchmarks.serving import figures
 from benchmarks.serving.figures import Comparison, closed_loop, get, in_turns, link_path, percentile, signed
 from benchmarks.serving.home import Home, make_home
-from benchmarks.serving.job import RATES_HEAD, nginx_version, rate_line
+from benchmarks.serving.job import rates_table
 from benchmarks.serving.load import Plan
-from benchmarks.serving.servers import CLIENT_CORE, NGINX, Server, client, client_result, daybreak, nginx, run_client
+from benchmarks.serving.servers import (
+    CLIENT_CORE,
+    Server,
+    client,
+    client_result,
+    daybreak,
+    nginx,
+    nginx_version,
+    run_client,
+)
 from benchmarks.snapshot_run import make_service, snapshot_run
 from benchmarks.source import AS_OF
 from daybreak.access import api_tokens
@@ -39,11 +47,6 @@ _OBJECT = "latest/campaigns.csv.gz"
 _DAY = timedelta(days=1)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--leaders", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=10.0, help="duration of each measurement of latency")
-
-
 @dataclass(frozen=True, slots=True)
 class Attached:
     """An account with a token and an access key."""
@@ -54,11 +57,9 @@ class Attached:
 
 
 def _run(options: argparse.Namespace) -> Section:
-    if not Path(NGINX).exists():
-        raise Unavailable(f"{NGINX} is missing. Install the Debian package nginx-light")
-    folder = options.folder.absolute()
-    parts = [_many_accounts(options, _make_many(folder, options.leaders)), _rates(options, folder / "attach")]
-    return Section("\n\n".join(parts), packages=("granian", "starlette", "msgspec"), programs=(nginx_version(),))
+    version = nginx_version()
+    parts = [_many_accounts(options, _make_many(options.folder, options.leaders)), _rates(options.out, options.rounds)]
+    return Section("\n\n".join(parts), packages=("granian", "starlette", "msgspec"), programs=(version,))
 
 
 def _make_many(folder: Path, leaders: int) -> Path:
@@ -125,7 +126,7 @@ def _requests(port: int, accounts: list[Attached]) -> Mapping[str, tuple[str, ..
 def _many_accounts(options: argparse.Namespace, service: Path) -> str:
     """Return the table of latencies, next to transfers."""
     accounts = add_tokens(service, Path(f"{service}-platform"))
-    lines = ["| Request | p50, ms | p99, ms | Largest, ms | MB/s of transfers | CPU, µs |", "|---|--:|--:|--:|--:|--:|"]
+    rows = []
     with daybreak(service) as server:
         memory = []
         transfers = _transfers(server, accounts[0], options.seconds)
@@ -137,12 +138,11 @@ def _many_accounts(options: argparse.Namespace, service: Path) -> str:
                 moved = client_result(background)
             cells = [f"{each:.1f}" for each in (percentile(times, 0.5), percentile(times, 0.99), max(times))]
             cells += [f"{moved.octets / moved.seconds / 1e6:.0f}", f"{alone.microseconds:,.0f}"]
-            lines.append(f"| {name} | {' | '.join(cells)} |")
-            memory.append((alone.client.responses + len(times), _resident_megabytes(server)))
+            rows.append([name, *cells])
+            memory.append((alone.client.responses + len(times), resident_bytes(server.pid) / 1e6))
     count = sum(responses for responses, _ in memory)
-    return (
-        "\n".join(lines)
-        + f"""
+    headings = ("Request", "p50, ms", "p99, ms", "Largest, ms", "MB/s of transfers", "CPU, µs")
+    return f"""{table(headings, rows)}
 
 - {options.leaders:,} accounts with nine files in three formats and {_VERSIONS} versions, the small ones in packs.
 - One worker with real-time priority on one core. Requests of {len(accounts):,} accounts in turn, {_PER_SECOND:.0f} per
@@ -150,7 +150,6 @@ def _many_accounts(options: argparse.Namespace, service: Path) -> str:
 - The CPU time is that without downloads, with 16 connections.
 - Memory of all processes after {memory[0][0]:,} requests: {memory[0][1]:,.0f} MB; after {count:,}:
   {memory[-1][1]:,.0f} MB."""
-    )
 
 
 def _transfers(server: Server, account: Attached, seconds: float) -> Plan:
@@ -161,43 +160,24 @@ def _transfers(server: Server, account: Attached, seconds: float) -> Plan:
     return Plan(server.port, (get(server.port, path),), seconds + 1, 32, rate, core=CLIENT_CORE)
 
 
-def _resident_megabytes(server: Server) -> float:
-    own = psutil.Process(server.process.pid)
-    return sum(each.memory_info().rss for each in (own, *own.children(recursive=True))) / 1e6
-
-
-def _rates(options: argparse.Namespace, folder: Path) -> str:
+def _rates(folder: Path, rounds: int) -> str:
     """Return the table of 200 MB by S3 and of small files in packs."""
-    shutil.rmtree(folder, ignore_errors=True)
     leaders = [str(uuid.uuid4()) for _ in range(100)]
     home, packed = make_home(folder / "files", leaders), make_home(folder / "packed", leaders, DEFAULT_PACKING)
-    try:
-        rounds = options.rounds
-        in_bucket, redirect = _bucket_file(home, rounds)
-        rows = [
-            ("S3, 200 MB", "nginx", figures.large_file(home, figures.by_s3, rounds=rounds)[0], 1),
-            (
-                "S3, 200 MB, `files.accelerate`",
-                "nginx",
-                figures.accelerated_file(home, figures.by_s3, rounds=rounds),
-                1,
-            ),
-            ("S3, 200 MB in a bucket", "the bucket", in_bucket, 1),
-            ("link, 20 KB in a pack", "20 KB in a file", _packed(packed, home, rounds), 0),
-        ]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    lines = [RATES_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    lines += [rate_line(*each) for each in rows]
-    return (
-        "\n".join(lines)
-        + f"""
+    in_bucket, redirect = _bucket_file(home, rounds)
+    accelerated = figures.accelerated_file(home, figures.by_s3, rounds=rounds)
+    rows = rates_table(
+        ("S3, 200 MB", "nginx", figures.large_file(home, figures.by_s3, rounds=rounds)[0], 1),
+        ("S3, 200 MB, `files.accelerate`", "nginx", accelerated, 1),
+        ("S3, 200 MB in a bucket", "the bucket", in_bucket, 1),
+        ("link, 20 KB in a pack", "20 KB in a file", _packed(packed, home, rounds), 0),
+    )
+    return f"""{rows}
 
 - The columns are those of [Serving](#serving).
 - The bucket is nginx with the same files, on the core of the service. S3 tools follow no redirects, so that the service
   reads the file from the bucket and sends it.
 - A link is a redirect to the bucket, which takes {redirect:,.0f} µs of CPU. Then the bucket sends the file."""
-    )
 
 
 def _bucket_file(home: Home, rounds: int) -> tuple[Comparison, float]:
@@ -210,7 +190,7 @@ def _bucket_file(home: Home, rounds: int) -> tuple[Comparison, float]:
         with daybreak(home.folder, settings=settings, ready="/healthz") as ours:
             mine = closed_loop(ours, (figures.by_s3(home, ours),), 1, 2.0)
             other = closed_loop(bucket, (get(bucket.port, f"/{home.large.relative_to(home.folder)}"),), 1, 2.0)
-            found = in_turns(ours, mine, bucket, other, rounds=rounds, statuses=(200, 200))
+            found = in_turns(ours, mine, bucket, other, rounds=rounds)
             links = closed_loop(ours, (figures.by_link(home, ours),), 16, 2.0)
             return found, run_client(ours, links, expected=302).microseconds
 
@@ -219,12 +199,16 @@ def _packed(packed: Home, home: Home, rounds: int) -> Comparison:
     """Measure files of 20 KB by link, in packs and not."""
     with daybreak(packed.folder) as ours, daybreak(home.folder) as peer:
         plans = [
-            closed_loop(server, [figures.small_file(server, one, each) for each in one.leaders], 16, 4.0)
+            closed_loop(server, [figures.small_file(server, each) for each in one.leaders], 16, 4.0)
             for server, one in ((ours, packed), (peer, home))
         ]
-        return in_turns(ours, plans[0], peer, plans[1], rounds=rounds, statuses=(200, 200))
+        return in_turns(ours, plans[0], peer, plans[1], rounds=rounds)
 
 
 JOB = Job(
-    "attach", "S3 and Iceberg", "S3 and Iceberg with 100,000 accounts, packed files, 200 MB by S3", _add_options, _run
+    "attach",
+    "S3 and Iceberg",
+    "S3 and Iceberg with 100,000 accounts, packed files, 200 MB by S3",
+    {"leaders": (100_000, "accounts"), "seconds": (10.0, "duration of each measurement of latency")},
+    _run,
 )

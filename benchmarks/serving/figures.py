@@ -5,9 +5,10 @@ import secrets
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +22,6 @@ from benchmarks.serving.home import EMAILS, PASSWORD, Home
 from benchmarks.serving.load import ClientResult, Plan
 from benchmarks.serving.servers import (
     CLIENT_CORE,
-    DAYBREAKD,
     RoundResult,
     Server,
     accelerated,
@@ -32,25 +32,28 @@ from benchmarks.serving.servers import (
     nginx,
     run_client,
 )
+from benchmarks.snapshot_run import DAYBREAKD
 from daybreak.credentials.s3_keys import AccessKey
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.state.database import open_state
+from tests.parts.waiting import wait_until
 
 LINKS_PER_SECOND = 100.0
 LOGINS_PER_SECOND = 30.0
-_RUN_START_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Results of the service and of the other server, one per round."""
 
-    ours: tuple[RoundResult, ...]
-    peer: tuple[RoundResult, ...]
+    ours: list[RoundResult]
+    peer: list[RoundResult]
 
-    def ratio(self, of: Callable[[RoundResult], float]) -> float:
+    def ratio(self, figure: str) -> float:
         """Median over the rounds of the service's figure divided by the other server's."""
-        return statistics.median(of(mine) / of(other) for mine, other in zip(self.ours, self.peer, strict=True))
+        rounds = zip(self.ours, self.peer, strict=True)
+        ratios: list[float] = [getattr(mine, figure) / getattr(other, figure) for mine, other in rounds]
+        return statistics.median(ratios)
 
 
 def get(port: int, path: str, token: str | None = None) -> str:
@@ -59,12 +62,12 @@ def get(port: int, path: str, token: str | None = None) -> str:
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: benchmark/1\r\n{authorization}\r\n"
 
 
-def token_of(server: Server, home: Home, client_id: str) -> str:
+def token_of(server: Server, client_id: str) -> str:
     """Log in and return a session token for an account."""
     base = f"http://127.0.0.1:{server.port}/download/v2/auth"
     # A new address each time, because logins are rate limited per address.
     address = {"X-Forwarded-For": f"172.16.{secrets.randbelow(256)}.{secrets.randbelow(256)}"}
-    login = {"email": home.email, "password": PASSWORD}
+    login = {"email": EMAILS[0], "password": PASSWORD}
     token = httpx.post(f"{base}/login", json=login, headers=address).json()["token"]
     response = httpx.put(f"{base}/context", json={"context": client_id}, headers={"Authorization": f"Bearer {token}"})
     found: str = response.json()["data"]["token"]
@@ -79,54 +82,43 @@ def link_path(server: Server, token: str, client_id: str, file: str) -> str:
     return f"{parts.path}?{parts.query}"
 
 
-def small_file(server: Server, home: Home, client_id: str) -> str:
+def small_file(server: Server, client_id: str) -> str:
     """Return a request for a file of 20 KB by link."""
-    return get(server.port, link_path(server, token_of(server, home, client_id), client_id, "campaigns.csv.gz"))
+    return get(server.port, link_path(server, token_of(server, client_id), client_id, "campaigns.csv.gz"))
 
 
-def in_turns(
-    ours: Server, mine: Plan, peer: Server, other: Plan, *, rounds: int, statuses: tuple[int, int]
-) -> Comparison:
-    """Run both plans alternately, `rounds` times, after a warm-up round of each."""
-    results: tuple[list[RoundResult], list[RoundResult]] = ([], [])
+def in_turns(ours: Server, mine: Plan, peer: Server, other: Plan, *, rounds: int, expected: int = 200) -> Comparison:
+    """Run both plans alternately, `rounds` times, after a warm-up round of each. `expected` is the service's status."""
+    found = Comparison([], [])
     for number in range(rounds + 1):
-        for into, server, plan, expected in (
-            (results[0], ours, mine, statuses[0]),
-            (results[1], peer, other, statuses[1]),
-        ):
-            result = run_client(server, plan, expected=expected)
-            if number:
-                into.append(result)
-    return Comparison(tuple(results[0]), tuple(results[1]))
+        results = run_client(ours, mine, expected=expected), run_client(peer, other, expected=200)
+        if number:
+            found.ours.append(results[0])
+            found.peer.append(results[1])
+    return found
 
 
-def links(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Comparison:
+def links(home: Home, *, rounds: int) -> Comparison:
     """Measure links issued to an API token by one worker, and responses of the bare framework."""
     with daybreak(home.folder) as ours, bare_framework(home.folder) as peer:
         mine = get(ours.port, f"/download/v1/files/{home.leaders[0]}/campaigns.csv.gz", home.api_token)
-        return in_turns(
-            ours, closed_loop(ours, (mine,), 16, seconds),
-            peer, closed_loop(peer, (get(peer.port, "/"),), 16, seconds),
-            rounds=rounds, statuses=(302, 200),
-        )  # fmt: skip
+        plans = closed_loop(ours, (mine,), 16, 4.0), closed_loop(peer, (get(peer.port, "/"),), 16, 4.0)
+        return in_turns(ours, plans[0], peer, plans[1], rounds=rounds, expected=302)
 
 
-def small_files(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Comparison:
+def small_files(home: Home, *, rounds: int) -> Comparison:
     """Measure downloads of files of 20 KB from one worker, and from nginx."""
     with daybreak(home.folder) as ours, nginx(home.folder, home.folder / "files") as peer:
-        mine = [small_file(ours, home, each) for each in home.leaders[:100]]
+        mine = [small_file(ours, each) for each in home.leaders[:100]]
         other = [get(peer.port, f"/{path.relative_to(home.folder / 'files')}") for path in home.small[:100]]
-        return in_turns(
-            ours, closed_loop(ours, mine, 16, seconds),
-            peer, closed_loop(peer, other, 16, seconds),
-            rounds=rounds, statuses=(200, 200),
-        )  # fmt: skip
+        plans = closed_loop(ours, mine, 16, 4.0), closed_loop(peer, other, 16, 4.0)
+        return in_turns(ours, plans[0], peer, plans[1], rounds=rounds)
 
 
 def by_link(home: Home, server: Server) -> str:
     """Return a request for the large file by link."""
     service, client_id = server.upstream or server, home.leaders[0]
-    return get(server.port, link_path(service, token_of(service, home, client_id), client_id, "members.csv.gz"))
+    return get(server.port, link_path(service, token_of(service, client_id), client_id, "members.csv.gz"))
 
 
 def by_s3(home: Home, server: Server) -> str:
@@ -143,41 +135,28 @@ def signed(port: int, key: AccessKey, target: str, method: str = "GET") -> str:
 
 
 def large_file(
-    home: Home,
-    request: Callable[[Home, Server], str] = by_link,
-    settings: Mapping[str, object] | None = None,
-    *,
-    rounds: int = 5,
-    seconds: float = 2.0,
+    home: Home, request: Callable[[Home, Server], str] = by_link, *, rounds: int
 ) -> tuple[Comparison, float, float]:
     """Measure repeated downloads of 200 MB on one connection, from the service and from nginx.
 
     Also return the seconds of the service's first and second transfer of the file.
     """
-    with (
-        nginx(home.folder, home.folder / "files") as peer,
-        daybreak(home.folder, settings=settings) as ours,
-    ):
-        return _large_file(home, ours, peer, request(home, ours), rounds, seconds)
+    with nginx(home.folder, home.folder / "files") as peer, daybreak(home.folder) as ours:
+        return _large_file(home, ours, peer, request(home, ours), rounds)
 
 
-def accelerated_file(
-    home: Home, request: Callable[[Home, Server], str] = by_link, *, rounds: int = 5, seconds: float = 2.0
-) -> Comparison:
+def accelerated_file(home: Home, request: Callable[[Home, Server], str] = by_link, *, rounds: int) -> Comparison:
     """Measure the same downloads through nginx in front of the service, and nginx alone."""
     with accelerated(home.folder) as ours, nginx(home.folder, home.folder / "files") as peer:
-        return _large_file(home, ours, peer, request(home, ours), rounds, seconds)[0]
+        return _large_file(home, ours, peer, request(home, ours), rounds)[0]
 
 
-def _large_file(
-    home: Home, ours: Server, peer: Server, request: str, rounds: int, seconds: float
-) -> tuple[Comparison, float, float]:
-    mine = closed_loop(ours, (request,), 1, 0)
-    other = closed_loop(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 0)
-    first = run_client(ours, mine, expected=200).client.seconds
-    later = run_client(ours, mine, expected=200).client.seconds
-    mine, other = (msgspec.structs.replace(plan, seconds=seconds) for plan in (mine, other))
-    return in_turns(ours, mine, peer, other, rounds=rounds, statuses=(200, 200)), first, later
+def _large_file(home: Home, ours: Server, peer: Server, request: str, rounds: int) -> tuple[Comparison, float, float]:
+    once = closed_loop(ours, (request,), 1, 0)
+    first, later = (run_client(ours, once, expected=200).client.seconds for _ in range(2))
+    mine = closed_loop(ours, (request,), 1, 2.0)
+    other = closed_loop(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 2.0)
+    return in_turns(ours, mine, peer, other, rounds=rounds), first, later
 
 
 def closed_loop(server: Server, requests: Sequence[str], connections: int, seconds: float) -> Plan:
@@ -187,11 +166,15 @@ def closed_loop(server: Server, requests: Sequence[str], connections: int, secon
 
 @dataclass(frozen=True, slots=True)
 class LoadedRounds:
-    """Rounds of links at a fixed rate under other load, the corresponding idle rounds, and the logins of the rounds."""
+    """Rounds of links at a fixed rate under other load, each with the logins at the same time, and the idle rounds."""
 
-    idle: tuple[ClientResult, ...]
-    busy: tuple[ClientResult, ...]
-    logins: tuple[ClientResult, ...]
+    idle: list[ClientResult]
+    loaded: list[tuple[ClientResult, ClientResult]] = field(default_factory=list)
+
+    @property
+    def busy(self) -> list[ClientResult]:
+        """The links of the rounds."""
+        return [links for links, _ in self.loaded]
 
     def at(self, share: float) -> tuple[float, float]:
         """Return the median percentile of the busy rounds, and the median of their ratios to the idle rounds."""
@@ -202,7 +185,8 @@ class LoadedRounds:
     @property
     def served_logins(self) -> float:
         """Successful logins per second."""
-        return sum(one.statuses.get(200, 0) for one in self.logins) / sum(one.seconds for one in self.logins)
+        logins = [each for _, each in self.loaded]
+        return sum(one.statuses.get(200, 0) for one in logins) / sum(one.seconds for one in logins)
 
     @property
     def client_delay(self) -> float:
@@ -210,32 +194,22 @@ class LoadedRounds:
         return statistics.median(percentile(one.delay_milliseconds, 0.99) for one in self.busy)
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Idle rounds, rounds with logins, and rounds with logins and a snapshot run."""
-
-    idle: tuple[ClientResult, ...]
-    logins: LoadedRounds
-    build: LoadedRounds
-
-
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that `share` of all values do not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.0) -> Latency:
-    """Measure links at a fixed rate: idle, with logins, and with logins while the builder builds a full snapshot.
+def latency(home: Home, platform: Path, *, rounds: int, seconds: float) -> tuple[LoadedRounds, LoadedRounds]:
+    """Measure links at a fixed rate with logins, and with logins while the builder builds a full snapshot.
 
-    Raises RuntimeError when the builder finishes before the round.
+    Raises TimeoutError if the builder does not start a run, RuntimeError if it finishes before the round.
     """
     idle: list[ClientResult] = []
-    logins: list[tuple[ClientResult, ClientResult]] = []
-    build: list[tuple[ClientResult, ClientResult]] = []
+    logins, build = LoadedRounds(idle), LoadedRounds(idle)
     for _ in range(rounds):
         with daybreak(home.folder, workers=2, core=None) as server:
             idle.append(run_client(server, _fixed_rate_links(server, home, seconds), expected=302).client)
-            logins.append(_links_during_logins(server, home, seconds))
+            logins.loaded.append(_links_during_logins(server, home, seconds))
         publish_time = datetime.now(UTC) + timedelta(minutes=9)
         settings = {
             "source.location": str(platform),
@@ -244,20 +218,11 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
             "snapshot.publish_at": f"{publish_time:%H:%M}",
         }
         with daybreak(home.folder, workers=2, core=None, settings=settings) as server:
-            before = _wait_for_run(home)
-            build.append(_links_during_logins(server, home, seconds))
+            before = wait_until(partial(_running_snapshot, home), 60, what="a snapshot run", every=0.2)
+            build.loaded.append(_links_during_logins(server, home, seconds))
             if _running_snapshot(home) != before:
                 raise RuntimeError("the snapshot was complete before the end of the round. Use a larger platform.")
-    rounds_of_idle = tuple(idle)
-    return Latency(
-        rounds_of_idle,
-        *(
-            LoadedRounds(
-                rounds_of_idle, tuple(links for links, _ in results), tuple(logged_in for _, logged_in in results)
-            )
-            for results in (logins, build)
-        ),
-    )
+    return logins, build
 
 
 def _links_during_logins(server: Server, home: Home, seconds: float) -> tuple[ClientResult, ClientResult]:
@@ -274,23 +239,12 @@ def _links_during_logins(server: Server, home: Home, seconds: float) -> tuple[Cl
 def _fixed_rate_links(server: Server, home: Home, seconds: float) -> Plan:
     """Return the plan for links of three accounts, after a warm-up."""
     requests = tuple(
-        get(server.port, f"/download/v1/files/{each}/campaigns.csv.gz", token_of(server, home, each))
+        get(server.port, f"/download/v1/files/{each}/campaigns.csv.gz", token_of(server, each))
         for each in home.leaders[:3]
     )
     plan = Plan(server.port, requests, seconds, connections=32, per_second=LINKS_PER_SECOND, real_time=True)
     run_client(server, msgspec.structs.replace(plan, seconds=1.0), expected=302)
     return plan
-
-
-def _wait_for_run(home: Home) -> str:
-    """Wait until a run has started, and return the id of its snapshot. Raises RuntimeError after a minute."""
-    until = time.monotonic() + _RUN_START_TIMEOUT_SECONDS
-    while time.monotonic() < until:
-        found = _running_snapshot(home)
-        if found is not None:
-            return found
-        time.sleep(0.2)
-    raise RuntimeError(f"no snapshot run has started. See {home.folder / 'daybreak.log'}.")
 
 
 def _running_snapshot(home: Home) -> str | None:
@@ -316,22 +270,14 @@ def _login_requests(port: int, count: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Median seconds of `daybreakd --help`, and of `daybreakd serve` until it is ready."""
-
-    help: float
-    ready: float
-
-
-def start(home: Home, *, rounds: int = 7) -> Start:
-    """Measure `daybreakd --help`, and `daybreakd serve` with two workers until /readyz responds with 200."""
+def start(home: Home, *, rounds: int) -> tuple[float, float]:
+    """Return the median seconds of `daybreakd --help`, and of `daybreakd serve` with two workers until it is ready."""
     helps, readies = [], []
     for _ in range(rounds):
         began = time.perf_counter()
-        subprocess.run([*DAYBREAKD, "--help"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([DAYBREAKD, "--help"], stdout=subprocess.DEVNULL, check=True)
         helps.append(time.perf_counter() - began)
         began = time.perf_counter()
         with daybreak(home.folder, workers=2, core=None):
             readies.append(time.perf_counter() - began)
-    return Start(statistics.median(helps), statistics.median(readies))
+    return statistics.median(helps), statistics.median(readies)

@@ -23,7 +23,8 @@ from daybreak.state.stores import Stores
 PASSWORD = "eleven paper boats at noon"
 SMALL_BYTES = 20_000
 LARGE_BYTES = 200_000_000
-SEATS = 50
+EMAILS = tuple(f"seat{number}@example.org" for number in range(50))
+"""Emails of the seats. The first one has Data Export on every account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +38,9 @@ class Home:
     api_token: str
     s3_key: AccessKey
 
-    @property
-    def email(self) -> str:
-        """Email of the seat with Data Export on every account."""
-        return _email(0)
-
-
-def _email(number: int) -> str:
-    return f"seat{number}@example.org"
-
 
 def _seat_id(email: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, email))
-
-
-EMAILS = tuple(_email(number) for number in range(SEATS))
 
 
 def make_home(folder: Path, leaders: Sequence[str], packing: Packing = NO_PACKS) -> Home:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,16 +16,18 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import msgspec
-import psutil
 
+from benchmarks.job import Unavailable
+from benchmarks.measure import cpu_of_tree
 from benchmarks.serving.load import ClientResult, Plan
+from benchmarks.snapshot_run import DAYBREAKD
 from tests.parts.ports import free_port
+from tests.parts.processes import Running, running
 
 _READY_SECONDS = 60.0
 _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, CLIENT_CORE = _CORES[0], _CORES[-1]
-NGINX = "/usr/sbin/nginx"
-DAYBREAKD = (str(Path(sys.executable).with_name("daybreakd")),)
+_PROGRAM = "/usr/sbin/nginx"
 # The fastest configuration of nginx for files: one worker, sendfile, persistent connections, cached descriptors.
 _NGINX = """
 daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx-error.log warn;
@@ -57,21 +58,15 @@ _NGINX_ACCELERATED = """upstream daybreak {{ server 127.0.0.1:{upstream}; keepal
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: its port, its main process, and the server behind it."""
+    """A running server: its port, the id of its main process, and the server behind it."""
 
     port: int
-    process: subprocess.Popen[bytes]
+    pid: int
     upstream: Server | None = None
 
     def cpu_seconds(self) -> float:
-        """Return the user and system time of all its processes so far, including the server behind it."""
-        own = psutil.Process(self.process.pid)
-        total = 0.0 if self.upstream is None else self.upstream.cpu_seconds()
-        for one in [own, *own.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                times = one.cpu_times()
-                total += times.user + times.system
-        return total
+        """Return the CPU time of all its processes so far, including the server behind it."""
+        return cpu_of_tree(self.pid) + (0.0 if self.upstream is None else self.upstream.cpu_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +90,11 @@ class RoundResult:
     def server_busy(self) -> float:
         """Share of the time in which the server used its core."""
         return self.server_cpu_seconds / self.client.seconds
+
+    @property
+    def client_busy(self) -> float:
+        """Share of the time in which the client used its core."""
+        return self.client.cpu_seconds / self.client.seconds
 
 
 def run_client(server: Server, plan: Plan, *, expected: int) -> RoundResult:
@@ -144,7 +144,7 @@ def daybreak(
     """Run the service of a folder as in production: JSON log lines in a file, and metrics."""
     port = free_port()
     configure(folder, port, {"workers": workers, **(settings or {})})
-    command = [*DAYBREAKD, "serve", "--config", str(folder / "daybreak.toml")]
+    command = [DAYBREAKD, "serve", "--config", str(folder / "daybreak.toml")]
     with started(command, port, folder / "daybreak.log", core=core, ready=ready) as server:
         yield server
 
@@ -182,6 +182,14 @@ def bare_framework(folder: Path) -> Iterator[Server]:
         yield server
 
 
+def nginx_version() -> str:
+    """Return the installed version, such as `nginx 1.22.1`. Raises Unavailable."""
+    if not Path(_PROGRAM).exists():
+        raise Unavailable(f"{_PROGRAM} is missing. Install the Debian package nginx-light")
+    output = subprocess.run([_PROGRAM, "-v"], stderr=subprocess.PIPE, text=True, check=True).stderr
+    return output.strip().removeprefix("nginx version: ").replace("/", " ")
+
+
 @contextlib.contextmanager
 def nginx(folder: Path, root: Path) -> Iterator[Server]:
     """Run nginx with one worker process on a folder of files."""
@@ -204,7 +212,7 @@ def accelerated(home: Path) -> Iterator[Server]:
 @contextlib.contextmanager
 def _started_nginx(folder: Path, port: int, servers: str, ready: str = "/") -> Iterator[Server]:
     (folder / "nginx.conf").write_text(_NGINX.format(folder=folder, servers=servers), "utf-8")
-    command = [NGINX, "-e", str(folder / "nginx-error.log"), "-p", str(folder), "-c", "nginx.conf"]
+    command = [_PROGRAM, "-e", str(folder / "nginx-error.log"), "-p", str(folder), "-c", "nginx.conf"]
     if os.geteuid() == 0:
         # The worker must be able to read the files of this user.
         command += ["-g", "user root;"]
@@ -216,13 +224,9 @@ def _started_nginx(folder: Path, port: int, servers: str, ready: str = "/") -> I
 def started(command: Sequence[str], port: int, log: Path, *, core: int | None, ready: str = "/") -> Iterator[Server]:
     """Run a server in a separate process group, and wait until it is ready. `core` is the core of its processes."""
     prefix = [] if core is None else [*_real_time(), "taskset", "-c", str(core)]
-    with log.open("ab") as out:
-        process = subprocess.Popen([*prefix, *command], stdout=out, stderr=out, start_new_session=True)
-    try:
-        wait_ready(process, port, ready)
-        yield Server(port, process)
-    finally:
-        stop(process)
+    with running([*prefix, *command], log_file=log) as program:
+        _wait_ready(program, port, ready)
+        yield Server(port, program.pid)
 
 
 @cache
@@ -233,24 +237,11 @@ def _real_time() -> tuple[str, ...]:
     return command if allowed else ()
 
 
-def wait_ready(process: subprocess.Popen[bytes], port: int, path: str) -> None:
+def _wait_ready(program: Running, port: int, path: str) -> None:
     """Wait until the path responds without an error. Raises RuntimeError if the program ends, or after a minute."""
     until = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            raise RuntimeError(f"{process.args!r} ended with status {process.returncode}")
+    while program.alive() and time.monotonic() < until:
         with contextlib.suppress(OSError, HTTPError), urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
             return
         time.sleep(0.005)
-    raise RuntimeError(f"{process.args!r} does not respond")
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop a program, and its process group if it does not stop."""
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(15)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    raise RuntimeError(f"{program.process.args!r} does not respond:\n{program.log()[-2000:]}")

@@ -1,13 +1,12 @@
 """The job `telemetry`: CPU time of links with and without OpenTelemetry."""
 
 import argparse
-import shutil
 import statistics
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from benchmarks.job import Job, Section
+from benchmarks.job import Job, Section, table
 from benchmarks.serving.figures import closed_loop, get
 from benchmarks.serving.home import make_home
 from benchmarks.serving.servers import daybreak, run_client
@@ -16,38 +15,37 @@ from tests.parts.webhook_receiver import Receiver
 _OFF = "off"
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=2.0, help="duration of each round")
-
-
 def _run(options: argparse.Namespace) -> Section:
-    folder = options.folder.absolute() / "telemetry"
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        with Receiver().running() as collector, ExitStack() as stack:
-            home, url = make_home(folder, [str(uuid.uuid4())]), collector.url("")
-            shares: Mapping[str, Mapping[str, object]] = {
-                _OFF: {},
-                "one request in ten": {"telemetry.url": url, "telemetry.request_share": 0.1},
-                "all requests": {"telemetry.url": url, "telemetry.request_share": 1.0},
-            }
-            servers = {name: stack.enter_context(daybreak(folder, settings=each)) for name, each in shares.items()}
-            found: dict[str, list[float]] = {name: [] for name in servers}
-            for number in range(options.rounds + 1):
-                for name, server in servers.items():
-                    path = f"/download/v1/files/{home.leaders[0]}/campaigns.csv.gz"
-                    plan = closed_loop(server, (get(server.port, path, home.api_token),), 16, options.seconds)
-                    result = run_client(server, plan, expected=302)
-                    if number:
-                        found[name].append(result.microseconds)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    lines = ["| Traced | CPU of a link, µs | Ratio |", "|---|--:|--:|"]
+    with Receiver().running() as collector, ExitStack() as stack:
+        home, url = make_home(options.out, [str(uuid.uuid4())]), collector.url("")
+        shares: Mapping[str, Mapping[str, object]] = {
+            _OFF: {},
+            "one request in ten": {"telemetry.url": url, "telemetry.request_share": 0.1},
+            "all requests": {"telemetry.url": url, "telemetry.request_share": 1.0},
+        }
+        servers = {name: stack.enter_context(daybreak(options.out, settings=each)) for name, each in shares.items()}
+        found: dict[str, list[float]] = {name: [] for name in servers}
+        for number in range(options.rounds + 1):
+            for name, server in servers.items():
+                path = f"/download/v1/files/{home.leaders[0]}/campaigns.csv.gz"
+                plan = closed_loop(server, (get(server.port, path, home.api_token),), 16, options.seconds)
+                result = run_client(server, plan, expected=302)
+                if number:
+                    found[name].append(result.microseconds)
+    rows = []
     for name, each in found.items():
         ratio = statistics.median(one / off for one, off in zip(each, found[_OFF], strict=True))
-        lines.append(f"| {name} | {statistics.median(each):,.0f} | {ratio:.2f} |")
-    lines += ["", "One worker, 16 connections. The servers take turns after a warm-up round; medians of the rounds."]
-    return Section("\n".join(lines), packages=("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"))
+        rows.append((name, f"{statistics.median(each):,.0f}", f"{ratio:.2f}"))
+    body = f"""{table(("Traced", "CPU of a link, µs", "Ratio"), rows)}
+
+One worker, 16 connections. The servers take turns after a warm-up round; medians of the rounds."""
+    return Section(body, packages=("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"))
 
 
-JOB = Job("telemetry", "OpenTelemetry", "CPU time of links with and without OpenTelemetry", _add_options, _run)
+JOB = Job(
+    "telemetry",
+    "OpenTelemetry",
+    "CPU time of links with and without OpenTelemetry",
+    {"seconds": (2.0, "duration of each round")},
+    _run,
+)

@@ -4,13 +4,14 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from benchmarks import first_files
 from benchmarks.__main__ import JOBS
 from benchmarks.job import Job
 from benchmarks.snapshot_run import make_service, snapshot_run
-from benchmarks.source import AS_OF, Shape, make_shape
+from benchmarks.source import AS_OF, Shape, changed_copy, even_shape, make_shape, with_text_ids
 from tests.parts.documentation import OWN_PLATFORM, runs
 
 
@@ -37,6 +38,18 @@ def test_tutorial_has_the_steps_of_first_files() -> None:
     ]  # fmt: skip
     assert "generate_series(1, 9)" in script
     assert "member erase" not in script
+
+
+def test_copies_of_a_platform_differ_where_they_should(tmp_path: Path) -> None:
+    source = make_shape(tmp_path, even_shape(100, 4))
+    changed = changed_copy(source, "changed", "phone_number LIKE '%7'", ["members"])
+    moved = f"SELECT count(*) FROM '{changed}/members.parquet' WHERE city = 'New Town'"
+    kept = f"SELECT count(*) FROM (FROM '{source}/members.parquet' EXCEPT FROM '{changed}/members.parquet')"
+    ids = f"SELECT typeof(member_id) FROM '{with_text_ids(source)}/members.parquet' LIMIT 1"
+    with duckdb.connect() as connection:
+        found = [connection.execute(query).fetchall() for query in (moved, kept, ids)]
+    assert found == [[(10,)], [(10,)], [("VARCHAR",)]]
+    assert {path.name for path in source.iterdir()} == {path.name for path in changed.iterdir()}
 
 
 @pytest.mark.release

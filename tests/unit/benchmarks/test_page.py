@@ -11,7 +11,7 @@ ORDER = ["members", "memory"]
 
 
 def job(name: str) -> Job:
-    return Job(name, f"About {name}", "", lambda _: None, lambda _: Section(""))
+    return Job(name, f"About {name}", "", {}, lambda _: Section(""))
 
 
 def test_job_replaces_only_its_own_section(tmp_path: Path) -> None:
