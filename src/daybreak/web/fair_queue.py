@@ -13,6 +13,7 @@ from daybreak.access.fair_share import busy
 from daybreak.web.metrics import QUEUE_LENGTH
 
 T = TypeVar("T")
+_INTERRUPTION_SECONDS = 0.1
 
 
 class FairQueue:
@@ -86,15 +87,19 @@ class FairQueue:
         self._free += 1
 
 
-async def in_thread(task: Callable[[], T]) -> T:
-    """Run a task in a thread. When canceled, wait for its end: until then, it uses the slot of the caller."""
+async def in_thread(task: Callable[[], T], interrupt: Callable[[], None] = lambda: None) -> T:
+    """Run a task in a thread. When canceled, interrupt it, and wait for its end: until then, it uses the slot of the
+    caller. The interruption is repeated, because a task may miss one.
+    """
     running = asyncio.ensure_future(asyncio.to_thread(task))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         # The scope of a response repeats its cancellation until the task has ended.
         with CancelScope(shield=True):
-            await asyncio.wait((running,))
+            while not running.done():
+                interrupt()
+                await asyncio.wait((running,), timeout=_INTERRUPTION_SECONDS)
         raise
 
 

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
@@ -24,7 +25,7 @@ from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.insight.selection import FirstDays
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.fair_queue import FairQueue
+from daybreak.web.fair_queue import FairQueue, in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,7 +33,6 @@ MAXIMUM_CAMPAIGNS = 1000
 CAMPAIGN_FILES = ("campaigns", "campaign_links")
 _MAXIMUM_ENTRIES = 32
 _GRACE_SECONDS = 5.0
-_INTERRUPTION_SECONDS = 0.1
 # A page starts seven computations.
 _MAX_PER_ACCOUNT = 28
 _MAX_WAITING = 200
@@ -104,24 +104,13 @@ class FigureCache:
         self._computing[account] += 1
         try:
             async with self._queue.slot(account):
-                return await _interruptible(task)
+                # An engine misses what comes before its query.
+                interruption = Interruption()
+                return await in_thread(partial(task, interruption), interruption.set)
         finally:
             self._computing[account] -= 1
             if not self._computing[account]:
                 del self._computing[account]
-
-
-async def _interruptible(task: Callable[[Interruption], T]) -> T:
-    interruption = Interruption()
-    running = asyncio.ensure_future(asyncio.to_thread(task, interruption))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        # Repeated, because an engine misses what comes before its query. The slot is in use until then.
-        while not running.done():
-            interruption.set()
-            await asyncio.wait((running,), timeout=_INTERRUPTION_SECONDS)
-        raise
 
 
 @dataclass(frozen=True, slots=True)
