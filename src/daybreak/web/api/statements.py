@@ -115,14 +115,14 @@ def _statement_route(services: Services, path: str, operation: AnyOperation) -> 
         edition = request.path_params.get("edition")
         client_id, name = request.path_params["client_id"].lower(), request.url.path.rpartition("/")[2][:_MAX_NAME]
         content = await account_statement(services, principal, client_id, caller_of(request), name, edition)
-        return _content(operation, content)
+        return Response(content, media_type=operation.response.media_types[0])
 
     return ApiRoute(path, endpoint, operation)
 
 
 def _text_route(services: Services, path: str, operation: AnyOperation, read: Callable[[Stores], str]) -> ApiRoute:
     async def endpoint(_request: Request) -> Response:
-        return _content(operation, (await services.state.aread(read)).encode())
+        return Response(await services.state.aread(read), media_type=operation.response.media_types[0])
 
     return ApiRoute(path, endpoint, operation)
 
@@ -137,7 +137,3 @@ def _trust(stores: Stores, text_of: Callable[[Trust], str]) -> str:
 
 def _revoked(stores: Stores) -> str:
     return "".join(f"{key}\n" for key in stores.signatures.revoked())
-
-
-def _content(operation: AnyOperation, content: bytes) -> Response:
-    return Response(content, operation.response.status, media_type=operation.response.media_types[0])
