@@ -33,6 +33,7 @@ from daybreak.web.dashboard.insight.campaign_blocks import (
     campaigns_block,
     compared_figures,
 )
+from daybreak.web.dashboard.insight.charts import draw_chart
 from daybreak.web.dashboard.insight.queries import (
     CAMPAIGN_FILES,
     MAXIMUM_CAMPAIGNS,
@@ -120,6 +121,7 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
         "block_url": lambda name: page.url(f"insight/{name}.csv", **{**selection.query, "sort": ""}),
         "sort": table_sort(page, selection, "insight"),
         "view": view,
+        "draw_chart": draw_chart,
         "status": await load_status(page),
         "empty_state": None,
         "as_of": files.snapshot.as_of,

@@ -14,7 +14,6 @@ from daybreak.web.dashboard.insight.campaign_blocks import (
     rate_figures,
     rates_block,
 )
-from daybreak.web.dashboard.insight.charts import Chart, draw_chart
 from daybreak.web.dashboard.insight.member_blocks import (
     communities_block,
     growth_block,
@@ -41,9 +40,6 @@ class InsightView:
 
     figures: list[Figure]
     blocks: Mapping[str, Block]
-
-    def chart(self, name: str) -> Chart | None:
-        return draw_chart(self.blocks[name])
 
 
 def insight_view(

@@ -237,4 +237,7 @@ def test_empty_account_has_no_charts() -> None:
         selection = select({"range": range_name}, AS_OF, empty.first_days(date(2026, 11, 24)))
         view = insight_view(empty, (), LinkFigures((), 0, 0), selection, lambda _: "", complete=False)
         assert [figure.text for figure in view.figures] == ["0", "0", "0", EN_DASH, EN_DASH, "0", "0", "0"]
-        assert all(view.chart(name) is None for name in ("messages", "segments", "growth", "live-members", "rates"))
+        assert all(
+            draw_chart(view.blocks[name]) is None
+            for name in ("messages", "segments", "growth", "live-members", "rates")
+        )
