@@ -59,13 +59,15 @@ class _Losses:
 async def show_explanation(cache: FigureCache, page: PageRequest) -> Response:
     """Show the Leaders that lost most rows of a resource, and what the missing rows have in common."""
     losses = await _load(page)
-    sections = []
+    compared = []
     for loss in losses.largest:
-        if loss.entries is None:
-            continue
-        compute = partial(_compare, page.services.files, loss.entries)
-        key = (losses.run.snapshot_id, losses.resource.name, loss.client_id)
-        found = await cache.get("missing_rows", key, page.queue_account, compute)
+        if loss.entries is not None:
+            compute = partial(_compare, page.services.files, loss.entries)
+            key = (losses.run.snapshot_id, losses.resource.name, loss.client_id)
+            compared.append((loss, await cache.get("missing_rows", key, page.queue_account, compute)))
+    sections = []
+    # Recorded when all are compared: until then, another page is shown.
+    for loss, found in compared:
         is_visible = await may_see(page, loss.client_id)
         if is_visible and found.sample and page.request.method == "GET":
             await _record(page, losses, loss.client_id, len(found.sample))
