@@ -66,11 +66,10 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     variables = {key: environ[_variable(key)] for key in known_settings() if _variable(key) in environ}
     for key, text in variables.items():
         section, _, name = key.rpartition(".")
-        if section:
-            values = document.get(section)
-            document[section] = {**(values if isinstance(values, dict) else {}), name: text}
-        else:
-            document[name] = text
+        values = document.setdefault(section, {}) if section else document
+        # Any other value is a fault of the file.
+        if isinstance(values, dict):
+            values[name] = text
     faults = list(_unknown_variables(environ))
     settings = None
     try:

@@ -195,7 +195,7 @@ def parse_state_url(text: str, folder: Path) -> str:
     if text.startswith("sqlite:///"):
         file = text.removeprefix("sqlite:///")
         if file:
-            return f"sqlite:///{(folder / file).resolve()}"
+            return f"sqlite:///{resolve_path(Path(file), folder)}"
     elif text.startswith(("postgresql://", "postgres://")):
         try:
             database = urlsplit(text).path.strip("/")
@@ -229,7 +229,7 @@ def parse_files_url(text: str, folder: Path) -> str:
             raise InvalidValue('Remove "?", "#", and empty and dot segments from the prefix.')
         return text.rstrip("/")
     if separator and scheme == "file" and rest.startswith("/"):
-        return f"file://{Path(rest).resolve()}"
+        return f"file://{resolve_path(Path(rest), folder)}"
     # `s3:/bucket` is a mistyped bucket, not a folder.
     if text and not re.match(r"\w+:", text):
         return f"file://{resolve_path(Path(text), folder)}"

@@ -470,6 +470,24 @@ def test_value_of_another_line_or_with_spaces_around_is_refused(key: str, value:
     assert len(str(caught.value).splitlines()) == 1 + len(caught.value.faults)
 
 
+@pytest.mark.parametrize(
+    ("key", "form"),
+    [("state.url", "sqlite:///{}"), ("files.url", "file://{}"), ("files.url", "{}"), ("keys.file", "{}")],
+)
+def test_loop_of_links_is_a_fault_of_its_setting(tmp_path: Path, key: str, form: str) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", f"DAYBREAK_{key.replace('.', '__').upper()}": form.format(loop / "x")}
+    assert "without a loop of links" in faults(None, environ)[key]
+
+
+def test_value_in_place_of_a_section_is_a_fault_with_variables_of_the_section(tmp_path: Path) -> None:
+    """It would be dropped, and the service would send no mail."""
+    file = written(tmp_path, f'mail = "smtps://mail.example.org"\n{SOURCE}')
+    found = faults(file, {"DAYBREAK_MAIL__USERNAME": "exports", "DAYBREAK_MAIL__PASSWORD": "secret"})
+    assert found == {"mail": "is a section. Write [mail] and its settings below it."}
+
+
 @pytest.mark.parametrize("key", ["oidc.client_secret", "mail.password"])
 def test_secret_with_a_line_break_is_refused_without_its_value(key: str) -> None:
     environ = {"DAYBREAK_SOURCE__LOCATION": "x", f"DAYBREAK_{key.replace('.', '__').upper()}": "hunter2\n"}
@@ -482,6 +500,7 @@ def test_secret_with_a_line_break_is_refused_without_its_value(key: str) -> None
     ("key", "value", "advice"),
     [
         ("keys.file", "~nobody-of-this-name/keyring.json", "without the home folder of an unknown user"),
+        ("state.url", "sqlite:///~nobody-of-this-name/state.db", "without the home folder of an unknown user"),
         ("files.url", "~nobody-of-this-name/files", "without the home folder of an unknown user"),
         ("source.location", "~nobody-of-this-name/x", "without the home folder of an unknown user"),
         ("snapshot.models_dir", "x" * 300, "cannot be opened: File name too long."),
