@@ -86,11 +86,6 @@ def lock_engine(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path] = (
     connection.execute("SET lock_configuration = true")
 
 
-def engine_version() -> str:
-    """Return the version of the engine, such as `v2.0.0`. It is part of every fingerprint."""
-    return f"v{duckdb.__version__}"
-
-
 def memory_bytes(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     """Return the memory limit of the connection's engine, and how much it uses, for stored tables for example."""
     used = "SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory()"

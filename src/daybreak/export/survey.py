@@ -7,8 +7,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import duckdb
+
 from daybreak.catalogue.resources import Resource
-from daybreak.export.engine import engine_version
 
 _ENCODING_VERSION = 5
 """Increment it when the same rows and settings produce other bytes or hashes. All fingerprints then change."""
@@ -51,7 +52,7 @@ def surveyed(totals: Sequence[LeaderTotals], resource: Resource, encoding: str) 
     """Return the Leaders with their fingerprints. `encoding` are the settings that affect the files' bytes."""
     names = [column.name for column in resource.columns]
     key = hashlib.sha256(
-        f"{_ENCODING_VERSION}\0{engine_version()}\0{resource.name}\0{names}\0{encoding}".encode()
+        f"{_ENCODING_VERSION}\0v{duckdb.__version__}\0{resource.name}\0{names}\0{encoding}".encode()
     ).digest()
 
     def fingerprint(one: LeaderTotals) -> str:
