@@ -6,6 +6,7 @@ its content, not on the number of threads.
 """
 
 import hashlib
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from isal import isal_zlib
 from zlib_ng import zlib_ng
 
 from daybreak.domain.errors import FileDamaged
+from daybreak.domain.snapshot import StoredFormat
+from daybreak.filestore.file_store import WrittenFile
 
 PART_BYTES = 1 << 20
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
@@ -67,11 +70,6 @@ class Codec:
         zlib_ng.crc32(_CLEARING)
         return (opening, body, end), int(zlib_ng.crc32(content))
 
-    def member(self, content: bytes | memoryview) -> bytes:
-        """Return a whole member for content of at most `PART_BYTES` bytes."""
-        compressed, crc = self.part(content, last=True)
-        return b"".join((HEADER, *compressed, trailer(crc, len(content))))
-
 
 class ContentTotals:
     """Length, SHA-256 and gzip trailer of content, from its parts in order."""
@@ -91,9 +89,14 @@ class ContentTotals:
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
+    def stored(self, written: WrittenFile) -> StoredFormat:
+        """Return the stored file with this content."""
+        return StoredFormat(written.bytes, written.sha256, self.length, self.sha256, written.key)
+
     @property
     def trailer(self) -> bytes:
-        return trailer(self._crc, self.length)
+        """CRC-32 and length modulo 2^32, little endian."""
+        return struct.pack("<2I", self._crc, self.length & 0xFFFFFFFF)
 
 
 class GzipMember:
@@ -170,11 +173,6 @@ def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
     # Readers ignore time, compression level and system, and accept several members and zeros after the last one.
     if header != HEADER[:_TIME_AT] or not stream.eof or stream.unused_data:
         raise FileDamaged("The header or the end of a file's gzip data is wrong or missing.")
-
-
-def trailer(crc: int, length: int) -> bytes:
-    """Return the trailer of a member: CRC-32 and length modulo 2^32, little endian."""
-    return crc.to_bytes(4, "little") + (length & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 CODECS: dict[str, Codec] = {

@@ -122,8 +122,7 @@ class _File:
 
     def _stored(self, pieces: Iterable[bytes]) -> StoredFormat:
         try:
-            written, totals = self._write(pieces), self._totals
-            stored = StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
+            stored = self._totals.stored(self._write(pieces))
             if self._delta_writer is not None:
                 self.delta = self._delta_writer.finish(self._leader.rows, stored)
             elif self._open_delta is not None:

@@ -1,6 +1,5 @@
 """Exports one resource: from rows in the embedded engine to files and manifest entries."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, nullcontext
@@ -15,7 +14,7 @@ from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Spill
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.engine import engine_faults, temp_folder
-from daybreak.export.gzip_member import CODECS
+from daybreak.export.gzip_member import CODECS, GzipMember
 from daybreak.export.job import ExportJob, ExportObserver, ResourceReport, RowCounts
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.leader_files import LeaderFileWriter
@@ -107,10 +106,9 @@ class _ResourceExport:
         codec = CODECS[self.job.compression]
         stored: dict[str, StoredFormat] = {}
         for text in self.texts:
-            content = text.empty_file
-            written = self.sink.write("", self.job.resource, text.name, (codec.member(content),))
-            digest = hashlib.sha256(content).hexdigest()
-            stored[text.name] = StoredFormat(written.bytes, written.sha256, len(content), digest, written.key)
+            member = GzipMember(codec)
+            written = self.sink.write("", self.job.resource, text.name, member.compressed([text.empty_file]))
+            stored[text.name] = member.totals.stored(written)
         if PARQUET in self.job.formats:
             stored[PARQUET] = ParquetFiles(self.tables, self.sink).write_empty()
         return ManifestEntry("", self.job.resource, 0, "", {name: stored[name] for name in self.job.formats})

@@ -165,8 +165,7 @@ class MemberFiles:
     ) -> StoredFormat:
         member = GzipMember(self._codec)
         written = revision.write(entry.client_id, entry.resource, format, member.compressed(content))
-        totals = member.totals
-        return StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
+        return member.totals.stored(written)
 
     def _write_parquet(
         self, entry: ManifestEntry, old: StoredFormat, copy: Iterable[bytes], revision: FileRevision

@@ -72,8 +72,7 @@ class _DeltaFile:
 
     def store(self, sink: FileSink, client_id: str, resource: str) -> StoredFormat:
         """Write the file to the sink."""
-        written = sink.write(client_id, resource, delta_format(self._format.name).name, self.pieces())
-        return StoredFormat(written.bytes, written.sha256, self.totals.length, self.totals.sha256, written.key)
+        return self.totals.stored(sink.write(client_id, resource, delta_format(self._format.name).name, self.pieces()))
 
     def close(self) -> None:
         """Delete the temporary file."""

@@ -21,7 +21,7 @@ from daybreak.export import leader_files
 from daybreak.export.delta import delta_batch
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import MergeEngine, RowMerge
-from daybreak.export.gzip_member import CODECS
+from daybreak.export.gzip_member import CODECS, GzipMember
 from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
@@ -51,8 +51,12 @@ def lines(rows: Rows) -> list[bytes]:
     return [b'"%032x","00000000-0000-4000-8000-000000000000","field","value %d"\n' % row for row in rows]
 
 
+def compressed(content: bytes) -> bytes:
+    return b"".join(GzipMember(CODECS["igzip-2"]).compressed([content]))
+
+
 def member(rows: Rows) -> bytes:
-    return CODECS["igzip-2"].member(HEADER + b"".join(lines(rows)))
+    return compressed(HEADER + b"".join(lines(rows)))
 
 
 def base(client_id: str, rows: Rows) -> DeltaBase:
@@ -114,9 +118,9 @@ PLATFORM = {
 FAULTS: dict[str, Callable[[bytes], bytes | None]] = {
     "previous_file_damaged": lambda stored: stored[:-12] + stored[-8:],
     "previous_file_missing": lambda _stored: None,
-    "columns_changed": lambda _stored: CODECS["igzip-2"].member(b'"OTHER"\n' + b'"x"\n' * 100),
+    "columns_changed": lambda _stored: compressed(b'"OTHER"\n' + b'"x"\n' * 100),
     "rows_not_in_order": lambda _stored: member(many(100)[0][::-1]),
-    "rows_incomplete": lambda _stored: CODECS["igzip-2"].member(HEADER + b"".join(lines(many(100)[0]))[:-9]),
+    "rows_incomplete": lambda _stored: compressed(HEADER + b"".join(lines(many(100)[0]))[:-9]),
     "verification_failed": lambda _stored: member(many(99)[0]),
 }
 
@@ -141,7 +145,7 @@ def test_fault_affects_its_leader_only(open_engine: Engines, reason: str, place:
 
 def test_empty_previous_file_has_no_columns(open_engine: Engines) -> None:
     sink = sink_with(PLATFORM)
-    sink.earlier = {**sink.earlier, "changed": CODECS["igzip-2"].member(b"")}
+    sink.earlier = {**sink.earlier, "changed": compressed(b"")}
     assert deltas_of(PLATFORM, sink, open_engine)["changed"].reason == "columns_changed"
 
 

@@ -17,7 +17,7 @@ from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.kernel.kernel import merge_engines
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, RowMerge
-from daybreak.export.gzip_member import CODECS, decompressed
+from daybreak.export.gzip_member import CODECS, GzipMember, decompressed
 from daybreak.export.line_sql import csv_header
 from tests.reference import deltas as reference
 from tests.reference.platforms import HOSTILE
@@ -219,5 +219,5 @@ def test_compression_and_decompression_do_not_slow_down_the_merge() -> None:
     codec.part(rows, last=True)
     assert min(seconds() for _ in range(30)) < 5 * before
     for content in (rows, rows[:100]):
-        list(decompressed([codec.member(content)]))
+        list(decompressed(GzipMember(codec).compressed([content])))
         assert min(seconds() for _ in range(30)) < 5 * before
