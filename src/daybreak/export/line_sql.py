@@ -4,8 +4,6 @@ A CSV record ends in LF. A JSON record begins with a comma and LF. A JSON file c
 the first two bytes, in brackets.
 """
 
-from functools import cache
-
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.sql import identifier, literal
@@ -17,13 +15,7 @@ _TIMESTAMP_FORMAT = "'%Y-%m-%dT%H:%M:%S.%fZ'"
 
 def csv_header(resource: Resource) -> bytes:
     """Return the CSV header record."""
-    return _csv_header(resource.column_names)
-
-
-@cache
-def _csv_header(column_names: tuple[str, ...]) -> bytes:
-    # Cached, because every file of every Leader needs it.
-    return (",".join(identifier(name) for name in column_names) + "\n").encode()
+    return (",".join(map(identifier, resource.column_names)) + "\n").encode()
 
 
 def line_query(rows_query: str, resource: Resource) -> str:

@@ -2,8 +2,8 @@
 
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import IO
 
@@ -87,22 +87,17 @@ class _DeltaFile:
             self._unspooled = []
 
 
-@dataclass(frozen=True, slots=True)
 class DeltaFiles:
-    """Opens the deltas of one resource."""
+    """Opens the deltas of one resource. `without_rows` are shared files, none until a Leader needs them."""
 
-    resource: Resource
-    deltas: DeltaJob
-    codec: Codec
-    sink: FileSink
-    open_engine: Callable[[], MergeEngine]
-    formats: Sequence[TextFormat] = field(init=False)
-    without_rows: dict[str, StoredFormat] = field(init=False, default_factory=dict)
-    """Shared files without rows, empty until a Leader needs them."""
-
-    def __post_init__(self) -> None:
-        csv, json = (text_format(self.resource, name) for name in DEFAULT_FORMATS)
-        object.__setattr__(self, "formats", (replace(csv, head=delta_header(self.resource)), json))
+    def __init__(
+        self, resource: Resource, deltas: DeltaJob, codec: Codec, sink: FileSink, open_engine: Callable[[], MergeEngine]
+    ) -> None:
+        self.resource, self.deltas, self.codec, self.sink = resource, deltas, codec, sink
+        self.open_engine, self.header = open_engine, csv_header(resource)
+        csv, json = (text_format(resource, name) for name in DEFAULT_FORMATS)
+        self.formats = (replace(csv, head=delta_header(resource)), json)
+        self.without_rows: dict[str, StoredFormat] = {}
 
     def opener(self, client_id: str) -> "Callable[[], LeaderDeltaWriter] | None":
         """Return a function that opens the delta of a Leader, None if the Leader has no previous file."""
@@ -120,7 +115,7 @@ class LeaderDeltaWriter:
             format.name: _DeltaFile(shared.codec, format, shared.deltas.temp_dir) for format in shared.formats
         }
         self._engine = shared.open_engine()
-        self._merge = DeltaMerge(self._engine, csv_header(shared.resource), self._previous_content(), self._add_lines)
+        self._merge = DeltaMerge(self._engine, shared.header, self._previous_content(), self._add_lines)
 
     def close(self) -> None:
         """Release memory and temporary files."""
