@@ -61,9 +61,8 @@ class FileSink(Protocol):
     retry can help).
     """
 
-    @property
-    def packs(self) -> bool:
-        """Whether small files are appended to packs."""
+    packs: bool
+    """Whether small files are appended to packs."""
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Store one file. An empty `client_id` selects the file that all Leaders without rows share.

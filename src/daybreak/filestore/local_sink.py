@@ -54,7 +54,7 @@ class LocalSink:
         self._folders: set[str] = set()
         self._lock = threading.Lock()
         self._background_sync = BackgroundSync(staged)
-        self._packing = packing
+        self._packing, self.packs = packing, packing.file_bytes > 0
         self._packs = PackWriter(packing.pack_bytes, self._create_pack, self._background_sync.add)
 
     def __getstate__(self) -> tuple[Path, Path, Path]:
@@ -62,11 +62,6 @@ class LocalSink:
 
     def __setstate__(self, state: tuple[Path, Path, Path]) -> None:
         self.__init__(*state)  # type: ignore[misc]
-
-    @property
-    def packs(self) -> bool:
-        """Whether small files are appended to packs."""
-        return self._packing.file_bytes > 0
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Write a file, or atomically replace the file of an earlier attempt of the task.

@@ -73,18 +73,13 @@ class ObjectSink:
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
         self._discarded = False
-        self._packing = packing
+        self._packing, self.packs = packing, packing.file_bytes > 0
         self._packs: dict[str, _OpenPack] = {}
         self._pack_reader = PackReader(objects.read)
 
     def key(self, client_id: str, resource: str, format: str) -> str:
         """Return the key of a file."""
         return file_key(self._snapshot_id, client_id, resource, format, self.name)
-
-    @property
-    def packs(self) -> bool:
-        """Whether small files are appended to packs."""
-        return self._packing.file_bytes > 0
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Upload a file, or add it to a pack that is uploaded when it is full. A failed upload of a small file or of a
