@@ -16,10 +16,12 @@ from typing import Literal
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
+from daybreak.filestore.bucket import RequestLimits, open_bucket
 from daybreak.filestore.file_keys import delta_folder, file_key, format_folder, slice_key, snapshot_folder
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.objects import PART_BYTES, Objects
 from daybreak.filestore.packs import NO_PACKS, Packing, PackReader, new_pack, pack_folder, small_content
+from daybreak.settings import FilesSettings
 
 _MAXIMUM_QUEUED_BYTES = 64 << 20
 _ATTEMPTS = 3
@@ -43,14 +45,19 @@ def stored_headers(resource: str, format: str, serve_gzip_as: Literal["file", "e
 
 
 class ObjectSink:
-    """Uploads the files of one snapshot to a bucket. Safe to use from several threads."""
+    """Uploads the files of one snapshot to a bucket. Safe to use from several threads.
+
+    A Spark task receives the sink by pickling, and opens the bucket with the credentials of the machine it runs on.
+    There `write` returns after the upload, so that the files of a finished task are in the bucket.
+    """
 
     def __init__(
         self,
         objects: Objects,
+        settings: FilesSettings,
         snapshot_id: str,
-        serve_gzip_as: Literal["file", "encoding"],
-        uploads: int,
+        *,
+        uploads: int = 0,
         revision: str = "",
         packing: Packing = NO_PACKS,
     ) -> None:
@@ -58,16 +65,15 @@ class ObjectSink:
 
         Args:
             objects: Bucket.
+            settings: Settings of the bucket, which contain no credentials.
             snapshot_id: Snapshot that the files belong to.
-            serve_gzip_as: `files.serve_gzip_as`.
             uploads: Number of parallel uploads. With 0, `write` returns after the upload.
             revision: Part of the keys of files that replace others of a stored snapshot.
             packing: Which files are packed.
         """
-        self._objects = objects
+        self._objects, self._settings = objects, settings
         self._snapshot_id = snapshot_id
         self.name = revision
-        self._serve_gzip_as = serve_gzip_as
         self._pool = ThreadPoolExecutor(uploads, "upload") if uploads else None
         self._budget = _ByteBudget(_MAXIMUM_QUEUED_BYTES)
         self._lock = threading.Lock()
@@ -76,6 +82,9 @@ class ObjectSink:
         self._packing, self.packs = packing, packing.file_bytes > 0
         self._packs: dict[str, _OpenPack] = {}
         self._pack_reader = PackReader(objects.read)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _open_sink, (self._settings, self._snapshot_id)
 
     def key(self, client_id: str, resource: str, format: str) -> str:
         """Return the key of a file."""
@@ -95,7 +104,7 @@ class ObjectSink:
 
     def upload(self, key: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Upload a file under a key, as `write` does, but never to a pack."""
-        return self._upload_object(key, stored_headers(resource, format, self._serve_gzip_as), pieces)
+        return self._upload_object(key, stored_headers(resource, format, self._settings.serve_gzip_as), pieces)
 
     def upload_pack(self, key: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Upload a pack, as `write` does with a file."""
@@ -210,6 +219,10 @@ class ObjectSink:
             raise failure
         if failure is not None:
             raise RuntimeError("an upload raised an unexpected error") from failure
+
+
+def _open_sink(settings: FilesSettings, snapshot_id: str) -> ObjectSink:
+    return ObjectSink(Objects(open_bucket(settings, RequestLimits())), settings, snapshot_id)
 
 
 @dataclass(slots=True)

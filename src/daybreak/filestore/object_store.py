@@ -32,7 +32,7 @@ from daybreak.filestore.file_keys import (
 from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
 from daybreak.filestore.object_sink import PACK_HEADERS, ObjectSink
 from daybreak.filestore.objects import READ_BYTES, Objects
-from daybreak.filestore.packs import DEFAULT_PACKING, NO_PACKS, Packing, PackReader, gaps
+from daybreak.filestore.packs import DEFAULT_PACKING, Packing, PackReader, gaps
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
 from daybreak.settings import FilesSettings
 
@@ -65,12 +65,12 @@ class ObjectStore(Objects):
 
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of one run. Sends no request."""
-        return _BucketSink(self, self._settings, snapshot_id, _PARALLEL_UPLOADS, self._packing)
+        return ObjectSink(self, self._settings, snapshot_id, uploads=_PARALLEL_UPLOADS, packing=self._packing)
 
     @contextlib.contextmanager
     def revise(self, snapshot_id: str, revision: str) -> Iterator[FileRevision]:
         """Open the destination of objects that replace others of a snapshot. Sends no request."""
-        yield ObjectSink(self, snapshot_id, self._settings.serve_gzip_as, 0, revision)
+        yield ObjectSink(self, self._settings, snapshot_id, revision=revision)
 
     @contextlib.contextmanager
     def checking(self) -> Iterator[Callable[[str, int, str], None]]:
@@ -80,7 +80,7 @@ class ObjectStore(Objects):
 
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
         """Upload an object of another store under the same key. Raises FileStoreError, Unavailable."""
-        sink = ObjectSink(self, split_key(key)[0], self._settings.serve_gzip_as, 0)
+        sink = ObjectSink(self, self._settings, split_key(key)[0])
         if key.endswith(".pack"):
             sink.upload_pack(key, pieces)
         else:
@@ -249,25 +249,3 @@ class ObjectStore(Objects):
             raise FileStoreError("The bucket does not return what was written to it.")
         # "null": versioning is suspended. On Google every object has a version.
         return None if version in {None, "null"} or self._scheme == "gs" else _VERSIONED
-
-
-class _BucketSink(ObjectSink):
-    """Sink that a Spark task receives by pickling.
-
-    The task opens the bucket with the credentials of the machine it runs on. There `write` returns after the upload, so
-    that the files of a finished task are in the bucket.
-    """
-
-    def __init__(
-        self, store: ObjectStore, settings: FilesSettings, snapshot_id: str, uploads: int, packing: Packing = NO_PACKS
-    ) -> None:
-        super().__init__(store, snapshot_id, settings.serve_gzip_as, uploads, packing=packing)
-        self._settings = settings
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # The settings of the bucket contain no credentials.
-        return _open_sink, (self._settings, self._snapshot_id)
-
-
-def _open_sink(settings: FilesSettings, snapshot_id: str) -> _BucketSink:
-    return _BucketSink(ObjectStore(settings), settings, snapshot_id, 0)
