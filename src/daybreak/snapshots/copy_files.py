@@ -5,7 +5,6 @@ that was interrupted continues: files that the target already has are compared a
 brought, and the source has deleted since, is deleted: it may contain a Member that was erased.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.file_keys import slice_of
-from daybreak.filestore.file_store import FileStore
+from daybreak.filestore.file_store import FileStore, checked_pieces
 from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
 from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State, Stores
@@ -162,7 +161,8 @@ def _copy_file(source: FileStore, target: FileStore, file: ManifestFile, *, is_p
     except FileDamaged as error:
         return FileStoreError(f"In the target: {error.message} It is not replaced.")
     try:
-        target.add(stored.key, file.resource, file.format, _verified(source, file))
+        verified = checked_pieces(stored.key, source.read(stored.key), stored.bytes, stored.sha256)
+        target.add(stored.key, file.resource, file.format, verified)
     except StoreFull:
         raise
     except FileStoreError as error:
@@ -226,16 +226,6 @@ def _exists(store: FileStore, key: str) -> bool:
     except FileStoreError:
         return False
     return True
-
-
-def _verified(source: FileStore, file: ManifestFile) -> Iterator[bytes]:
-    """Yield the bytes of a file. Raises FileDamaged at its end if they differ from the manifest."""
-    digest = hashlib.sha256()
-    for piece in source.read(file.stored.key):
-        digest.update(piece)
-        yield piece
-    if digest.hexdigest() != file.stored.sha256:
-        raise FileDamaged(f"The file {file.stored.key} is damaged in the source: its SHA-256 does not match.")
 
 
 def _count(copied: Copied, file: ManifestFile, result: bool | FileStoreError) -> None:  # noqa: FBT001 - a result
