@@ -119,7 +119,12 @@ class PostgresqlSource:
         """Return the lag of a standby, None for a primary. Raises SourceUnavailable if it is too large."""
         with server_faults("The source"):
             lag = replay_lag(connection, as_of)
-        check_lag(lag, self.max_lag)
+        if lag is not None and lag > self.max_lag:
+            raise SourceUnavailable(
+                f"The source is a standby whose data is {duration_in_words(lag)} old. source.max_lag allows "
+                f"{duration_in_words(self.max_lag)}. Check its replication (pg_is_wal_replay_paused, "
+                "pg_stat_wal_receiver), or set source.location to another server."
+            )
         return lag
 
 
@@ -271,13 +276,3 @@ def replay_lag(connection: Connection, as_of: datetime) -> timedelta | None:
             "not connected to it. Check its replication, or set source.location to another server."
         )
     return max(replayed_since - age, timedelta(0))
-
-
-def check_lag(lag: timedelta | None, max_lag: timedelta) -> None:
-    """Raise SourceUnavailable when a standby is too far behind."""
-    if lag is not None and lag > max_lag:
-        raise SourceUnavailable(
-            f"The source is a standby whose data is {duration_in_words(lag)} old. source.max_lag allows "
-            f"{duration_in_words(max_lag)}. Check its replication (pg_is_wal_replay_paused, pg_stat_wal_receiver), or "
-            "set source.location to another server."
-        )
