@@ -112,11 +112,6 @@ class _Queries:
 
     def __init__(self, keys: KeySql, as_of: str) -> None:
         self._keys, self._as_of = keys, as_of
-        self._campaigns = (
-            "one_campaign AS (SELECT campaign_id, leader_id, sent_at FROM (SELECT campaign_id, leader_id, sent_at, "
-            "ROW_NUMBER() OVER (PARTITION BY campaign_id ORDER BY sent_at, leader_id) AS place FROM campaigns "
-            "WHERE campaign_id IS NOT NULL) AS c WHERE place = 1)"
-        )
 
     def leaders(self) -> str:
         """Count the rows of `leaders`, and references of Leaders to unknown ones."""
@@ -124,7 +119,11 @@ class _Queries:
             "leaders AS l LEFT JOIN leaders AS other ON other.leader_id = l.{0} "
             "WHERE l.{0} IS NOT NULL AND other.leader_id IS NULL"
         )
-        parts = [_counted("leaders", "leaders", "CASE WHEN leader_id IS NULL THEN 'no_leader' ELSE '' END", "leaders")]
+        parts = [
+            "SELECT 'leaders' AS resource, 'leaders' AS source_table, NULL AS leader_id, rule, COUNT(*) AS n, 0 AS k, "
+            "0 AS s, 0 AS u FROM (SELECT CASE WHEN leader_id IS NULL THEN 'no_leader' ELSE '' END AS rule "
+            "FROM leaders) AS counted GROUP BY rule"
+        ]
         for code, column in (
             ("unknown_parent", "parent_leader_id"), ("unknown_billing_entity", "billing_entity_leader_id")
         ):  # fmt: skip
@@ -168,7 +167,7 @@ class _Queries:
             parts.append(by_account("outbound_message_type_usage", "outbound_messages", grouped, is_summed=True))
         with_clause = f"WITH {classed}"
         if "campaigns" in accounted:
-            with_clause = f"WITH {self._campaigns}, {classed}"
+            with_clause = f"WITH {_ONE_CAMPAIGN}, {classed}"
             by_campaign = self._by_campaign("s", "u")
             parts.append(by_account("campaigns", "outbound_messages", by_campaign, is_summed=True))
             parts.append(_anomaly("other_leader", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER))
@@ -190,7 +189,7 @@ class _Queries:
             _anomaly("null_is_stop", "COALESCE(SUM(null_is_stop), 0)", "classed"),
             self._newest("inbound_messages"),
         ]
-        return f"WITH {self._campaigns}, {classed} {' UNION ALL '.join(parts)}"
+        return f"WITH {_ONE_CAMPAIGN}, {classed} {' UNION ALL '.join(parts)}"
 
     def campaign_links(self) -> str:
         """Count links. Links of a campaign with the same type and URL are one row."""
@@ -205,7 +204,7 @@ class _Queries:
             "GROUP BY campaign_id, link_type, link_url) AS g LEFT JOIN one_campaign AS c "
             f"ON c.campaign_id = g.campaign_id JOIN {_KINDS} ON kind.rule = '' OR g.n > 1"
         )
-        return f"WITH {self._campaigns} {by_account('campaign_links', 'campaign_links', grouped, self._keys)}"
+        return f"WITH {_ONE_CAMPAIGN} {by_account('campaign_links', 'campaign_links', grouped, self._keys)}"
 
     def link_hits(self) -> str:
         """Count hits."""
@@ -215,7 +214,7 @@ class _Queries:
             "FROM classed AS h LEFT JOIN one_link AS l ON l.link_id = h.link_id "
             "LEFT JOIN one_campaign AS c ON c.campaign_id = l.campaign_id"
         )
-        with_clause = f"WITH {self._campaigns}, {_ONE_LINK}, {self._classed('link_hits', 'hit_at', 'link_id', '')}"
+        with_clause = f"WITH {_ONE_CAMPAIGN}, {_ONE_LINK}, {self._classed('link_hits', 'hit_at', 'link_id', '')}"
         found = by_account("campaign_links", "link_hits", grouped)
         return f"{with_clause} {found} UNION ALL {self._newest('link_hits')}"
 
@@ -264,14 +263,14 @@ class _Queries:
             rule = self._campaign_rule("k.campaign_id")
             leader, parent = "c.leader_id", f"CASE WHEN k.link_id IS NULL THEN 'unknown_link' ELSE {rule} END"
             joined = f" LEFT JOIN one_link AS k ON k.link_id = t.link_id{of_campaign}k.campaign_id"
-            items = [_ONE_LINK, self._campaigns]
+            items = [_ONE_LINK, _ONE_CAMPAIGN]
         elif table == "campaign_links":
             leader, parent = "c.leader_id", self._campaign_rule("t.campaign_id", no_campaign=False)
-            joined, items = f"{of_campaign}t.campaign_id", [self._campaigns]
+            joined, items = f"{of_campaign}t.campaign_id", [_ONE_CAMPAIGN]
         elif resource == "campaigns" and table != "campaigns":
             leader = "CASE WHEN c.campaign_id IS NULL THEN t.leader_id ELSE c.leader_id END"
             parent = self._campaign_rule("t.campaign_id")
-            joined, items = f"{of_campaign}t.campaign_id", [self._campaigns]
+            joined, items = f"{of_campaign}t.campaign_id", [_ONE_CAMPAIGN]
         return (
             f"{'WITH ' if items else ''}{', '.join(items)} SELECT {leader} AS leader_id, {key} AS row_key, {value} AS "
             f"value, COALESCE(NULLIF({time if instant else parent}, ''), {parent}) AS rule FROM {table} AS t{joined}"
@@ -315,16 +314,17 @@ class _Queries:
         )
 
 
-_ONE_LINK = (
-    "one_link AS (SELECT link_id, campaign_id FROM (SELECT link_id, campaign_id, ROW_NUMBER() OVER "
-    "(PARTITION BY link_id ORDER BY campaign_id) AS place FROM campaign_links WHERE link_id IS NOT NULL) AS l "
-    "WHERE place = 1)"
-)
-_ONE_COMMUNITY = (
-    "one_community AS (SELECT community_id, leader_id FROM (SELECT community_id, leader_id, ROW_NUMBER() OVER "
-    "(PARTITION BY community_id ORDER BY leader_id) AS place FROM communities WHERE community_id IS NOT NULL) AS d "
-    "WHERE place = 1)"
-)
+def _one(name: str, table: str, key: str, values: str) -> str:
+    """Return an item of a WITH clause with one row of a table for each key: the first by `values`, its other columns."""
+    return (
+        f"{name} AS (SELECT {key}, {values} FROM (SELECT {key}, {values}, ROW_NUMBER() OVER (PARTITION BY {key} "
+        f"ORDER BY {values}) AS place FROM {table} WHERE {key} IS NOT NULL) AS numbered WHERE place = 1)"
+    )
+
+
+_ONE_CAMPAIGN = _one("one_campaign", "campaigns", "campaign_id", "sent_at, leader_id")
+_ONE_LINK = _one("one_link", "campaign_links", "link_id", "campaign_id")
+_ONE_COMMUNITY = _one("one_community", "communities", "community_id", "leader_id")
 _KINDS = "(SELECT '' AS rule UNION ALL SELECT 'merged' AS rule) AS kind"
 _OTHER_LEADER = (
     "classed AS m JOIN one_campaign AS c ON c.campaign_id = m.campaign_id WHERE m.rule = '' AND "
@@ -349,13 +349,6 @@ def by_account(resource: str, table: str, grouped: str, keys: KeySql | None = No
         f"CAST(SUM(n) AS BIGINT) AS n, CAST({key_sum} AS BIGINT) AS k, {sums} "
         f"FROM (SELECT l.leader_id AS leader, {rule} AS rule, g.n, g.k, g.s, g.u FROM ({grouped}) AS g "
         "LEFT JOIN leaders AS l ON l.leader_id = g.leader_id) AS accounts GROUP BY leader, rule"
-    )
-
-
-def _counted(resource: str, table: str, rule: str, item: str) -> str:
-    return (
-        f"SELECT '{resource}' AS resource, '{table}' AS source_table, NULL AS leader_id, rule, "
-        f"COUNT(*) AS n, 0 AS k, 0 AS s, 0 AS u FROM (SELECT {rule} AS rule FROM {item}) AS counted GROUP BY rule"
     )
 
 
