@@ -1,6 +1,6 @@
 """Lines of buckets, in file order: neighboring small buckets together, and a bucket that is too large in parts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +9,7 @@ from operator import attrgetter
 from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Segment, grouped, move_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
-from daybreak.export.line_encoder.encoder import BucketEncoder, Lines
+from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.line_encoder.partitioner import Divided, Divider
 from daybreak.export.line_encoder.pool import Pool
 from daybreak.export.line_encoder.records import HEADER
@@ -40,7 +40,7 @@ class BucketLines:
     def __init__(self, partition: RowPartition, executor: Executor, threads: int) -> None:
         self._partition, self._executor, self._threads = partition, executor, threads
         self._max_bytes = max(_MIN_BUCKET_BYTES, min(_MAX_BUCKET_BYTES, partition.buckets.max_bytes // (8 * threads)))
-        new_encoder = partial(BucketEncoder, partition.layout, partition.identifiers)
+        new_encoder = partial(BucketEncoder, partition.layout, partition.leaders, partition.identifiers)
         self._encoders = Pool(new_encoder, _MAX_POOLED_BYTES)
 
     def bundles(self) -> Iterator[LineBundle]:
@@ -56,8 +56,7 @@ class BucketLines:
     def _lines(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. Each list overwrites the lines of the previous list."""
         encoder = self._encoders.take()
-        for lines in encoder.encode(bucket.ordinals, bucket.size_bytes, partial(move_segments, bucket.segments)):
-            yield self._chunks(lines)
+        yield from encoder.encode(bucket.ordinals, bucket.size_bytes, partial(move_segments, bucket.segments))
         self._encoders.give_back(encoder)
 
     def _lines_in_parts(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
@@ -67,12 +66,9 @@ class BucketLines:
             encoder = self._encoders.take()
             read = partial(move_segments, part.segments)
             give_back = partial(self._encoders.give_back, encoder)
-            return self._chunks(encoder.encode_whole(part.ordinals, part.size_bytes, read, give_back))
+            return encoder.encode_whole(part.ordinals, part.size_bytes, read, give_back)
 
         return bounded_map(self._executor, encode, self._parts(bucket), self._threads + 1)
-
-    def _chunks(self, lines: Iterable[Lines]) -> list[LeaderChunk]:
-        return [LeaderChunk(self._partition.leaders[ordinal], rows, own) for ordinal, rows, own in lines]
 
     def _parts(self, bucket: Bucket) -> Iterator[Bucket]:
         """Divide a bucket into parts in order, of about a quarter of the maximum size."""

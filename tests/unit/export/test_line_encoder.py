@@ -213,7 +213,7 @@ def test_malformed_row_is_an_error(engine: Engine) -> None:
     [rows] = [rows for batch in record_batches(relation, 2048) for rows in split_batch(batch, 1 << 20)]
     leader = UUID(LEADERS[0]).bytes
     records, _ = Partitioner(leader, bytes(4), 1).partition([rows])
-    bucket = BucketEncoder(layout, leader).encode(range(1), len(records), partial(copy, source=records))
+    bucket = BucketEncoder(layout, LEADERS[:1], leader).encode(range(1), len(records), partial(copy, source=records))
     with pytest.raises(RunError, match="lock file"):
         next(bucket)
 

@@ -3,9 +3,10 @@
 The lines are byte for byte the same as those of `daybreak.export.line_sql`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.line_encoder.records import HEADER, KINDS, LEADER, RecordLayout, write_words
 from daybreak.export.line_encoder.runtime import Instance
 from daybreak.export.line_sql import JSON_SEPARATOR
@@ -18,17 +19,14 @@ _ENTRY_BYTES, _LONGEST_PIECE = 16, 32
 _NEXT_CELL, _LEADER_ID = 0xFFFFFFFF, 0xFFFFFFFE
 
 
-Lines = tuple[int, int, dict[str, memoryview]]
-"""Ordinal of a Leader, number of rows and lines, as in `LeaderChunk`."""
-
-
 class BucketEncoder:
-    """Encodes buckets of one resource, one after the other. `leaders` are the identifiers by ordinal, sixteen bytes
-    each.
+    """Encodes buckets of one resource, one after the other. `leaders` are the Leaders by ordinal, and `identifiers` the
+    same in sixteen bytes each.
     """
 
-    def __init__(self, layout: RecordLayout, leaders: bytes) -> None:
-        self.instance = instance = Instance()
+    def __init__(self, layout: RecordLayout, leaders: Sequence[str], identifiers: bytes) -> None:
+        self.instance, self._leaders = Instance(), leaders
+        instance = self.instance
         self._least_record_bytes = HEADER.size + len(layout.cells)
         places = {column.name: place for place, column in enumerate(layout.cells[: layout.key_cells])}
         columns: list[int] = []
@@ -43,26 +41,26 @@ class BucketEncoder:
         write_words(instance, columns_at, *columns)
         write_words(instance, kinds_at, *kinds)
         self._constants = (
-            columns_at, len(layout.resource.columns), kinds_at, len(kinds), layout.key_cells, instance.write(leaders),
+            columns_at, len(layout.resource.columns), kinds_at, len(kinds), layout.key_cells, instance.write(identifiers),
         )  # fmt: skip
         self._task_at = instance.reserve(64)
         self._fixed = instance.free
 
-    def encode(self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]) -> Iterator[list[Lines]]:
+    def encode(self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. `ordinals` are those of its Leaders, and `read` copies all records to a
         buffer of `size_bytes`. Each list overwrites the lines of the previous one. Raises RunError for a malformed row.
         """
         for output in self._outputs(ordinals, size_bytes, read, OUTPUT_BYTES):
-            yield output.lines(self.instance.memory)
+            yield output.chunks(self.instance.memory)
             self.instance.free = output.start
 
     def encode_whole(
         self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], give_back: Callable[[], object]
-    ) -> list[Lines]:
+    ) -> list[LeaderChunk]:
         """Return all lines of a bucket. `give_back` is called after their last use. Until then, encode nothing else."""
         outputs = list(self._outputs(ordinals, size_bytes, read, _WHOLE_OUTPUT_RATIO * size_bytes))
         memory = self.instance.lend(give_back)
-        return [lines for output in outputs for lines in output.lines(memory)]
+        return [chunk for output in outputs for chunk in output.chunks(memory)]
 
     def _outputs(
         self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], capacity: int
@@ -70,8 +68,8 @@ class BucketEncoder:
         self.instance.free = self._fixed
         entries_at, counts = self._sort(ordinals, size_bytes, read)
         rows, row = sum(counts), 0
-        groups = iter([(ordinal, count) for ordinal, count in enumerate(counts, ordinals.start) if count])
-        ordinal, left = next(groups, (0, 0))
+        groups = iter([(self._leaders[ordinal], count) for ordinal, count in enumerate(counts, ordinals.start) if count])
+        client_id, left = next(groups, ("", 0))
         while row < rows:
             output = self._encode(entries_at, row, rows, capacity)
             if output.rows == 0:
@@ -82,11 +80,11 @@ class BucketEncoder:
             missing = output.rows
             while missing:
                 taken = min(left, missing)
-                output.groups.append((ordinal, taken))
+                output.groups.append((client_id, taken))
                 missing -= taken
                 left -= taken
                 if not left:
-                    ordinal, left = next(groups, (0, 0))
+                    client_id, left = next(groups, ("", 0))
             yield output
 
     def _sort(self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]) -> tuple[int, list[int]]:
@@ -120,22 +118,23 @@ class BucketEncoder:
 @dataclass(frozen=True, slots=True)
 class _Output:
     """Encoded rows in the memory from `start` on: addresses of lines and offsets by kind of line. `groups` are pairs of
-    a Leader's ordinal and its number of rows.
+    a Leader and its number of rows.
     """
 
     start: int
     rows: int
     addresses: dict[str, tuple[int, int]]
-    groups: list[tuple[int, int]] = field(default_factory=list)
+    groups: list[tuple[str, int]] = field(default_factory=list)
 
-    def lines(self, memory: memoryview) -> list[Lines]:
+    def chunks(self, memory: memoryview) -> list[LeaderChunk]:
         views = [
             (kind, memory[at:], memory[offsets_at : offsets_at + 4 * (self.rows + 1)].cast("i"))
             for kind, (at, offsets_at) in self.addresses.items()
         ]
         found, row = [], 0
-        for ordinal, rows in self.groups:
+        for client_id, rows in self.groups:
             end = row + rows
-            found.append((ordinal, rows, {kind: lines[offsets[row] : offsets[end]] for kind, lines, offsets in views}))
+            lines = {kind: content[offsets[row] : offsets[end]] for kind, content, offsets in views}
+            found.append(LeaderChunk(client_id, rows, lines))
             row = end
         return found
