@@ -7,7 +7,7 @@ from functools import partial
 from operator import attrgetter
 
 from daybreak.export.bounded_map import bounded_map
-from daybreak.export.buckets import Segment, grouped, move_segments
+from daybreak.export.buckets import Buckets, Segment, grouped, move_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
 from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.line_encoder.partitioner import Divided, Divider
@@ -80,7 +80,8 @@ class BucketLines:
         def divide(divider: Divider, segments: Sequence[Segment]) -> Divided:
             return divider.divide(sum(map(_SIZE, segments)), partial(move_segments, segments))
 
-        parts = self._partition.buckets.like(count)
+        buckets = self._partition.buckets
+        parts = Buckets(count, buckets.max_bytes // 2, buckets.spill)
         new = partial(Divider, splitters, self._partition.layout)
         groups = grouped(bucket.segments, _SIZE, _GROUP_BYTES)
         fill_buckets(parts, groups, new, divide, self._executor, self._threads)

@@ -142,7 +142,7 @@ class Buckets:
     """Records of `count` buckets. Before their memory exceeds about `max_bytes`, they are spilled."""
 
     def __init__(self, count: int, max_bytes: int, spill: Spill) -> None:
-        self.max_bytes, self._spill = max_bytes, spill
+        self.max_bytes, self.spill = max_bytes, spill
         self._additions: list[tuple[memoryview, list[int]]] = []
         self._spilled: list[list[SpilledSegment]] = [[] for _ in range(count)]
         self._memory_bytes = 0
@@ -159,10 +159,6 @@ class Buckets:
         self._memory_bytes += len(records)
         self.sizes = [size + end - start for size, (start, end) in zip(self.sizes, pairwise(bounds), strict=True)]
 
-    def like(self, count: int) -> "Buckets":
-        """Return other buckets for parts of one, with half the limit and the same spill."""
-        return Buckets(count, self.max_bytes // 2, self._spill)
-
     def segments(self, buckets: range) -> list[Segment]:
         """Return the records of neighboring buckets. Move them once."""
         spilled = [segment for own in self._spilled[buckets.start : buckets.stop] for segment in own]
@@ -175,6 +171,6 @@ class Buckets:
     def _spill_all(self) -> None:
         for bucket, spilled in enumerate(self._spilled):
             for contents in grouped(self._in_memory(range(bucket, bucket + 1)), len, _SEGMENT_BYTES):
-                position = self._spill.write(contents)
-                spilled.append(SpilledSegment(self._spill, position, sum(map(len, contents))))
+                position = self.spill.write(contents)
+                spilled.append(SpilledSegment(self.spill, position, sum(map(len, contents))))
         self._additions, self._memory_bytes = [], 0

@@ -37,9 +37,10 @@ class DeltaJob:
 class ExportJob:
     """Parameters of the export of one resource.
 
-    `formats` are names of the catalogue's formats, `compression` is a codec name such as `igzip-2`, `threads` bounds
-    encoding and compression. `previous` maps a client_id to its fingerprint in the previous snapshot: the files of a
-    Leader whose fingerprint is unchanged are reused. `deltas` is None when no deltas are made.
+    `formats` are names of the catalogue's formats, at least one of them a text format. `compression` is a codec name
+    such as `igzip-2`. `threads` bounds encoding and compression. `previous` maps a client_id to its fingerprint in the
+    previous snapshot: the files of a Leader whose fingerprint is unchanged are reused. `deltas` is None when no deltas
+    are made.
     """
 
     resource: str

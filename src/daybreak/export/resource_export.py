@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from threading import RLock
 
@@ -22,7 +22,7 @@ from daybreak.export.leader_rows import leader_bundles
 from daybreak.export.parquet_files import ParquetFiles
 from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
 from daybreak.export.survey import SurveyedLeader, surveyed
-from daybreak.export.text_formats import TextFormat, text_format
+from daybreak.export.text_formats import text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
 
@@ -87,10 +87,6 @@ class _ResourceExport:
     executor: Executor
     rows: int = 0
     spill_bytes: int = 0
-    texts: list[TextFormat] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.texts = [text_format(self.tables.resource, name) for name in self.job.formats if name != PARQUET]
 
     def check(self) -> None:
         """Let the observer stop the export."""
@@ -103,43 +99,34 @@ class _ResourceExport:
 
     def write_header_only(self) -> ManifestEntry:
         """Write the shared files of Leaders without rows."""
-        codec = CODECS[self.job.compression]
         stored: dict[str, StoredFormat] = {}
-        for text in self.texts:
-            member = GzipMember(codec)
-            written = self.sink.write("", self.job.resource, text.name, member.compressed([text.empty_file]))
-            stored[text.name] = member.totals.stored(written)
-        if PARQUET in self.job.formats:
-            stored[PARQUET] = ParquetFiles(self.tables, self.sink).write_empty()
-        return ManifestEntry("", self.job.resource, 0, "", {name: stored[name] for name in self.job.formats})
+        for name in self.job.formats:
+            if name == PARQUET:
+                stored[name] = ParquetFiles(self.tables, self.sink).write_empty()
+                continue
+            member, content = GzipMember(CODECS[self.job.compression]), text_format(self.tables.resource, name).empty_file
+            written = self.sink.write("", self.job.resource, name, member.compressed([content]))
+            stored[name] = member.totals.stored(written)
+        return ManifestEntry("", self.job.resource, 0, "", stored)
 
     def write(self, leaders: Mapping[str, SurveyedLeader], rows: str) -> None:
         """Write the files of these Leaders. `rows` are as in `leader_bundles`. Raises RunError if some are missing."""
         parquet_files: Mapping[str, StoredFormat] = {}
         if PARQUET in self.job.formats:
             parquet_files = ParquetFiles(self.tables, self.sink).write(list(leaders.values()), self.check)
-        if self.texts:
-            rows_before = self.rows
-            with closing(Spill(temp_folder(self.tables.connection))) as spill:
-                try:
-                    rows_of = {leader.client_id: leader.rows for leader in leaders.values()}
-                    bundles = leader_bundles(
-                        self.tables, rows, rows_of, spill, self.executor, self.job.threads, self.check
-                    )
-                    self._write_texts(bundles, leaders, parquet_files)
-                except BaseException:
-                    # Other threads may read the spill.
-                    self.executor.shutdown(cancel_futures=True)
-                    raise
-            self.spill_bytes = spill.bytes
-            if self.rows - rows_before != sum(leader.rows for leader in leaders.values()):
-                raise RunError(f"{self.job.resource}: rows of some Leaders are missing. Start the run again.")
-            return
-        for leader in leaders.values():
-            files = {PARQUET: parquet_files[leader.client_id]}
-            entry = ManifestEntry(leader.client_id, self.job.resource, leader.rows, leader.fingerprint, files)
-            self.observer.entries_written([entry])
-            self.add_rows(leader.rows)
+        rows_before = self.rows
+        with closing(Spill(temp_folder(self.tables.connection))) as spill:
+            try:
+                rows_of = {leader.client_id: leader.rows for leader in leaders.values()}
+                bundles = leader_bundles(self.tables, rows, rows_of, spill, self.executor, self.job.threads, self.check)
+                self._write_texts(bundles, leaders, parquet_files)
+            except BaseException:
+                # Other threads may read the spill.
+                self.executor.shutdown(cancel_futures=True)
+                raise
+        self.spill_bytes = spill.bytes
+        if self.rows - rows_before != sum(leader.rows for leader in leaders.values()):
+            raise RunError(f"{self.job.resource}: rows of some Leaders are missing. Start the run again.")
 
     def _write_texts(
         self,

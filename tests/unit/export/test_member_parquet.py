@@ -27,7 +27,7 @@ def test_row_without_a_member_is_kept(tmp_path: Path) -> None:
 @pytest.mark.release
 def test_large_copies_have_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(member(number % 70_000), LEADERS[0], f"field {number}", None) for number in range(140_000)]
-    sink, _ = export(tmp_path, CUSTOM, rows, ("parquet",))
+    sink, _ = export(tmp_path, CUSTOM, rows)
     monkeypatch.setattr(parquet_parts, "MAX_FILE_BYTES", 100_000)
     with MemberParquet.open(tmp_path / "spill", member(7)) as copies:
         copy = b"".join(copies.without(resource_named(CUSTOM), [sink.files[LEADERS[0], CUSTOM, "parquet"]]))
