@@ -91,11 +91,6 @@ def mark_key(first_id: str) -> str:
     return f"publications/{first_id}.json"
 
 
-def mark_content(mark: PublicationMark) -> bytes:
-    """Return the content of the mark of the latest publication."""
-    return msgspec.json.encode(mark)
-
-
 def read_mark(key: str, content: bytes) -> PublicationMark:
     """Return the mark from its content. Raises FileStoreError."""
     try:

@@ -16,6 +16,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.filestore.durability import sync_folder
@@ -23,7 +25,6 @@ from daybreak.filestore.file_keys import (
     DELTAS,
     delta_folder,
     is_within,
-    mark_content,
     mark_key,
     read_mark,
     slice_of,
@@ -47,7 +48,7 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 class LocalDisk:
-    """File store below one root folder."""
+    """File store below one root folder. `FileStore` documents the methods."""
 
     full_verification = True
 
@@ -88,7 +89,6 @@ class LocalDisk:
             yield LocalRevision(staged, final, revision)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
-        """Read the whole file. Raises FileDamaged, or FileStoreError if it does not exist."""
         check_content(key, read_pieces(self._root_name, key, min(bytes + 1, _READ_BYTES)), bytes, sha256)
 
     @contextmanager
@@ -136,8 +136,6 @@ class LocalDisk:
                     unfinished.unlink()
 
     def presence(self) -> Callable[[str, int], bool]:
-        """Return a function that returns whether a file with that key and size exists. It raises FileStoreError."""
-
         def found_bytes(key: str) -> int:
             split_key(key)
             with translated_os_errors(f"The file {key} cannot be read"):
@@ -158,19 +156,16 @@ class LocalDisk:
         return is_stored
 
     def open_local(self, key: str) -> FileIO | None:
-        """Open a file for reading. The caller closes it. Return None for a packed file. Raises FileStoreError."""
         if slice_of(key).length is not None:
             return None
         with translated_os_errors(f"The file {key} cannot be read"):
             return FileIO(f"{self._root_name}/{key}", opener=_open_regular)
 
     async def packed(self, key: str) -> bytes | None:
-        """Return the bytes of a packed file. Raises FileStoreError."""
         # Passing a small file to a thread takes longer than reading it.
         return None if slice_of(key).length is None else b"".join(self.read(key))
 
     async def signed_url(self, key: str, *, seconds: int, method: Literal["GET", "HEAD"] = "GET") -> str | None:
-        """Return None: a disk has no server."""
         return None
 
     def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
@@ -178,7 +173,6 @@ class LocalDisk:
         return read_pieces(self._root_name, key, _READ_BYTES, start, length)
 
     async def stream(self, key: str, start: int, length: int, size_bytes: int | None = None) -> AsyncIterator[bytes]:
-        """Yield `length` bytes of a file from `start`. Raises FileStoreError."""
         for piece in self.read(key, start, length):
             yield piece
 
@@ -193,12 +187,10 @@ class LocalDisk:
             return remove_tree(self._staging / snapshot_id, set()) + remove_tree(folder, names)
 
     def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
-        """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError."""
         with translated_os_errors(f"The deltas of snapshot {snapshot_id} cannot be deleted"):
             return remove_tree(self._root / delta_folder(snapshot_id), _names_of(kept, snapshot_id))
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete single files. Missing ones are ignored. Raises FileStoreError."""
         folders = set()
         with translated_os_errors("Files cannot be deleted"):
             for key in keys:
@@ -225,12 +217,10 @@ class LocalDisk:
         return sorted(filter(is_id, found))
 
     def delta_ids(self) -> list[str]:
-        """Return the ids of all snapshots with deltas, sorted. Raises FileStoreError."""
         with translated_os_errors(f"The folder {self._root} cannot be listed"):
             return sorted(filter(is_id, os.listdir(self._deltas)))
 
     def publication_mark(self, first_id: str) -> PublicationMark | None:
-        """Return the mark of an installation's latest publication, None if there is none. Raises FileStoreError."""
         key = mark_key(first_id)
         with translated_os_errors(f"The file {key} cannot be read"):
             try:
@@ -239,14 +229,13 @@ class LocalDisk:
                 return None
 
     def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
-        """Replace the mark of an installation's latest publication. Raises FileStoreError."""
         path = self._root / mark_key(first_id)
         # A killed publication leaves this file, and the next attempt replaces it.
         temporary = path.with_name(f"{mark.snapshot_id}{UNFINISHED}")
         with translated_os_errors(f"The file {path} cannot be written"):
             path.parent.mkdir(FOLDER_MODE, exist_ok=True)
             with temporary.open("wb") as file:
-                file.write(mark_content(mark))
+                file.write(msgspec.json.encode(mark))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.rename(path)
@@ -260,7 +249,6 @@ class LocalDisk:
         return FreeSpace(figures.f_bavail * figures.f_frsize, figures.f_favail if figures.f_files else None)
 
     def probe(self) -> None:
-        """Write, read and delete a small file. Raises FileStoreError."""
         path = self._staging / f"probe-{uuid.uuid4().hex}"
         with translated_os_errors(f"The folder {self._root} cannot be written"):
             try:

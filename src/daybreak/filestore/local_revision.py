@@ -35,7 +35,6 @@ class LocalRevision:
         self._names: list[str] = []
 
     def key(self, client_id: str, resource: str, format: str) -> str:
-        """Return the key that `write` gives to a file."""
         name = relative_name(client_id, resource, format, self.name)
         return f"{snapshot_folder(self._final.name)}/{name}"
 

@@ -93,7 +93,6 @@ class LocalSink:
         return WrittenFile(key=key, bytes=length, sha256=digest.hexdigest())
 
     def read(self, key: str) -> Iterator[bytes]:
-        """Yield the bytes of a file of an earlier snapshot. Raises FileStoreError."""
         return read_pieces(str(self._root), key, _READ_BYTES)
 
     def reuse(self, key: str, size_bytes: int) -> str:
@@ -140,7 +139,6 @@ class LocalSink:
             sync_folder(self._staged.parent)
 
     def discard(self) -> None:
-        """Delete all files. Raises FileStoreError."""
         with translated_os_errors("The files of the failed run cannot be deleted"):
             self._packs.close()
             remove_tree(self._staged, set())

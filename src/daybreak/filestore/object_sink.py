@@ -87,7 +87,6 @@ class ObjectSink:
         return _open_sink, (self._settings, self._snapshot_id)
 
     def key(self, client_id: str, resource: str, format: str) -> str:
-        """Return the key of a file."""
         return file_key(self._snapshot_id, client_id, resource, format, self.name)
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
@@ -141,7 +140,6 @@ class ObjectSink:
         return WrittenFile(key, len(first), digest)
 
     def read(self, key: str) -> Iterator[bytes]:
-        """Yield the bytes of a file of an earlier snapshot. Raises FileStoreError, Unavailable."""
         return self._pack_reader.read(key)
 
     def reuse(self, key: str, size_bytes: int) -> str:

@@ -13,6 +13,7 @@ from io import FileIO
 from typing import Literal
 from urllib.parse import urlsplit
 
+import msgspec
 import obstore
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
@@ -21,7 +22,6 @@ from daybreak.filestore.bucket import RequestLimits, open_bucket
 from daybreak.filestore.file_keys import (
     delta_folder,
     is_within,
-    mark_content,
     mark_key,
     read_mark,
     slice_of,
@@ -47,7 +47,7 @@ _DEFAULT_LIMITS = RequestLimits()
 
 
 class ObjectStore(Objects):
-    """File store in a bucket."""
+    """File store in a bucket. `FileStore` documents the methods."""
 
     full_verification = False
 
@@ -74,12 +74,10 @@ class ObjectStore(Objects):
 
     @contextlib.contextmanager
     def checking(self) -> Iterator[Callable[[str, int, str], None]]:
-        """Return `check`, which reads neighbors in a pack with one request."""
         packs = PackReader(self.read)
         yield lambda key, bytes, sha256: check_content(key, packs.read(key), bytes, sha256)
 
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
-        """Upload an object of another store under the same key. Raises FileStoreError, Unavailable."""
         sink = ObjectSink(self, self._settings, split_key(key)[0])
         if key.endswith(".pack"):
             sink.upload_pack(key, pieces)
@@ -87,9 +85,6 @@ class ObjectStore(Objects):
             sink.upload(key, resource, format, pieces)
 
     def presence(self) -> Callable[[str, int], bool]:
-        """Return a function that returns whether an object with that key and size exists. It raises FileStoreError,
-        Unavailable.
-        """
         listed: dict[str, set[int]] = {}
         packs: dict[str, int] = {}
         checked: set[str] = set()
@@ -124,12 +119,10 @@ class ObjectStore(Objects):
                 raise Unavailable(f"The bucket does not list the object {key}, which exists.", code="files_unavailable")
 
     def open_local(self, key: str) -> FileIO | None:
-        """Return None: objects are not local files."""
         slice_of(key)
         return None
 
     async def packed(self, key: str) -> bytes | None:
-        """Return the bytes of a packed file, read by one request. Raises FileStoreError, Unavailable."""
         part = slice_of(key)
         if part.length is None:
             return None
@@ -158,18 +151,12 @@ class ObjectStore(Objects):
                 yield bytes(piece)
 
     def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
-        """Delete the objects of a snapshot except the kept ones. Return their number.
-
-        Raises FileStoreError, Unavailable.
-        """
         return self.remove_below(f"{snapshot_folder(snapshot_id)}/", kept)
 
     def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
-        """Delete the deltas of a snapshot, as `remove` does. Raises FileStoreError, Unavailable."""
         return self.remove_below(f"{delta_folder(snapshot_id)}/", kept)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete single objects. Missing ones are ignored. Raises FileStoreError, Unavailable."""
         for key in keys:
             split_key(key)
         with translate_errors("Objects cannot be deleted", DELETE):
@@ -193,18 +180,12 @@ class ObjectStore(Objects):
         return True
 
     def snapshot_ids(self) -> list[str]:
-        """Return the ids of all snapshots with files other than deltas, sorted. Raises FileStoreError, Unavailable."""
         return self._ids_below("snapshots/")
 
     def delta_ids(self) -> list[str]:
-        """Return the ids of all snapshots with deltas, sorted. Raises FileStoreError, Unavailable."""
         return self._ids_below("deltas/")
 
     def publication_mark(self, first_id: str) -> PublicationMark | None:
-        """Return the mark of an installation's latest publication, None if there is none.
-
-        Raises FileStoreError, Unavailable.
-        """
         key = mark_key(first_id)
         with translate_errors("The bucket cannot be read", READ):
             try:
@@ -214,8 +195,7 @@ class ObjectStore(Objects):
         return read_mark(key, content)
 
     def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
-        """Replace the mark of an installation's latest publication. Raises FileStoreError, Unavailable."""
-        self.put(mark_key(first_id), mark_content(mark), {"Content-Type": "application/json"})
+        self.put(mark_key(first_id), msgspec.json.encode(mark), {"Content-Type": "application/json"})
 
     def _ids_below(self, prefix: str) -> list[str]:
         with translate_errors("The bucket cannot be listed", LIST):
@@ -223,7 +203,6 @@ class ObjectStore(Objects):
         return sorted(filter(is_id, {name.rstrip("/").rpartition("/")[2] for name in found}))
 
     def free_space(self) -> FreeSpace | None:
-        """Return None: a bucket has no size limit."""
         return None
 
     def probe(self) -> str | None:

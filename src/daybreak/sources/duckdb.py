@@ -176,7 +176,6 @@ class DuckdbReading(EmbeddedReading):
         return sum(file.size for file in self._files)
 
     def source_rows(self, subject: str, sql: str) -> Iterator[Sequence[object]]:
-        """Yield the rows of a query over the source tables."""
         with self.cursor() as cursor, engine_faults(subject):
             self._querying = cursor
             cursor.execute(sql)
@@ -184,7 +183,6 @@ class DuckdbReading(EmbeddedReading):
                 yield from rows
 
     def cancel(self) -> None:
-        """End the query of `source_rows`."""
         self._querying.interrupt()
 
     def confirm_unchanged(self) -> None:
@@ -237,7 +235,6 @@ class DuckdbReading(EmbeddedReading):
         return self._queries[resource]
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Open a connection to the engine."""
         return self._connection.cursor()
 
 

@@ -183,7 +183,6 @@ class PostgresqlReading(EmbeddedReading):
             return self._tables.size_bytes()
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
-        """Return the rows of a query over the source tables."""
         # In a savepoint, because a failed statement must not end the transaction that holds the snapshot.
         with self._snapshot.faults(subject), self._keeper.transaction():
             return list(
@@ -191,7 +190,6 @@ class PostgresqlReading(EmbeddedReading):
             )
 
     def cancel(self) -> None:
-        """End the query of `source_rows`."""
         self._keeper.cancel_safe()
 
     def confirm_unchanged(self) -> None:
@@ -209,7 +207,6 @@ class PostgresqlReading(EmbeddedReading):
         return self._loaded[resource]
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Open a connection to the engine with the staging tables."""
         return self._staging.cursor()
 
     def _streams(self, resource: Resource) -> list[OpenStream]:

@@ -179,12 +179,10 @@ class SparkReading(EngineReading):
         return report
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
-        """Return the rows of a query over the source tables."""
         with spark_faults(subject):
             return list(map(tuple, self._session.sql(sql).collect()))
 
     def cancel(self) -> None:
-        """End the query of `source_rows`."""
         self._session.sparkContext.cancelAllJobs()
 
     def referential_faults(self, resources: Collection[str], skipped: Collection[str] = ()) -> list[ReferentialFault]:
