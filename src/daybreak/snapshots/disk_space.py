@@ -8,7 +8,7 @@ limit for the spill.
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -35,36 +35,29 @@ class SpillFolder:
 
     def used_bytes(self) -> int:
         """Return the space in use. Files may be created and deleted meanwhile."""
-        size = 0
-        for path, _folders, names in os.walk(self.folder):
-            for name in names:
-                try:
-                    size += Path(path, name).stat().st_blocks * _BLOCK_BYTES
-                except FileNotFoundError:
-                    continue
-        return size
+        return sum(status.st_blocks * _BLOCK_BYTES for _, status in self._files())
 
     def free_bytes(self) -> int:
         """Return the free space of the disk."""
         return shutil.disk_usage(_existing(self.folder)).free
 
-    def delete_before(self, instant: datetime) -> int:
-        """Delete files that were last written before an instant: those of killed runs. Return their number."""
-        deleted = 0
-        for path, _folders, names in os.walk(self.folder):
-            for name in names:
-                with contextlib.suppress(FileNotFoundError):
-                    file = Path(path, name)
-                    if file.stat().st_mtime < instant.timestamp():
-                        file.unlink()
-                        deleted += 1
-        return deleted
+    def delete_before(self, instant: datetime) -> None:
+        """Delete files that were last written before an instant: those of killed runs."""
+        for file, status in self._files():
+            if status.st_mtime < instant.timestamp():
+                file.unlink(missing_ok=True)
 
     def shares_disk_with_files(self) -> bool:
         """Return whether the file store is on the same disk."""
         if self.files_folder is None:
             return False
         return _existing(self.folder).stat().st_dev == _existing(self.files_folder).stat().st_dev
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        for path, _folders, names in os.walk(self.folder):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    yield Path(path, name), Path(path, name).stat()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot, SnapshotState
 from daybreak.snapshots.report import format_share
 from daybreak.snapshots.schedule import (
+    UNFINISHED,
     RunTimings,
     expected_duration,
     is_satisfied,
@@ -27,7 +28,6 @@ from daybreak.state.snapshots import SnapshotStore
 GRACE = timedelta(seconds=60)
 _RECENT_RUNS = 5
 _DAY = timedelta(days=1)
-_UNFINISHED = frozenset({SnapshotState.FAILED, SnapshotState.BUILDING})
 _CLOCK_BEHIND = "The clock is behind the published snapshot. An operator must check the clock."
 
 
@@ -99,7 +99,7 @@ def _state(current: Snapshot | None, run: Snapshot | None, running: Snapshot | N
         return PublicationState.FIRST_RUN
     if late and running is None and _is_held(run):
         return PublicationState.HELD
-    if late and running is None and run is not None and run.state in _UNFINISHED:
+    if late and running is None and run is not None and run.state in UNFINISHED:
         return PublicationState.FAILED
     if current is None:
         return PublicationState.UNPUBLISHED
@@ -149,7 +149,7 @@ def _reason(run: Snapshot | None, running: Snapshot | None, history: Sequence[Sn
         return "The run for today's files has not started. It starts as soon as possible."
     if _is_held(run):
         return "Today's files are held until an operator reviews them."
-    if run.state in _UNFINISHED:
+    if run.state in UNFINISHED:
         return "Today's files failed to build. Another attempt follows."
     if run.state is SnapshotState.DISCARDED:
         return "Today's files were discarded by an operator."

@@ -21,7 +21,7 @@ _MAX_RETRY_SECONDS = 3600.0
 _REPORTS = 7
 _GROWTH = 1.1
 _MIN_COMPARABLE_SHARE = 0.5
-_UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
+UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 _DECIDED = frozenset({SnapshotState.PUBLISHED, SnapshotState.RETIRED, SnapshotState.DISCARDED})
 _FREE_RETRIES = 2
 STOPPED = "run_stopped"
@@ -93,7 +93,7 @@ def expected_duration(history: Iterable[Snapshot]) -> timedelta | None:
     Each resource takes its slowest recent rate times its latest number of rows, with some growth; the other phases take
     their longest recent time. Runs with far fewer rows are not used for rates, because most of their time is overhead.
     """
-    reports = [run.report for run in history if run.report.seconds and run.state not in _UNFINISHED][:_REPORTS]
+    reports = [run.report for run in history if run.report.seconds and run.state not in UNFINISHED][:_REPORTS]
     if not reports:
         return None
     overhead = 0.0
@@ -193,7 +193,7 @@ def _build_or_wait(
     day: date, now: datetime, coming: datetime, history: Sequence[Snapshot], timings: RunTimings
 ) -> Build | Wait:
     run = run_of(day, history)
-    if run is not None and run.state not in _UNFINISHED:
+    if run is not None and run.state not in UNFINISHED:
         return Wait(coming)
     attempt_at = next_attempt(day, history, timings, now)
     return Build(day) if attempt_at is None else Wait(attempt_at)

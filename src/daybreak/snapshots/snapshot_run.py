@@ -33,6 +33,7 @@ from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.published_entries import PublishedEntries
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.schedule import UNFINISHED
 from daybreak.snapshots.signing import authority_of, sign_for_publication
 from daybreak.snapshots.verify import delta_files, is_read_back, manifest_files, read_back
 from daybreak.sources.reading import Reading
@@ -40,7 +41,6 @@ from daybreak.sources.reading import Reading
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
 _RUNS_FOR_DISK_SPACE = 20
-_UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 
 
 class SnapshotRun:
@@ -146,7 +146,7 @@ class SnapshotRun:
         """Raise RunError (`disk_short`) when the disks are too full for the run."""
         context = self._context
         runs = context.state.read(lambda stores: stores.snapshots.recent(_RUNS_FOR_DISK_SPACE))
-        reports = [run.report for run in runs if run.state not in _UNFINISHED]
+        reports = [run.report for run in runs if run.state not in UNFINISHED]
         input_bytes = reading.input_bytes()
         if not reports and not input_bytes:
             _log.warning("disk.unchecked", reason="The size of the source is unknown before the first run.")
@@ -164,7 +164,7 @@ class SnapshotRun:
 
     def _earlier_reports(self) -> list[tuple[datetime, RunReport]]:
         runs = self._context.state.read(lambda stores: stores.snapshots.recent(MAX_RUNS))
-        return [(run.as_of, run.report) for run in runs if run.state not in _UNFINISHED]
+        return [(run.as_of, run.report) for run in runs if run.state not in UNFINISHED]
 
     def _export_all(self, reading: Reading) -> list[ReferentialFault]:
         """Export all resources, and check the relations between them."""
