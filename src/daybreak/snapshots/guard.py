@@ -59,12 +59,14 @@ def reference_findings(before: RunReport | None, now: RunReport, settings: Guard
 
 
 def row_findings(published: RunReport | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
-    """Return the findings of row accounting, compared with that of the last publication."""
+    """Return the findings of row accounting, compared with that of the last publication. Rules have none at the first
+    one, so that a platform with old faulty rows can start.
+    """
     if not settings.enabled:
         return []
     before = None if published is None else published.accounting
-    compared = [*rule_findings(before, now, settings), *own_rule_findings(before, now, settings)]
-    return [*unexplained_findings(now), *compared]
+    compared = [] if before is None else rule_findings(before, now, settings) + own_rule_findings(before, now, settings)
+    return unexplained_findings(now) + compared
 
 
 def unexplained_findings(accounting: Accounting) -> list[Finding]:
@@ -84,13 +86,8 @@ def unexplained_findings(accounting: Accounting) -> list[Finding]:
     ]
 
 
-def rule_findings(before: Accounting | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
-    """Return a finding for each rule for faulty rows that excludes more rows than at the last publication.
-
-    The first publication has no findings, so that a platform with old faulty rows can start.
-    """
-    if before is None:
-        return []
+def rule_findings(before: Accounting, now: Accounting, settings: GuardSettings) -> list[Finding]:
+    """Return a finding for each rule for faulty rows that excludes more rows than at the last publication."""
     old_rows = {
         (table.resource, table.table, rule): rows for table in before.tables for rule, rows in table.excluded.items()
     }
@@ -111,12 +108,10 @@ def rule_findings(before: Accounting | None, now: Accounting, settings: GuardSet
     return findings
 
 
-def own_rule_findings(before: Accounting | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
+def own_rule_findings(before: Accounting, now: Accounting, settings: GuardSettings) -> list[Finding]:
     """Return a finding for each rule that an own model gained or lost, compared with the approved rules, or with those
-    of the last publication if none are approved. The first publication has no findings.
+    of the last publication if none are approved.
     """
-    if before is None:
-        return []
     findings = []
     for resource, own in now.own_models.items():
         published = before.own_models.get(resource)

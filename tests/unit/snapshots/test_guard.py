@@ -13,7 +13,14 @@ from daybreak.domain.run_report import (
     Unexplained,
 )
 from daybreak.settings import GuardSettings
-from daybreak.snapshots.guard import null_rises, reference_findings, row_drops, rule_findings, unexplained_findings
+from daybreak.snapshots.guard import (
+    null_rises,
+    reference_findings,
+    row_drops,
+    row_findings,
+    rule_findings,
+    unexplained_findings,
+)
 from daybreak.snapshots.report import source_warnings
 
 RULES = GuardSettings(max_drop_share=0.3, max_null_share_rise=0.2)
@@ -119,7 +126,7 @@ def test_account_and_row_of_faulty_rows_are_named() -> None:
 
 def test_first_publication_has_no_findings_of_rules() -> None:
     now = accounts(1000, unknown_campaign=900)
-    assert rule_findings(None, now, RULES) == []
+    assert row_findings(None, now, RULES) == []
     assert rule_findings(Accounting(), now, RULES) == [], "the resource was not accounted for"
 
 
