@@ -35,7 +35,7 @@ _OTHER_TABLES = ("member_state_changes", "member_term_accepts", "custom_field_va
 
 
 class MemberFiles:
-    """Stored files of one Member: searches them, and writes copies."""
+    """Stored files of one Member: searches them in several threads, and writes copies in one."""
 
     def __init__(self, store: FileStore, member_id: str, parquet: MemberParquet, codec: Codec) -> None:
         self._store = store
@@ -83,10 +83,9 @@ class MemberFiles:
         communities = Counter[str]()
         for name, stored in entry.formats.items():
             if name == PARQUET:
-                with self._parquet_lock:
-                    copy = self._parquet.without(resource, self._stored(stored))
-                    formats[name] = self._write_parquet(entry, stored, copy, revision)
-                    removed, communities = self._parquet.removed, self._parquet.communities
+                copy = self._parquet.without(resource, self._stored(stored))
+                formats[name] = self._write_parquet(entry, stored, copy, revision)
+                removed, communities = self._parquet.removed, self._parquet.communities
             else:
                 stored_resource, content = self._text(resource, name, stored)
                 records = MemberRecords(stored_resource, name, self._member_id)
@@ -105,9 +104,8 @@ class MemberFiles:
         formats: dict[str, StoredFormat] = {}
         for name, stored in entry.formats.items():
             if name == PARQUET:
-                with self._parquet_lock:
-                    copy = self._parquet.with_fewer_members(self._stored(stored), removed)
-                    formats[name] = self._write_parquet(entry, stored, copy, revision)
+                copy = self._parquet.with_fewer_members(self._stored(stored), removed)
+                formats[name] = self._write_parquet(entry, stored, copy, revision)
             else:
                 stored_resource, content = self._text(resource, name, stored)
                 fewer = with_fewer_members(stored_resource, name, content, removed)

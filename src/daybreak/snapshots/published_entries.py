@@ -3,13 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.export.job import DeltaBase
 from daybreak.snapshots.verify import manifest_entries
-from daybreak.state.stores import State, Stores
+from daybreak.state.stores import State
 
 _LEADERS_PER_READ = 1000
 _GROUPS_IN_MEMORY = 8
@@ -32,22 +32,21 @@ class PublishedEntries:
 
     def of(self, resource: str, client_ids: Iterable[str]) -> dict[str, ManifestEntry]:
         """Return the entries of Leaders by client_id. Leaders without one are left out."""
-        found: dict[str, ManifestEntry] = {}
-        if self.snapshot is not None:
-            remaining = iter(client_ids)
-            while some := list(islice(remaining, _LEADERS_PER_READ)):
-                entries = self.state.read(partial(_entries, snapshot=self.snapshot, resource=resource, client_ids=some))
-                found.update((entry.client_id, entry) for entry in entries)
-        return found
+        snapshot = self.snapshot
+        if snapshot is None:
+            return {}
+
+        def read(some: Sequence[str]) -> list[ManifestEntry]:
+            return self.state.read(lambda stores: stores.snapshots.entries_of(snapshot.snapshot_id, resource, some))
+
+        remaining = iter(client_ids)
+        groups = iter(lambda: list(islice(remaining, _LEADERS_PER_READ)), [])
+        return {entry.client_id: entry for some in groups for entry in read(some)}
 
     def wanted(self, resource: str, wanted: Callable[[str], bool]) -> Iterator[ManifestEntry]:
         """Yield the entries of wanted Leaders, sorted."""
         if self.snapshot is not None:
             yield from manifest_entries(self.state, self.snapshot.snapshot_id, resource, wanted)
-
-
-def _entries(stores: Stores, snapshot: Snapshot, resource: str, client_ids: Sequence[str]) -> list[ManifestEntry]:
-    return stores.snapshots.entries_of(snapshot.snapshot_id, resource, client_ids)
 
 
 class PreviousFiles(Mapping[str, DeltaBase]):

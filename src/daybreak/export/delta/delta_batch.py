@@ -54,14 +54,10 @@ class DeltaBatch:
         """Remove all files, store their deltas, and return these. Raises FileStoreError if one cannot be stored."""
         files, self._files, self._bytes = self._files, [], 0
         deltas: list[LeaderDelta | None] = []
-        for in_turn, group in groupby(files, _takes_turns):
+        for in_turn, group in groupby(files, lambda file: len(file.content) <= _TURN_BYTES):
             with self.turn if in_turn else nullcontext():
                 deltas += map(_delta, group)
         return [delta for delta in deltas if delta is not None]
-
-
-def _takes_turns(file: SmallFile) -> bool:
-    return len(file.content) <= _TURN_BYTES
 
 
 def _delta(file: SmallFile) -> LeaderDelta | None:
