@@ -88,12 +88,8 @@ class _ResourceExport:
     rows: int = 0
     spill_bytes: int = 0
 
-    def check(self) -> None:
-        """Let the observer stop the export."""
-        self.observer.rows_done(self.rows)
-
-    def add_rows(self, rows: int) -> None:
-        """Report progress."""
+    def add_rows(self, rows: int = 0) -> None:
+        """Report progress. The observer may stop the export."""
         self.rows += rows
         self.observer.rows_done(self.rows)
 
@@ -113,12 +109,12 @@ class _ResourceExport:
         """Write the files of these Leaders. `rows` are as in `leader_bundles`. Raises RunError if some are missing."""
         parquet_files: Mapping[str, StoredFormat] = {}
         if PARQUET in self.job.formats:
-            parquet_files = ParquetFiles(self.tables, self.sink).write(list(leaders.values()), self.check)
+            parquet_files = ParquetFiles(self.tables, self.sink).write(list(leaders.values()), self.add_rows)
         rows_before = self.rows
         with closing(Spill(temp_folder(self.tables.connection))) as spill:
             try:
                 rows_of = {leader.client_id: leader.rows for leader in leaders.values()}
-                bundles = leader_bundles(self.tables, rows, rows_of, spill, self.executor, self.job.threads, self.check)
+                bundles = leader_bundles(self.tables, rows, rows_of, spill, self.executor, self.job.threads, self.add_rows)
                 self._write_texts(bundles, leaders, parquet_files)
             except BaseException:
                 # Other threads may read the spill.

@@ -57,11 +57,8 @@ class LocalSink:
         self._packing, self.packs = packing, packing.file_bytes > 0
         self._packs = PackWriter(packing.pack_bytes, self._create_pack, self._background_sync.add)
 
-    def __getstate__(self) -> tuple[Path, Path, Path]:
-        return self._root, self._staged, self._final
-
-    def __setstate__(self, state: tuple[Path, Path, Path]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[object, ...]:
+        return LocalSink, (self._root, self._staged, self._final)
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Write a file, or atomically replace the file of an earlier attempt of the task.

@@ -22,11 +22,8 @@ class DeltaLines:
     """Lines of one resource's deltas. Cells are as in the CSV file. A JSON line begins with its separator."""
 
     def __init__(self, resource: Resource) -> None:
-        self._is_key = tuple(name in resource.key for name in resource.column_names)
-        self._names = tuple(f'"{name}":'.encode() for name in resource.column_names)
-        types = [column.type for column in resource.columns]
-        self._is_text = tuple(type_ in TEXTS for type_ in types)
-        self._is_time = tuple(type_ in TIMES for type_ in types)
+        self._is_key = [name in resource.key for name in resource.column_names]
+        self._columns = [(f'"{column.name}":'.encode(), column.type) for column in resource.columns]
 
     def delete(self, cells: Sequence[bytes]) -> tuple[bytes, bytes]:
         """Return the lines that delete all rows with the key of this row."""
@@ -39,13 +36,13 @@ class DeltaLines:
 
     def _json(self, operation: bytes, cells: Sequence[bytes]) -> bytes:
         parts = [JSON_SEPARATOR + b'{"_OP":"' + operation + b'"']
-        for name, cell, is_text, is_time in zip(self._names, cells, self._is_text, self._is_time, strict=True):
+        for (name, type_), cell in zip(self._columns, cells, strict=True):
             if not cell:
                 value = b"null"
-            elif is_text:
+            elif type_ in TEXTS:
                 value = b'"' + _ESCAPED.sub(_escape, unquoted(cell)) + b'"'
             else:
-                value = b'"' + cell + b'"' if is_time else cell
+                value = b'"' + cell + b'"' if type_ in TIMES else cell
             parts.append(name + value)
         return b",".join(parts) + b"}"
 
