@@ -4,13 +4,15 @@ Rows with the same key form one group. A group whose rows differ is deleted and 
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal, Protocol
 
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import ReasonError
-from daybreak.export.delta.csv_rows import KeyOrder, SortKey, csv_rows, row_end, split_cells
+from daybreak.export.delta.csv_rows import KeyOrder, SortKey, row_end, split_cells
 from daybreak.export.delta.delta_lines import DeltaLines
 
 MAX_GROUP_BYTES = 64 << 20
@@ -151,16 +153,21 @@ class RowMerge:
         self._constant_names = resource.constants
         self._constants: dict[Side, list[bytes]] = {}
         self._last_keys: dict[Side, SortKey] = {}
-        self._content: dict[Side, bytearray] = {"old": bytearray(), "new": bytearray()}
-        self._used: dict[Side, int] = {"old": 0, "new": 0}
+        self._rows: dict[Side, deque[bytes]] = {"old": deque(), "new": deque()}
+        self._rest: dict[Side, bytearray] = {"old": bytearray(), "new": bytearray()}
 
     def add(self, side: Side, piece: bytes | memoryview) -> None:
-        self._content[side] += piece
-        if len(self._content[side]) > MAX_GROUP_BYTES:
+        rows, rest, position = self._rows[side], self._rest[side], 0
+        rest += piece
+        if sum(map(len, rows)) + len(rest) > MAX_GROUP_BYTES:
             raise DeltaFault("rows_too_large")
+        while end := row_end(rest, position):
+            rows.append(bytes(rest[position:end]))
+            position = end
+        del rest[:position]
 
     def close(self) -> None:
-        self._content = {}
+        self._rows, self._rest = {}, {}
 
     def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
         lines: list[tuple[bytes, bytes]] = []
@@ -173,8 +180,6 @@ class RowMerge:
                 lines += self._merge_groups(old, new)
             else:
                 needs = "nothing"
-        self.totals.rows_before += self._remove_used("old", 1)
-        self.totals.rows_after += self._remove_used("new", -1)
         return MergeStep(needs, b"".join(csv for csv, _ in lines), b"".join(json for _, json in lines))
 
     def constants(self) -> dict[str, str | None]:
@@ -183,20 +188,19 @@ class RowMerge:
 
     def _group(self, side: Side, *, ended: bool) -> list[bytes] | None:
         """Return the next rows with one key: none at the end of the file, None if more may follow."""
-        content, position = self._content[side], self._used[side]
-        rows: list[bytes] = []
-        while end := row_end(content, position):
-            row = bytes(content[position:end])
-            if rows and self._order.key(row) != self._order.key(rows[0]):
-                return rows
-            rows.append(row)
-            position = end
-        return rows if ended and position == len(content) else None
+        rows = self._rows[side]
+        group = list(takewhile(lambda row: self._order.key(row) == self._order.key(rows[0]), rows))
+        is_complete = len(group) < len(rows) or (ended and not self._rest[side])
+        return group if is_complete else None
 
     def _merge_groups(self, old: list[bytes], new: list[bytes]) -> list[tuple[bytes, bytes]]:
         """Consume the rows with the lower key, and return the lines of their differences."""
         key = min(self._order.key(rows[0]) for rows in (old, new) if rows)
         old, new = self._consumed("old", old, key), self._consumed("new", new, key)
+        self.totals.rows_before += len(old)
+        self.totals.rows_after += len(new)
+        self._add_sums(old, 1)
+        self._add_sums(new, -1)
         if [self._split(row)[0] for row in old] == [self._split(row)[0] for row in new]:
             return []
         lines = [self._lines.delete(split_cells(row[:-1])) for row in old[:1]]
@@ -209,29 +213,20 @@ class RowMerge:
         return lines
 
     def _consumed(self, side: Side, rows: list[bytes], key: SortKey) -> list[bytes]:
-        """Return the rows if they have the key. Raises DeltaFault if keys are not in order."""
+        """Remove the rows if they have the key, and return them. Raises DeltaFault if keys are not in order, or if a
+        constant varies.
+        """
         if not rows or self._order.key(rows[0]) != key:
             return []
         if side in self._last_keys and self._last_keys[side] >= key:
             raise DeltaFault("rows_not_in_order")
         self._last_keys[side] = key
-        self._used[side] += sum(map(len, rows))
-        return rows
-
-    def _remove_used(self, side: Side, sign: int) -> int:
-        """Add the consumed rows to the sums, without the groups. Return their number. Raises DeltaFault if a constant
-        varies.
-        """
-        content = self._content[side]
-        rows = list(csv_rows(iter([bytes(content[: self._used[side]])])))
-        del content[: self._used[side]]
-        self._used[side] = 0
-        self._add_sums(rows, sign)
         for row in rows:
             _, *constants = self._split(row)
             if self._constants.setdefault(side, constants) != constants:
                 raise DeltaFault("constant_varies")
-        return len(rows)
+            self._rows[side].popleft()
+        return rows
 
     def _add_sums(self, rows: list[bytes], sign: int) -> None:
         for row in rows:
