@@ -67,14 +67,11 @@ class _Memory:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.instance = Instance("daybreak.export.delta.kernel", "delta_merge.wasm")
-        names = [f',"{column.name}":'.encode() for column in resource.columns]
-        addresses = [self.instance.write(name) for name in names]
-        self.columns = self.instance.write(
-            b"".join(
-                _COLUMN.pack(_KINDS[column.type], address, len(name))
-                for column, name, address in zip(resource.columns, names, addresses, strict=True)
-            )
-        )
+        columns = []
+        for column in resource.columns:
+            name = f',"{column.name}":'.encode()
+            columns.append(_COLUMN.pack(_KINDS[column.type], self.instance.write(name), len(name)))
+        self.columns = self.instance.write(b"".join(columns))
         places = [resource.column_names.index(name) for name in resource.key]
         self.key, self.key_columns = self.instance.write(struct.pack(f"<{len(places)}I", *places)), max(places) + 1
         self.call = self.instance.call("call_at")
@@ -82,11 +79,6 @@ class _Memory:
         self.saved_keys = self.instance.reserve(_SAVED_KEY_BYTES), self.instance.reserve(_SAVED_KEY_BYTES)
         self.buffers = {"old": self.new_buffer(_ROWS_BYTES), "new": self.new_buffer(_ROWS_BYTES)}
         self.reserve_output(_OUTPUT_BYTES)
-
-    @property
-    def view(self) -> memoryview:
-        """View of the memory, valid until memory is reserved."""
-        return self.instance.memory
 
     def new_buffer(self, size_bytes: int) -> _Buffer:
         """Reserve an empty buffer."""
@@ -110,7 +102,7 @@ class _Memory:
             buffer.start = buffer.end = buffer.address
             buffer.suffix = b""
         for address in self.saved_keys:
-            self.view[address : address + 4] = bytes(4)
+            self.instance.memory[address : address + 4] = bytes(4)
 
 
 class KernelMerge:
@@ -133,7 +125,7 @@ class KernelMerge:
             raise DeltaFault("rows_too_large")
         if buffer.end + length > buffer.limit:
             self._make_room(buffer, length)
-        self._memory.view[buffer.end : buffer.end + length] = piece
+        self._memory.instance.memory[buffer.end : buffer.end + length] = piece
         buffer.end += length
 
     def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
@@ -156,7 +148,7 @@ class KernelMerge:
 
     def _merge(self, ended: dict[str, bool], csv: list[bytes], json: list[bytes]) -> tuple[int, int]:
         """Run `step` once. Append its lines, and return its result and the number of consumed bytes."""
-        memory, view = self._memory, self._memory.view
+        memory, view = self._memory, self._memory.instance.memory
         sides: list[int] = []
         for side, buffer in self._buffers.items():
             sides += [buffer.start, buffer.length, ended[side], len(buffer.suffix), buffer.suffix_address, 0]
@@ -192,7 +184,7 @@ class KernelMerge:
         for side, buffer in self._buffers.items() if count else ():
             if buffer.suffix or not buffer.length:
                 continue
-            rows = bytes(self._memory.view[buffer.start : buffer.end])
+            rows = bytes(self._memory.instance.memory[buffer.start : buffer.end])
             end = row_end(rows, 0)
             if not end:
                 continue
@@ -205,13 +197,13 @@ class KernelMerge:
     def _make_room(self, buffer: _Buffer, length: int) -> None:
         """Move the rows to the start of the buffer, or to a larger one."""
         memory = self._memory
-        rows = bytes(memory.view[buffer.start : buffer.end])
+        rows = bytes(memory.instance.memory[buffer.start : buffer.end])
         if len(rows) + length > buffer.limit - buffer.address:
             size_bytes = 2 * (len(rows) + length)
             buffer.address = memory.instance.reserve(size_bytes)
             buffer.limit = buffer.address + size_bytes
         buffer.start, buffer.end = buffer.address, buffer.address + len(rows)
-        memory.view[buffer.start : buffer.end] = rows
+        memory.instance.memory[buffer.start : buffer.end] = rows
 
 
 def merge_engines(resource: Resource) -> Callable[[], MergeEngine]:
