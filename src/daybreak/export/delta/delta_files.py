@@ -70,10 +70,6 @@ class _DeltaFile:
         whole = self._member.whole_content
         return decompressed(self.pieces()) if whole is None else iter([whole])
 
-    def store(self, sink: FileSink, client_id: str, resource: str) -> StoredFormat:
-        """Write the file to the sink."""
-        return self.totals.stored(sink.write(client_id, resource, delta_format(self._format.name).name, self.pieces()))
-
     def close(self) -> None:
         """Delete the temporary file."""
         if self._spool is not None:
@@ -191,8 +187,11 @@ class LeaderDeltaWriter:
         return formats
 
     def _written(self, client_id: str) -> dict[str, StoredFormat]:
-        sink, name = self._shared.sink, self._shared.resource.name
-        return {format: file.store(sink, client_id, name) for format, file in self._files.items()}
+        sink, resource = self._shared.sink, self._shared.resource.name
+        return {
+            name: file.totals.stored(sink.write(client_id, resource, delta_format(name).name, file.pieces()))
+            for name, file in self._files.items()
+        }
 
     def _previous_content(self) -> Iterator[bytes]:
         return decompressed(self._shared.sink.read(self._base.stored.key))
