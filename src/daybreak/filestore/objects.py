@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import takewhile
+from queue import Full, Queue
 from typing import TYPE_CHECKING
 
 import obstore
@@ -11,7 +13,6 @@ import obstore
 from daybreak.filestore.bucket import Bucket
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import check_content
-from daybreak.filestore.part_queue import PartQueue
 from daybreak.filestore.store_errors import DELETE, LIST, READ, WRITE, translate_errors
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 PART_BYTES = 8 << 20
 _PARALLEL_PARTS = 3
+_CHECK_SECONDS = 0.5
 _OBJECTS_PER_REQUEST = 1000
 # Some stores take 20 ms for each object, and respond after the last one, which must be within `read_timeout_seconds`.
 _DELETED_PER_REQUEST = 250
@@ -62,14 +64,21 @@ class Objects:
         The parts are made in this thread and uploaded in another. obstore runs an iterator inside its runtime, and
         panics when the iterator calls obstore, for example to read the previous file.
         """
-        queue = PartQueue(1)
+        # An empty part is the end, None the end after an exception.
+        waiting: Queue[bytes | None] = Queue(1)
+
+        def received() -> Iterator[bytes]:
+            while part := waiting.get():
+                yield part
+            if part is None:
+                raise RuntimeError("The parts ended with an exception.")
 
         def upload() -> str:
-            with queue.reader(), translate_errors(f"The object {key} cannot be written", WRITE):
+            with translate_errors(f"The object {key} cannot be written", WRITE):
                 result = obstore.put(
                     self._bucket,
                     key,
-                    queue.parts(),
+                    received(),
                     attributes=dict(headers),
                     use_multipart=True,
                     chunk_size=PART_BYTES,
@@ -77,9 +86,22 @@ class Objects:
                 )
             return (result["e_tag"] or "").strip('"')
 
+        def add(part: bytes | None) -> None:
+            while not uploading.done():
+                with suppress(Full):
+                    waiting.put(part, timeout=_CHECK_SECONDS)
+                    return
+
+        end: bytes | None = None
         with ThreadPoolExecutor(1, "parts") as executor:
             uploading = executor.submit(upload)
-            queue.fill(parts)
+            try:
+                # An upload that failed reads no further parts.
+                for part in takewhile(lambda _part: not uploading.done(), parts):
+                    add(part)
+                end = b""
+            finally:
+                add(end)
             return uploading.result()
 
     def remove_below(self, prefix: str, kept: AbstractSet[str] = frozenset()) -> int:
