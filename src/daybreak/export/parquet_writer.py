@@ -52,9 +52,12 @@ class ParquetWriter:
     def write(self, client_id: str, format: str, content: FileRows) -> StoredFormat:
         """Write one file. Raises FileStoreError, Unavailable."""
         small = content.rows <= _SMALL_ROWS
+        # https://arrow.apache.org/docs/cpp/parquet.html
+        fields = map(content.schema.field, content.schema.names)
+        schema = Schema([field.with_metadata({"PARQUET:field_id": str(field_id(field.name))}) for field in fields])
         with tempfile.SpooledTemporaryFile(_MEMORY_BYTES, dir=self.temp_folder) as file:
             write_parquet(
-                RecordBatchReader.from_batches(_with_field_ids(content.schema), content.batches),
+                RecordBatchReader.from_batches(schema, content.batches),
                 file,
                 compression="snappy" if small else "zstd(1)",
                 dictionary_enabled=not small,
@@ -70,9 +73,3 @@ class ParquetWriter:
             written = self.sink.write(client_id, self.resource, format, pieces)
         size, digest = written.bytes, written.sha256
         return StoredFormat(size, digest, size, digest, written.key, parts=parts)
-
-
-def _with_field_ids(schema: Schema) -> Schema:
-    # The writer takes the ids from here: https://arrow.apache.org/docs/cpp/parquet.html
-    fields = map(schema.field, schema.names)
-    return Schema([field.with_metadata({"PARQUET:field_id": str(field_id(field.name))}) for field in fields])

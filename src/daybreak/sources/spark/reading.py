@@ -22,7 +22,7 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.run_report import ReferentialFault
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export.job import DeltaJob, ExportJob, ExportObserver, ResourceReport, RowCounts
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport, RowCounts
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.referential import check_queries
 from daybreak.export.sql import literal
@@ -153,11 +153,13 @@ class SparkReading(EngineReading):
     def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
         """Export one resource in tasks. The sink is pickled for them."""
         context = self._session.sparkContext
+        # Other machines have no state database, and own folders for temporary files.
+        deltas = job.deltas and replace(job.deltas, bases=dict(job.deltas.bases), temp_dir=None)
         task = SparkTask(
             job=replace(job, threads=self._limits.threads, previous={}, deltas=None),
             sink=sink,
             memory_bytes=self._limits.memory_bytes,
-            known=context.broadcast((frozenset(self.leaders()), dict(job.previous), _for_tasks(job.deltas))),
+            known=context.broadcast((frozenset(self.leaders()), dict(job.previous), deltas)),
         )
         observer.entries_written([task.write_header_only()])
         rows_done = context.accumulator(0)
@@ -271,13 +273,6 @@ def _key_order(resource: Resource) -> Iterator[SparkColumn]:
     """Yield the sort columns of the resource's rows in Spark: identifiers as lower-case text."""
     for name in resource.key:
         yield f.lower(name) if resource.column(name).type is ColumnType.UUID else f.col(name)
-
-
-def _for_tasks(deltas: DeltaJob | None) -> DeltaJob | None:
-    """Return the parameters of deltas for other machines, which have no state database, and own folders for temporary
-    files.
-    """
-    return None if deltas is None else replace(deltas, bases=dict(deltas.bases), temp_dir=None)
 
 
 def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
