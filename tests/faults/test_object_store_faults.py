@@ -230,7 +230,7 @@ def test_failed_run_leaves_objects_in_use(
         with pytest.raises((Unavailable, FileStoreError)):
             run_manually(replace(context, store=impatient, timings=replace(context.timings, attempts=1)))
         proxy.forever = None
-        assert direct_store.snapshot_ids() == [first.snapshot_id], "a failed run leaves no objects"
+        assert direct_store.ids("snapshots") == [first.snapshot_id], "a failed run leaves no objects"
         served = context.state.read(lambda stores: stores.snapshots.current())
         assert served is not None
         assert served.snapshot_id == first.snapshot_id

@@ -238,7 +238,7 @@ def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
     """Return a hint about snapshots that are in the store and not in the state database, "" if there are none."""
     from daybreak.snapshots.retention import unknown_snapshots
 
-    in_store = [*store.snapshot_ids(), *store.delta_ids()]
+    in_store = [*store.ids("snapshots"), *store.ids("deltas")]
     try:
         unknown = read_state(settings, lambda stores: unknown_snapshots(stores, in_store))
     except (OperatorError, Unavailable):

@@ -22,7 +22,7 @@ import msgspec
 from daybreak.catalogue.formats import DELTA_FORMATS, FORMATS, STATEMENTS
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
-from daybreak.filestore.file_store import FileSlice, PublicationMark
+from daybreak.filestore.file_store import FileSlice, Kind, PublicationMark
 
 _ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS, STATEMENTS)}
 _DELTA_FORMATS = frozenset(format.name for format in DELTA_FORMATS)
@@ -59,24 +59,16 @@ def _file_name(resource: str, format: str, revision: str) -> str:
 
 
 @lru_cache(maxsize=64)  # Runs call it for every file.
-def snapshot_folder(snapshot_id: str) -> str:
-    """Return the folder of a snapshot. Raises FileStoreError for an invalid id."""
+def folder_of(kind: Kind, snapshot_id: str) -> str:
+    """Return the folder of the files or the deltas of a snapshot. Raises FileStoreError for an invalid id."""
     if not is_id(snapshot_id):
         raise FileStoreError("A snapshot's id must be a lower-case UUID.")
-    return f"snapshots/{snapshot_id}"
-
-
-@lru_cache(maxsize=64)
-def delta_folder(snapshot_id: str) -> str:
-    """Return the folder of a snapshot's deltas. Raises FileStoreError for an invalid id."""
-    if not is_id(snapshot_id):
-        raise FileStoreError("A snapshot's id must be a lower-case UUID.")
-    return f"{DELTAS}{snapshot_id}"
+    return f"{kind}/{snapshot_id}"
 
 
 def format_folder(snapshot_id: str, format: str) -> str:
     """Return the folder of a snapshot's files in a format. Raises FileStoreError for an invalid id."""
-    return delta_folder(snapshot_id) if format in _DELTA_FORMATS else snapshot_folder(snapshot_id)
+    return folder_of("deltas" if format in _DELTA_FORMATS else "snapshots", snapshot_id)
 
 
 def file_key(snapshot_id: str, client_id: str, resource: str, format: str, revision: str = "") -> str:

@@ -5,11 +5,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from io import FileIO
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import msgspec
 
 from daybreak.domain.errors import FileDamaged
+
+
+Kind = Literal["snapshots", "deltas"]
+"""What is stored of a snapshot, as keys begin: its files, or its deltas, which are kept longer."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class WrittenFile(msgspec.Struct, frozen=True, gc=False):
@@ -160,13 +165,10 @@ class FileStore(Protocol):
         An object store raises FileDamaged if the object has not `size_bytes`.
         """
 
-    def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
-        """Delete the files of a snapshot except the kept objects: files that other snapshots use, and packs with such
-        files. Return the number of deleted objects.
+    def remove(self, kind: Kind, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
+        """Delete the files or the deltas of a snapshot except the kept objects: files that other snapshots use, and
+        packs with such files. Return the number of deleted objects.
         """
-
-    def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
-        """Delete the deltas of a snapshot, as `remove` does. Return the number of deleted objects."""
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete single files that are not packed. Missing ones are ignored."""
@@ -178,11 +180,8 @@ class FileStore(Protocol):
         same time. `pack_trimming` then repeats the call.
         """
 
-    def snapshot_ids(self) -> list[str]:
-        """Return the ids of all snapshots with files other than deltas, sorted."""
-
-    def delta_ids(self) -> list[str]:
-        """Return the ids of all snapshots with deltas, sorted."""
+    def ids(self, kind: Kind) -> list[str]:
+        """Return the ids of all snapshots with files, or with deltas, sorted."""
 
     def publication_mark(self, first_id: str) -> PublicationMark | None:
         """Return the mark of the latest publication of the installation whose first publication has that id."""

@@ -22,17 +22,24 @@ from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.filestore.durability import sync_folder
 from daybreak.filestore.file_keys import (
-    DELTAS,
-    delta_folder,
+    folder_of,
     is_within,
     mark_key,
     read_mark,
     slice_of,
-    snapshot_folder,
     split_key,
     split_place,
 )
-from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
+from daybreak.filestore.file_store import (
+    KINDS,
+    FileRevision,
+    FileSink,
+    FileSlice,
+    FreeSpace,
+    Kind,
+    PublicationMark,
+    check_content,
+)
 from daybreak.filestore.local_errors import translated_os_errors
 from daybreak.filestore.local_packs import erase_unused
 from daybreak.filestore.local_revision import LocalRevision, locked_folder
@@ -57,17 +64,14 @@ class LocalDisk:
         self._packing = packing
         self._root = Path(os.path.abspath(root))
         self._root_name = str(self._root)
-        self._snapshots = self._root / "snapshots"
-        self._deltas = self._root / DELTAS
         self._staging = self._root / "staging"
         with translated_os_errors(f"files.url: the folder {self._root} cannot be used"):
-            self._snapshots.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-            self._deltas.mkdir(FOLDER_MODE, exist_ok=True)
-            self._staging.mkdir(FOLDER_MODE, exist_ok=True)
+            for folder in (*KINDS, "staging"):
+                (self._root / folder).mkdir(FOLDER_MODE, parents=True, exist_ok=True)
 
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of one run. Raises FileStoreError if the snapshot is already staged."""
-        final = self._root / snapshot_folder(snapshot_id)
+        final = self._root / folder_of("snapshots", snapshot_id)
         staged = self._staging / snapshot_id
         with translated_os_errors(f"The staging folder {staged} cannot be created"):
             staged.mkdir(FOLDER_MODE)
@@ -80,7 +84,7 @@ class LocalDisk:
 
         Raises FileStoreError.
         """
-        final = self._root / snapshot_folder(snapshot_id)
+        final = self._root / folder_of("snapshots", snapshot_id)
         staged = self._staging / snapshot_id
         with locked_folder(self._staging):
             with translated_os_errors(f"The staging folder {staged} cannot be created"):
@@ -176,19 +180,12 @@ class LocalDisk:
         for piece in self.read(key, start, length):
             yield piece
 
-    def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
-        """Delete the files of a snapshot, staged ones included, except the kept objects. Return their number.
-
-        Raises FileStoreError.
-        """
-        folder = self._root / snapshot_folder(snapshot_id)
-        names = _names_of(kept, snapshot_id)
-        with translated_os_errors(f"The files of snapshot {snapshot_id} cannot be deleted"):
-            return remove_tree(self._staging / snapshot_id, set()) + remove_tree(folder, names)
-
-    def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
-        with translated_os_errors(f"The deltas of snapshot {snapshot_id} cannot be deleted"):
-            return remove_tree(self._root / delta_folder(snapshot_id), _names_of(kept, snapshot_id))
+    def remove(self, kind: Kind, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
+        """Delete files of a snapshot, staged ones included, or its deltas, except the kept objects."""
+        folder = self._root / folder_of(kind, snapshot_id)
+        with translated_os_errors(f"The {kind} of {snapshot_id} cannot be deleted"):
+            staged = remove_tree(self._staging / snapshot_id, set()) if kind == "snapshots" else 0
+            return staged + remove_tree(folder, {name for own, name in map(split_key, kept) if own == snapshot_id})
 
     def delete(self, keys: Sequence[str]) -> None:
         folders = set()
@@ -210,15 +207,11 @@ class LocalDisk:
             erase_unused(f"{self._root_name}/{pack}", slices)
         return False
 
-    def snapshot_ids(self) -> list[str]:
-        """Return the ids of all snapshots, staged ones included, sorted. Raises FileStoreError."""
+    def ids(self, kind: Kind) -> list[str]:
+        """Return the ids of all snapshots with files, staged ones included, or with deltas, sorted."""
         with translated_os_errors(f"The folder {self._root} cannot be listed"):
-            found = set(os.listdir(self._staging)) | set(os.listdir(self._snapshots))
+            found = {*os.listdir(self._root / kind), *(os.listdir(self._staging) if kind == "snapshots" else ())}
         return sorted(filter(is_id, found))
-
-    def delta_ids(self) -> list[str]:
-        with translated_os_errors(f"The folder {self._root} cannot be listed"):
-            return sorted(filter(is_id, os.listdir(self._deltas)))
 
     def publication_mark(self, first_id: str) -> PublicationMark | None:
         key = mark_key(first_id)
@@ -258,8 +251,3 @@ class LocalDisk:
                 path.unlink(missing_ok=True)
         if content != b"daybreak":
             raise FileStoreError(f"The folder {self._root} does not return what was written to it.")
-
-
-def _names_of(objects: AbstractSet[str], snapshot_id: str) -> set[str]:
-    """Return the names in the folder of a snapshot of those objects that belong to it."""
-    return {name for owner, name in map(split_key, objects) if owner == snapshot_id}

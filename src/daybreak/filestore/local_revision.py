@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daybreak.filestore.durability import opened, sync_folder
-from daybreak.filestore.file_keys import relative_name, snapshot_folder
+from daybreak.filestore.file_keys import folder_of, relative_name
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_errors import translated_os_errors
 from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree
@@ -36,7 +36,7 @@ class LocalRevision:
 
     def key(self, client_id: str, resource: str, format: str) -> str:
         name = relative_name(client_id, resource, format, self.name)
-        return f"{snapshot_folder(self._final.name)}/{name}"
+        return f"{folder_of('snapshots', self._final.name)}/{name}"
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes]) -> WrittenFile:
         """Write a file and flush it to disk. Raises FileStoreError, StoreFull."""

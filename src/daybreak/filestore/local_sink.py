@@ -13,15 +13,7 @@ from pathlib import Path
 
 from daybreak.domain.errors import FileDamaged
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
-from daybreak.filestore.file_keys import (
-    delta_folder,
-    file_key,
-    format_folder,
-    slice_of,
-    snapshot_folder,
-    split_key,
-    split_place,
-)
+from daybreak.filestore.file_keys import file_key, folder_of, format_folder, slice_of, split_key, split_place
 from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_errors import translated_os_errors
 from daybreak.filestore.local_packs import PackWriter
@@ -48,8 +40,8 @@ class LocalSink:
         self._staged = staged
         self._final = final
         self._snapshot_id = final.name
-        self._key_prefix = f"{snapshot_folder(final.name)}/"
-        self._delta_prefix = f"{delta_folder(final.name)}/"
+        self._key_prefix = f"{folder_of('snapshots', final.name)}/"
+        self._delta_prefix = f"{folder_of('deltas', final.name)}/"
         self._final_deltas = root / self._delta_prefix
         self._folders: set[str] = set()
         self._lock = threading.Lock()

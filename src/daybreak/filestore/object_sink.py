@@ -17,8 +17,8 @@ from typing import Literal
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import RequestLimits, open_bucket
-from daybreak.filestore.file_keys import delta_folder, file_key, format_folder, slice_key, snapshot_folder
-from daybreak.filestore.file_store import WrittenFile
+from daybreak.filestore.file_keys import file_key, folder_of, format_folder, slice_key
+from daybreak.filestore.file_store import KINDS, WrittenFile
 from daybreak.filestore.objects import PART_BYTES, Objects
 from daybreak.filestore.packs import NO_PACKS, Packing, PackReader, new_pack, pack_folder, small_content
 from daybreak.settings import FilesSettings
@@ -161,8 +161,8 @@ class ObjectSink:
         self._discarded = True
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        for folder in (snapshot_folder(self._snapshot_id), delta_folder(self._snapshot_id)):
-            self._objects.remove_below(f"{folder}/")
+        for kind in KINDS:
+            self._objects.remove_below(f"{folder_of(kind, self._snapshot_id)}/")
 
     def _upload(self, key: str, content: bytes, headers: dict[str, str], sha256: str) -> None:
         """Upload a small file, with retries if the upload is damaged or the store is unavailable."""

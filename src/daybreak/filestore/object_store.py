@@ -20,16 +20,23 @@ from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.domain.identity import is_id
 from daybreak.filestore.bucket import RequestLimits, open_bucket
 from daybreak.filestore.file_keys import (
-    delta_folder,
+    folder_of,
     is_within,
     mark_key,
     read_mark,
     slice_of,
-    snapshot_folder,
     split_key,
     split_place,
 )
-from daybreak.filestore.file_store import FileRevision, FileSink, FileSlice, FreeSpace, PublicationMark, check_content
+from daybreak.filestore.file_store import (
+    FileRevision,
+    FileSink,
+    FileSlice,
+    FreeSpace,
+    Kind,
+    PublicationMark,
+    check_content,
+)
 from daybreak.filestore.object_sink import PACK_HEADERS, ObjectSink
 from daybreak.filestore.objects import READ_BYTES, Objects
 from daybreak.filestore.packs import DEFAULT_PACKING, Packing, PackReader, gaps
@@ -150,11 +157,8 @@ class ObjectStore(Objects):
             async for piece in found.stream(min_chunk_size=READ_BYTES):
                 yield bytes(piece)
 
-    def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
-        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", kept)
-
-    def remove_deltas(self, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
-        return self.remove_below(f"{delta_folder(snapshot_id)}/", kept)
+    def remove(self, kind: Kind, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
+        return self.remove_below(f"{folder_of(kind, snapshot_id)}/", kept)
 
     def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -179,11 +183,10 @@ class ObjectStore(Objects):
         self.put(pack, bytes(content), PACK_HEADERS)
         return True
 
-    def snapshot_ids(self) -> list[str]:
-        return self._ids_below("snapshots/")
-
-    def delta_ids(self) -> list[str]:
-        return self._ids_below("deltas/")
+    def ids(self, kind: Kind) -> list[str]:
+        with translate_errors("The bucket cannot be listed", LIST):
+            found = obstore.list_with_delimiter(self._bucket, f"{kind}/")["common_prefixes"]
+        return sorted(filter(is_id, {name.rstrip("/").rpartition("/")[2] for name in found}))
 
     def publication_mark(self, first_id: str) -> PublicationMark | None:
         key = mark_key(first_id)
@@ -196,11 +199,6 @@ class ObjectStore(Objects):
 
     def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
         self.put(mark_key(first_id), msgspec.json.encode(mark), {"Content-Type": "application/json"})
-
-    def _ids_below(self, prefix: str) -> list[str]:
-        with translate_errors("The bucket cannot be listed", LIST):
-            found = obstore.list_with_delimiter(self._bucket, prefix)["common_prefixes"]
-        return sorted(filter(is_id, {name.rstrip("/").rpartition("/")[2] for name in found}))
 
     def free_space(self) -> FreeSpace | None:
         return None

@@ -16,7 +16,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.file_keys import slice_of
-from daybreak.filestore.file_store import FileStore, checked_pieces
+from daybreak.filestore.file_store import KINDS, FileStore, Kind, checked_pieces
 from daybreak.snapshots.pack_trimming import complete_snapshots, trim_packs
 from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files, statement_files
 from daybreak.state.stores import State, Stores
@@ -90,9 +90,9 @@ class _EarlierCopy:
     def __init__(self, state: State, target: FileStore) -> None:
         self._state, self._target = state, target
         self._kept: dict[str, set[str]] = {}
-        found = {"snapshots": target.snapshot_ids(), "deltas": target.delta_ids()}
+        found = {kind: target.ids(kind) for kind in KINDS}
 
-        def ended(stores: Stores) -> list[tuple[str, str]]:
+        def ended(stores: Stores) -> list[tuple[Kind, str]]:
             runs = ((kind, stores.snapshots.get(each)) for kind, ids in found.items() for each in ids)
             return [(kind, run.snapshot_id) for kind, run in runs if run and run.state is not SnapshotState.BUILDING]
 
@@ -112,8 +112,7 @@ class _EarlierCopy:
         packs: list[str] = []
         for kind, snapshot_id in self._folders:
             kept = self._kept.get(f"{kind}/{snapshot_id}", set())
-            remove = self._target.remove if kind == "snapshots" else self._target.remove_deltas
-            deleted += remove(snapshot_id, kept)
+            deleted += self._target.remove(kind, snapshot_id, kept)
             packs += (key for key in kept if key.endswith(".pack") and key not in copied)
         # Together, because it reads all manifests.
         trim_packs(self._state, self._target, packs)

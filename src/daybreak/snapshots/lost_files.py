@@ -13,7 +13,7 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import Snapshot, StoredFormat
-from daybreak.filestore.file_keys import DELTAS, snapshot_folder
+from daybreak.filestore.file_keys import DELTAS, folder_of
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.packs import last_in_packs
 from daybreak.snapshots.retention import with_all_reused_keys, withdraw_deltas
@@ -74,7 +74,7 @@ def _searched_folders(stores: Stores) -> list[tuple[Snapshot, str]]:
     """
     served = stores.snapshots.served()
     whole = with_all_reused_keys(stores, served)
-    folders = {each.snapshot_id: f"{snapshot_folder(each.snapshot_id)}/" for each in served} | dict.fromkeys(whole, "")
+    folders = {each.snapshot_id: f"{folder_of('snapshots', each.snapshot_id)}/" for each in served} | dict.fromkeys(whole, "")
     others = [each for each in stores.deltas.published_with_deltas() if each.snapshot_id not in folders]
     return [(each, folders.get(each.snapshot_id, "")) for each in (*served, *others)]
 

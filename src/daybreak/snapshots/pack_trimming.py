@@ -4,7 +4,7 @@ from collections.abc import Collection
 from functools import partial
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.filestore.file_keys import delta_folder
+from daybreak.filestore.file_keys import folder_of
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.packs import UsedObjects, pack_folder
 from daybreak.state.stores import State, Stores
@@ -40,7 +40,7 @@ def _objects_in_use(packs: Collection[str], stores: Stores) -> UsedObjects:
     for each in complete_snapshots(stores):
         used.add(stores.snapshots.keys_in_use(each.snapshot_id, folders))
     for snapshot_id in stores.deltas.needed():
-        if pack_folder(delta_folder(snapshot_id)) in folders:
+        if pack_folder(folder_of("deltas", snapshot_id)) in folders:
             deltas = stores.deltas.of_snapshot(snapshot_id)
             used.add(stored.key for each in deltas for stored in each.delta.formats.values())
     return used

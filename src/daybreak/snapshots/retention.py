@@ -76,7 +76,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     state.write(lambda stores: discard_superseded(stores, now))
     end_lapsed_runs(state, now)
     # The store is listed first, so that a run that starts in between is in the database when it is read.
-    in_store, with_deltas = store.snapshot_ids(), store.delta_ids()
+    in_store, with_deltas = store.ids("snapshots"), store.ids("deltas")
     with_files, unpublished, abandoned, unknown = state.read(
         lambda stores: (
             stores.snapshots.served(),
@@ -98,7 +98,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
         return Cleaned(files=delta_files, unknown=unknown)
     deleted = sorted({*expired_ids, *leftovers})
     reused = state.read(lambda stores: _reused_objects(stores, deleted))
-    files = sum(store.remove(snapshot_id, reused.keys) for snapshot_id in deleted)
+    files = sum(store.remove("snapshots", snapshot_id, reused.keys) for snapshot_id in deleted)
     if expired or abandoned:
         trim_used_packs(state, store, reused)
     return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, unknown)
@@ -136,7 +136,7 @@ def _clean_deltas(
         withdraw_deltas(state, snapshot_id)
     known = state.read(lambda stores: stores.snapshots.known(in_store))
     removed = [each for each in in_store if each in known and (each in ended or each not in needed)]
-    return sum(store.remove_deltas(snapshot_id) for snapshot_id in removed)
+    return sum(store.remove("deltas", snapshot_id) for snapshot_id in removed)
 
 
 def end_lapsed_runs(state: State, now: datetime) -> None:
@@ -173,7 +173,7 @@ def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: d
     _delete_manifest(state, snapshot_id)
     state.write(lambda stores: stores.file_faults.delete_of_deleted_snapshots())
     reused = state.read(lambda stores: _reused_objects(stores, [snapshot_id]))
-    removed = store.remove(snapshot_id, reused.keys)
+    removed = store.remove("snapshots", snapshot_id, reused.keys)
     trim_used_packs(state, store, reused)
     return removed
 

@@ -69,7 +69,7 @@ def test_identity_uploads_and_signs(
         assert answer.headers["content-type"] == "application/gzip"
         assert answer.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
         assert client.get(url.replace("members", "segments")).status_code == 403
-    assert store.remove(snapshot_id, frozenset()) == 1
+    assert store.remove("snapshots", snapshot_id, frozenset()) == 1
 
 
 def test_expired_token_is_reported(settings: FilesSettings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ def test_failed_large_upload_leaves_no_object(store: ObjectStore) -> None:
     with pytest.raises(RuntimeError, match="encoder error"):
         sink.write(LEADER, "members", "csv", pieces())
     sink.discard()
-    assert store.snapshot_ids() == []
+    assert store.ids("snapshots") == []
 
 
 def test_damaged_or_missing_object_is_detected(store: ObjectStore) -> None:
@@ -184,13 +184,13 @@ def test_reused_object_outlives_its_snapshot(store: ObjectStore) -> None:
     after = store.stage(new_id())
     assert after.reuse(kept.key, kept.bytes) == kept.key
     after.commit()
-    assert store.remove(old, frozenset({kept.key})) == 1
+    assert store.remove("snapshots", old, frozenset({kept.key})) == 1
     store.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
         store.check(removed.key, 4, removed.sha256)
-    assert store.snapshot_ids() == [old]
-    assert store.remove(old, frozenset()) == 1
-    assert store.snapshot_ids() == []
+    assert store.ids("snapshots") == [old]
+    assert store.remove("snapshots", old, frozenset()) == 1
+    assert store.ids("snapshots") == []
 
 
 def test_signed_url_returns_the_file_with_its_headers(store: ObjectStore, bucket: Bucket) -> None:
@@ -279,15 +279,15 @@ def test_more_files_than_one_delete_request_are_deleted(
     for _ in range(300):
         sink.write(new_id(), "members", "csv", [b"rows"])
     sink.commit()
-    assert store.remove(snapshot_id, frozenset()) == 300
-    assert store.snapshot_ids() == []
+    assert store.remove("snapshots", snapshot_id, frozenset()) == 300
+    assert store.ids("snapshots") == []
 
 
 def test_snapshots_are_listed_page_by_page(store: ObjectStore) -> None:
     ids = sorted(new_id() for _ in range(30))
     for snapshot_id in ids:
         store.put(file_key(snapshot_id, "", "members", "csv"), b"rows", {})
-    assert store.snapshot_ids() == ids
+    assert store.ids("snapshots") == ids
 
 
 def test_objects_deleted_by_another_process_are_ignored(store: ObjectStore) -> None:
@@ -307,8 +307,8 @@ def test_objects_deleted_by_another_process_are_ignored(store: ObjectStore) -> N
                 obstore.delete(store._bucket, written[7].key)
             return super().__contains__(key)
 
-    assert store.remove(snapshot_id, OthersDelete()) == 300
-    assert store.remove(snapshot_id, frozenset()) == 0
+    assert store.remove("snapshots", snapshot_id, OthersDelete()) == 300
+    assert store.remove("snapshots", snapshot_id, frozenset()) == 0
     store.delete([each.key for each in written])
 
 
@@ -376,4 +376,4 @@ def test_revision_adds_objects_to_a_stored_snapshot(store: ObjectStore) -> None:
     with pytest.raises(FileStoreError):
         list(store.read(old.key))
     assert b"".join(store.read(new.key)) == b"new"
-    assert store.remove(snapshot_id, frozenset()) == 1
+    assert store.remove("snapshots", snapshot_id, frozenset()) == 1

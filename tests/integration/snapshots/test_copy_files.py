@@ -61,7 +61,7 @@ def test_copy_is_complete_and_continues(run_context: RunContext, folder: Path, t
     assert (again.files, again.present) == (0, first.files)
     for snapshot_id in ids:
         assert verify_snapshot(run_context.state, target, snapshot_id).damaged == ()
-    assert target.delta_ids() == run_context.store.delta_ids()
+    assert target.ids("deltas") == run_context.store.ids("deltas")
     first_id = run_context.state.read(lambda stores: stores.deltas.first_publication())
     assert first_id is not None
     assert target.publication_mark(first_id) == run_context.store.publication_mark(first_id)
@@ -129,7 +129,7 @@ def test_target_of_a_later_publication_is_refused(run_context: RunContext, targe
 def test_kept_snapshot_is_forgotten(unpacked: RunContext, folder: Path) -> None:
     first, second = two_publications(unpacked, folder)
     state, store = unpacked.state, unpacked.store
-    store.remove(first, frozenset())
+    store.remove("snapshots", first, frozenset())
     run_manually(unpacked)
     assert [fault.snapshot_id for fault in state.read(lambda stores: stores.file_faults.list_all())] == [first]
     forget(state, store, first, "the disk failed", now())

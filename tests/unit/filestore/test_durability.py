@@ -63,7 +63,7 @@ def test_error_of_a_background_flush_fails_the_commit(tmp_path: Path, syncs: Syn
         sink.commit()
     assert not (tmp_path / "files" / "snapshots" / snapshot_id).exists()
     sink.discard()
-    assert disk.snapshot_ids() == []
+    assert disk.ids("snapshots") == []
 
 
 def test_error_of_a_background_flush_fails_later_writes(tmp_path: Path, syncs: SyncCounter) -> None:

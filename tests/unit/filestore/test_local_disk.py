@@ -176,7 +176,7 @@ def test_reused_file_is_a_hard_link(disk: LocalDisk) -> None:
     after.commit()
     path = path_of(disk, key)
     assert path.stat().st_nlink == 2
-    assert disk.remove(old, frozenset()) == 1
+    assert disk.remove("snapshots", old, frozenset()) == 1
     disk.check(key, 4, written.sha256)
 
 
@@ -207,7 +207,7 @@ def test_discard_deletes_all_files(disk: LocalDisk, tmp_path: Path) -> None:
             sink.commit()
         sink.discard()
         assert all_files(tmp_path) == []
-        assert disk.snapshot_ids() == []
+        assert disk.ids("snapshots") == []
 
 
 def test_failed_commit_names_the_folder(disk: LocalDisk, tmp_path: Path) -> None:
@@ -225,11 +225,11 @@ def test_staged_and_committed_snapshots_are_listed(disk: LocalDisk) -> None:
     sink = disk.stage(committed)
     sink.write("", "members", "csv", [b"x"])
     sink.commit()
-    assert disk.snapshot_ids() == sorted([staged, committed])
-    assert disk.remove(staged, frozenset()) == 1
-    assert disk.remove(committed, frozenset()) == 1
-    assert disk.remove(committed, frozenset()) == 0
-    assert disk.snapshot_ids() == []
+    assert disk.ids("snapshots") == sorted([staged, committed])
+    assert disk.remove("snapshots", staged, frozenset()) == 1
+    assert disk.remove("snapshots", committed, frozenset()) == 1
+    assert disk.remove("snapshots", committed, frozenset()) == 0
+    assert disk.ids("snapshots") == []
 
 
 def test_kept_file_is_not_deleted_with_its_snapshot(disk: LocalDisk) -> None:
@@ -238,7 +238,7 @@ def test_kept_file_is_not_deleted_with_its_snapshot(disk: LocalDisk) -> None:
     kept = sink.write(LEADER, "members", "csv", [b"kept"])
     deleted = sink.write(LEADER, "members", "json", [b"deleted"])
     sink.commit()
-    assert disk.remove(snapshot_id, frozenset({kept.key})) == 1
+    assert disk.remove("snapshots", snapshot_id, frozenset({kept.key})) == 1
     disk.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
         disk.open_local(deleted.key)
@@ -339,11 +339,11 @@ def test_two_processes_can_delete_the_same_files(
     def interrupted(path: str) -> None:
         # The other process deletes the files after this one has listed them.
         monkeypatch.setattr(local_sink, "os", os)
-        other_removed.append(disk.remove(snapshot_id, frozenset()))
+        other_removed.append(disk.remove("snapshots", snapshot_id, frozenset()))
         Path(path).unlink()
 
     monkeypatch.setattr(local_sink, "os", with_functions(os, unlink=interrupted))
-    assert disk.remove(snapshot_id, frozenset()) == 0
+    assert disk.remove("snapshots", snapshot_id, frozenset()) == 0
     assert other_removed == [2]
     assert all_files(tmp_path) == []
 
@@ -370,7 +370,7 @@ def test_revision_adds_files_to_a_stored_snapshot(disk: LocalDisk, tmp_path: Pat
     later = disk.stage(new_id())
     assert b"".join(disk.read(new.key)) == b"new"
     assert later.reuse(new.key, new.bytes) != new.key
-    assert disk.remove(snapshot_id, frozenset()) == 2
+    assert disk.remove("snapshots", snapshot_id, frozenset()) == 2
 
 
 def test_revisions_wait_for_each_other(disk: LocalDisk) -> None:

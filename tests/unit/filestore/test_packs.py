@@ -72,9 +72,9 @@ async def test_small_files_share_packs_and_deltas_have_others(disk: LocalDisk, t
         assert b"".join(disk.read(file.key, 290, 500)) == content_of(number)[290:]
         assert is_stored(file.key, file.bytes)
         assert not is_stored(file.key, file.bytes + 1)
-    assert disk.remove(snapshot_id, frozenset()) == 4
+    assert disk.remove("snapshots", snapshot_id, frozenset()) == 4
     assert b"".join(disk.read(delta.key)) == b"delta"
-    assert disk.remove_deltas(snapshot_id) == 1
+    assert disk.remove("deltas", snapshot_id) == 1
     assert stored(tmp_path / "files") == []
 
 
@@ -114,7 +114,7 @@ def test_reused_file_keeps_its_pack(disk: LocalDisk) -> None:
     assert sink.reuse(files[3].key, files[3].bytes) == files[3].key
     sink.commit()
     # Three of four packs have no file in use.
-    assert disk.remove(old, UsedObjects([files[3].key]).keys) == 3
+    assert disk.remove("snapshots", old, UsedObjects([files[3].key]).keys) == 3
     disk.check(files[3].key, files[3].bytes, files[3].sha256)
 
 
@@ -125,7 +125,7 @@ def test_trimmed_pack_has_only_the_files_in_use(disk: LocalDisk, tmp_path: Path)
     used = UsedObjects(kept)
     (pack,) = used.packs
     slices = used.slices(pack)
-    disk.remove(old, used.keys)
+    disk.remove("snapshots", old, used.keys)
     assert not disk.trim(pack, slices)  # no other process restores the bytes
     content = b"".join(each.read_bytes() for each in stored(tmp_path / "files"))
     for number in range(len(files)):

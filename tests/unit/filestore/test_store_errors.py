@@ -86,7 +86,7 @@ def error_body(code: str, message: str) -> str:
 OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
     "s3:PutObject": lambda store: store.put(KEY, b"rows", {}),
     "s3:GetObject": lambda store: b"".join(store.read(KEY)),
-    "s3:ListBucket": lambda store: store.snapshot_ids(),
+    "s3:ListBucket": lambda store: store.ids("snapshots"),
 }
 
 
