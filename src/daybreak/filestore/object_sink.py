@@ -99,15 +99,8 @@ class ObjectSink:
         content, pieces = small_content(pieces, self._packing.file_bytes)
         if content:
             return self._append(pack_folder(format_folder(self._snapshot_id, format)), content)
-        return self.upload(self.key(client_id, resource, format), resource, format, pieces)
-
-    def upload(self, key: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Upload a file under a key, as `write` does, but never to a pack."""
-        return self._upload_object(key, stored_headers(resource, format, self._settings.serve_gzip_as), pieces)
-
-    def upload_pack(self, key: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Upload a pack, as `write` does with a file."""
-        return self._upload_object(key, PACK_HEADERS, pieces)
+        headers = stored_headers(resource, format, self._settings.serve_gzip_as)
+        return self.upload(self.key(client_id, resource, format), headers, pieces)
 
     def _append(self, folder: str, content: bytes) -> WrittenFile:
         """Add a file to the pack of a folder that is not full."""
@@ -121,10 +114,11 @@ class ObjectSink:
             pack.files.append(content)
             pack.bytes += len(content)
         if full is not None:
-            self.upload_pack(full.key, full.files)
+            self.upload(full.key, PACK_HEADERS, full.files)
         return WrittenFile(key, len(content), hashlib.sha256(content).hexdigest())
 
-    def _upload_object(self, key: str, headers: dict[str, str], pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+    def upload(self, key: str, headers: dict[str, str], pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        """Upload an object under a key, as `write` does."""
         parts = _parts(pieces)
         first = next(parts, b"")
         second = next(parts, None)
@@ -151,7 +145,7 @@ class ObjectSink:
         """Upload the last packs, and wait for all uploads. Raises FileStoreError, Unavailable."""
         while self._packs:
             _, pack = self._packs.popitem()
-            self.upload_pack(pack.key, pack.files)
+            self.upload(pack.key, PACK_HEADERS, pack.files)
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         self._raise_failure()

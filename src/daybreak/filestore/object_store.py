@@ -37,7 +37,7 @@ from daybreak.filestore.file_store import (
     PublicationMark,
     check_content,
 )
-from daybreak.filestore.object_sink import PACK_HEADERS, ObjectSink
+from daybreak.filestore.object_sink import PACK_HEADERS, ObjectSink, stored_headers
 from daybreak.filestore.objects import READ_BYTES, Objects
 from daybreak.filestore.packs import DEFAULT_PACKING, Packing, PackReader, gaps
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
@@ -85,11 +85,9 @@ class ObjectStore(Objects):
         yield lambda key, bytes, sha256: check_content(key, packs.read(key), bytes, sha256)
 
     def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
-        sink = ObjectSink(self, self._settings, split_key(key)[0])
-        if key.endswith(".pack"):
-            sink.upload_pack(key, pieces)
-        else:
-            sink.upload(key, resource, format, pieces)
+        is_pack = key.endswith(".pack")
+        headers = PACK_HEADERS if is_pack else stored_headers(resource, format, self._settings.serve_gzip_as)
+        ObjectSink(self, self._settings, split_key(key)[0]).upload(key, headers, pieces)
 
     def presence(self) -> Callable[[str, int], bool]:
         listed: dict[str, set[int]] = {}
