@@ -4,13 +4,12 @@ A writer normally works in one thread, while the lines are in the processor's ca
 bucket it streams instead: parts are compressed in parallel, and one thread per file passes them to the sink in order.
 """
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from queue import Queue
+from queue import Full, Queue
 from types import TracebackType
 
 from daybreak.catalogue.resources import resource_named
@@ -33,6 +32,7 @@ from daybreak.filestore.file_store import FileSink, WrittenFile
 _WAITING_PARTS = 4
 """Parts of a streamed file that wait for compression or for the sink."""
 _WAITING_LEADERS = 32
+_CHECK_SECONDS = 0.5
 
 _part_memory = MemoryPool(PART_BYTES)
 
@@ -155,29 +155,27 @@ class _StreamedFile(_File):
         self._compressors = compressors
         self._parts: Queue[_CompressedPart | None] = Queue(_WAITING_PARTS)
         self._is_complete = False
-        self._storing = writers.submit(self._store_parts)
+        self._storing = writers.submit(self._stored, self._pieces_in_order())
 
     def abort(self) -> None:
-        self._parts.put(None)
+        self._put(None)
+
+    def _put(self, part: _CompressedPart | None) -> None:
+        """Pass a part on, None at the end. After an error, nothing reads the parts any more."""
+        while not self._storing.done():
+            with suppress(Full):
+                self._parts.put(part, timeout=_CHECK_SECONDS)
+                return
 
     def _add_part(self, content: Piece, memory: memoryview | None = None, *, last: bool) -> None:
         if self._storing.done():
             self._storing.result()
-        self._parts.put((content, memory, self._compressors.submit(self._codec.part, content, last=last)))
+        self._put((content, memory, self._compressors.submit(self._codec.part, content, last=last)))
 
     def _store(self) -> Callable[[], StoredFormat]:
         self._is_complete = True
-        self._parts.put(None)
+        self._put(None)
         return self._storing.result
-
-    def _store_parts(self) -> StoredFormat:
-        try:
-            return self._stored(self._pieces_in_order())
-        finally:
-            # After an error, the other thread must not wait for space in the queue.
-            with self._parts.mutex:
-                self._parts.maxsize = sys.maxsize
-                self._parts.not_full.notify_all()
 
     def _pieces_in_order(self) -> Iterator[bytes]:
         yield HEADER

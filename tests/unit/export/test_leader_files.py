@@ -148,10 +148,10 @@ def test_blocked_sink_bounds_the_waiting_parts(monkeypatch: pytest.MonkeyPatch) 
     sink, full = BlockedSink(), threading.Event()
     put = Queue.put
 
-    def watched(parts: Queue[object], part: object) -> None:
+    def watched(parts: Queue[object], part: object, timeout: float) -> None:
         if parts.qsize() == leader_files._WAITING_PARTS:
             full.set()
-        put(parts, part)
+        put(parts, part, timeout=timeout)
         assert sink.released.is_set() or parts.qsize() <= leader_files._WAITING_PARTS
 
     monkeypatch.setattr(Queue, "put", watched)
