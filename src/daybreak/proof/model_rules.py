@@ -2,21 +2,19 @@
 which rows and values its file has. Each rule is named by its SQL.
 
 If each row of the model is a row of one table, a query counts the rows of that table by the rule that excludes them.
-sqlglot is imported on demand, as in `sources.dialects`.
+Import this module on demand, because it imports sqlglot: see `sources.dialects`.
 """
-
-from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
 
 from daybreak.catalogue.models import Model
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 DIALECTS: Mapping[str, str] = {"duckdb": "duckdb", "postgresql": "postgres", "spark": "spark"}
 """The dialect of sqlglot by the value of `source.engine`."""
@@ -63,8 +61,6 @@ class ModelRules:
 
 def rules_of(model: Model, engine: str) -> ModelRules:
     """Return the rules of a model. SQL that sqlglot cannot read, or that is nested too deeply, is one rule."""
-    import sqlglot
-
     try:
         return _rules_of(sqlglot.parse_one(model.sql, read=DIALECTS[engine]), DIALECTS[engine])
     except (sqlglot.errors.SqlglotError, RecursionError):
@@ -72,8 +68,6 @@ def rules_of(model: Model, engine: str) -> ModelRules:
 
 
 def _rules_of(tree: exp.Expr, dialect: str) -> ModelRules:
-    from sqlglot import exp
-
     # Generators write a placeholder in the notation of a driver.
     for placeholder in list(tree.find_all(exp.Placeholder)):
         placeholder.replace(exp.Var(this=_AS_OF))
@@ -87,8 +81,6 @@ class _Reader:
 
     def rules(self, query: exp.Expr) -> Iterator[str]:
         """Yield the rules of a query and of the queries that it reads from."""
-        from sqlglot import exp
-
         for cte in query.args["with_"].expressions if query.args.get("with_") else ():
             yield from self.rules(cte.this)
         if isinstance(query, exp.Table) and _is_part(query):
@@ -110,8 +102,6 @@ class _Reader:
 
     def _row_rules(self, select: exp.Select) -> Iterator[str]:
         """Yield the rules of what a SELECT reads, of its joins and of its conditions."""
-        from sqlglot import exp
-
         joins = select.args.get("joins") or ()
         for item in (select.args["from_"].this if select.args.get("from_") else None, *(join.this for join in joins)):
             if isinstance(item, exp.Subquery | exp.Table):
@@ -124,8 +114,6 @@ class _Reader:
 
     def counted(self, tree: exp.Expr) -> CountableSelect | None:
         """Return the parts of a query whose rows are those of one table, None for another query."""
-        from sqlglot import exp
-
         if not isinstance(tree, exp.Select) or not self.table(tree) or _changes_rows(tree):
             return None
         leader = next((each for each in tree.expressions if each.alias_or_name == "LEADER_ID"), None)
@@ -151,8 +139,6 @@ class _Reader:
 
     def table(self, tree: exp.Expr) -> str:
         """Return the name of the table in FROM, "" for a query that reads none, or only a part of one."""
-        from sqlglot import exp
-
         item = tree.args["from_"].this if tree.args.get("from_") else None
         if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier) or _is_part(item):
             return ""
@@ -160,8 +146,6 @@ class _Reader:
 
     def _join(self, number: int, join: exp.Join) -> tuple[str, Step | None] | None:
         """Return a join that keeps all rows, and the condition that it finds a row. None if that is not possible."""
-        from sqlglot import exp
-
         item, kind = join.this, join.kind
         if join.method or join.side not in {"", "LEFT"} or not isinstance(item, exp.Table | exp.Subquery | exp.Values):
             return None
@@ -187,8 +171,6 @@ class _Reader:
 
     def _computed(self, select: exp.Expr) -> dict[str, str]:
         """Return the rules of all columns that are not a column of the same name."""
-        from sqlglot import exp
-
         return {
             each.alias_or_name: _shortened(f"{each.alias_or_name}: {self._sql(each.unalias())}")
             for each in select.expressions
@@ -197,8 +179,6 @@ class _Reader:
         }
 
     def _conjuncts(self, condition: exp.Expr) -> list[str]:
-        from sqlglot import exp
-
         whole = condition.unnest()
         if isinstance(whole, exp.And):
             return reduce(lambda found, each: found + self._conjuncts(each), (whole.left, whole.right), list[str]())
@@ -215,8 +195,6 @@ def _is_part(table: exp.Expr) -> bool:
 
 def _changes_rows(select: exp.Expr) -> bool:
     """Return whether the rows of a SELECT are others than those of its tables that its conditions keep."""
-    from sqlglot import exp
-
     if any(select.args.get(name) for name in ("group", "having", "qualify", *_CLAUSES)):
         return True
     return any(

@@ -1,9 +1,12 @@
 """Row accounting of an operator's own models: declared by a query of the operator, or derived from the model's SQL."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.key_sql import KEY_SQL
@@ -13,10 +16,12 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.catalogue.written_sums import KEY_PARTS, KEYS, ROWS
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.run_report import OwnRules, Status
-from daybreak.proof.model_rules import CountableSelect, ModelRules, rules_of
 from daybreak.proof.queries import ID_TYPES, TEXT_TYPES, RowQuery, SourceRow, by_account, key_text, read_rows
 from daybreak.proof.rules import IDENTITIES, Identity
 from daybreak.sources.reading import Reading
+
+if TYPE_CHECKING:
+    from daybreak.proof.model_rules import CountableSelect, ModelRules
 
 _ROW_NUMBER: Mapping[str, str] = {"spark": "monotonically_increasing_id()"}
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -51,6 +56,8 @@ def read_own_models(
         model = reading.models.get(resource)
         if model is None or model.shipped:
             continue
+        from daybreak.proof.model_rules import rules_of
+
         watch()
         rules = rules_of(model, engine)
         if model.account is not None:
@@ -61,7 +68,7 @@ def read_own_models(
             yield OwnModel(resource, rules.rules)
 
 
-def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules, sql: "_OwnQueries") -> OwnModel:
+def _declared(reading: Reading, resource: str, account: Model, rules: ModelRules, sql: _OwnQueries) -> OwnModel:
     # The account of another table has the name of the resource.
     main = next(each.table for each in IDENTITIES if each.resource == resource)
     reads_main = re.search(rf"\b{main}\b", account.sql, re.IGNORECASE)
@@ -82,7 +89,7 @@ def _derived(
     resource: str,
     rules: ModelRules,
     select: CountableSelect,
-    sql: "_OwnQueries",
+    sql: _OwnQueries,
     approved: Collection[str],
 ) -> OwnModel:
     identity = sql.identity(resource, rules.table, "derived")
