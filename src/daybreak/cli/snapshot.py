@@ -212,11 +212,11 @@ def _record_damage(
 
 def _verify_deltas(settings: "Settings") -> int:
     from daybreak.bootstrap import open_files
-    from daybreak.snapshots.verify_deltas import described, verify_deltas
+    from daybreak.snapshots.verify_deltas import verify_deltas
 
     with state_of(settings) as state:
         result = verify_deltas(state, open_files(settings))
-    for line in described(result.faults):
+    for line in result.faults:
         print_text(f"fault: {line}")
     print_text(
         f"{format_count(result.versions, 'version')}, {format_count(result.deltas, 'delta')} read, "

@@ -16,23 +16,15 @@ from daybreak.state.stores import State, Stores
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaFaultFound:
-    """A delta that does not prove its version."""
-
-    version: int
-    client_id: str
-    resource: str
-    fault: str
-
-
-@dataclass(frozen=True, slots=True)
 class VerifiedDeltas:
-    """Result: versions and deltas read, deltas whose full files were compared byte for byte, and faults."""
+    """Result: versions and deltas read, deltas whose full files were compared byte for byte, and sentences about deltas
+    that do not prove their version.
+    """
 
     versions: int
     deltas: int
     compared: int
-    faults: tuple[DeltaFaultFound, ...]
+    faults: tuple[str, ...]
 
 
 def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
@@ -42,11 +34,10 @@ def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
     chain = state.read(_chain)
     new_leaders = state.read(lambda stores: [stores.deltas.new_leaders(each.snapshot_id) for each in chain])
     deltas = compared = 0
-    faults: list[DeltaFaultFound] = []
+    faults: list[str] = []
     for resource in RESOURCE_NAMES:
         digests: dict[str, str] = {}
         for snapshot, added in zip(chain, new_leaders, strict=True):
-            assert snapshot.version is not None
             # They may have been in a version before the last one.
             for client_id in added:
                 digests.pop(client_id, None)
@@ -56,7 +47,7 @@ def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
                 compared += is_compared
                 digests[delta.client_id] = delta.delta.content_sha256_after
                 if fault is not None:
-                    faults.append(DeltaFaultFound(snapshot.version, delta.client_id, resource, fault))
+                    faults.append(f"version {snapshot.version}, {resource} of {delta.client_id}: {fault}")
     return VerifiedDeltas(len(chain), deltas, compared, tuple(faults))
 
 
@@ -106,9 +97,3 @@ def _fault(
     if result != delta.content_sha256_after:
         return "applied to the file before, it does not yield the file after", True
     return None, True
-
-
-def described(faults: tuple[DeltaFaultFound, ...]) -> Iterator[str]:
-    """Yield a line for each fault."""
-    for each in faults:
-        yield f"version {each.version}, {each.resource} of {each.client_id}: {each.fault}"

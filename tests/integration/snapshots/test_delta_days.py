@@ -62,7 +62,8 @@ def test_chain_is_proven_again_until_a_delta_is_damaged(tmp_path: Path) -> None:
         content = read_stored(files, stored)
         overwrite_stored(files, stored, content[:-8] + bytes(8))
         (fault,) = verify_deltas(state, store).faults
-        assert (fault.version, fault.client_id, fault.resource) == key
+        version, client_id, resource = key
+        assert fault.startswith(f"version {version}, {resource} of {client_id}: ")
         # The chain begins after a version whose deltas were withdrawn.
         _, third, _ = (each.snapshot_id for each in state.read(lambda stores: stores.deltas.published_with_deltas()))
         withdraw_deltas(state, third)
