@@ -100,9 +100,9 @@ class _ResourceExport:
             if name == PARQUET:
                 stored[name] = ParquetFiles(self.tables, self.sink).write_empty()
                 continue
-            member, content = GzipMember(CODECS[self.job.compression]), text_format(self.tables.resource, name).empty_file
-            written = self.sink.write("", self.job.resource, name, member.compressed([content]))
-            stored[name] = member.totals.stored(written)
+            member = GzipMember(CODECS[self.job.compression])
+            content = member.compressed([text_format(self.tables.resource, name).empty_file])
+            stored[name] = member.totals.stored(self.sink.write("", self.job.resource, name, content))
         return ManifestEntry("", self.job.resource, 0, "", stored)
 
     def write(self, leaders: Mapping[str, SurveyedLeader], rows: str) -> None:
@@ -114,7 +114,8 @@ class _ResourceExport:
         with closing(Spill(temp_folder(self.tables.connection))) as spill:
             try:
                 rows_of = {leader.client_id: leader.rows for leader in leaders.values()}
-                bundles = leader_bundles(self.tables, rows, rows_of, spill, self.executor, self.job.threads, self.add_rows)
+                threads = self.job.threads
+                bundles = leader_bundles(self.tables, rows, rows_of, spill, self.executor, threads, self.add_rows)
                 self._write_texts(bundles, leaders, parquet_files)
             except BaseException:
                 # Other threads may read the spill.

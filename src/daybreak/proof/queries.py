@@ -315,7 +315,7 @@ class _Queries:
 
 
 def _one(name: str, table: str, key: str, values: str) -> str:
-    """Return an item of a WITH clause with one row of a table for each key: the first by `values`, its other columns."""
+    """Return an item of a WITH clause with one row of a table for each key: the first by its other columns."""
     return (
         f"{name} AS (SELECT {key}, {values} FROM (SELECT {key}, {values}, ROW_NUMBER() OVER (PARTITION BY {key} "
         f"ORDER BY {values}) AS place FROM {table} WHERE {key} IS NOT NULL) AS numbered WHERE place = 1)"

@@ -74,7 +74,8 @@ def _searched_folders(stores: Stores) -> list[tuple[Snapshot, str]]:
     """
     served = stores.snapshots.served()
     whole = with_all_reused_keys(stores, served)
-    folders = {each.snapshot_id: f"{folder_of('snapshots', each.snapshot_id)}/" for each in served} | dict.fromkeys(whole, "")
+    folders = {each.snapshot_id: f"{folder_of('snapshots', each.snapshot_id)}/" for each in served}
+    folders |= dict.fromkeys(whole, "")
     others = [each for each in stores.deltas.published_with_deltas() if each.snapshot_id not in folders]
     return [(each, folders.get(each.snapshot_id, "")) for each in (*served, *others)]
 

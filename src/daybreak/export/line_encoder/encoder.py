@@ -40,13 +40,16 @@ class BucketEncoder:
         columns_at, kinds_at = instance.reserve(4 * len(columns)), instance.reserve(4 * len(kinds))
         write_words(instance, columns_at, *columns)
         write_words(instance, kinds_at, *kinds)
+        leaders_at = instance.write(identifiers)
         self._constants = (
-            columns_at, len(layout.resource.columns), kinds_at, len(kinds), layout.key_cells, instance.write(identifiers),
+            columns_at, len(layout.resource.columns), kinds_at, len(kinds), layout.key_cells, leaders_at,
         )  # fmt: skip
         self._task_at = instance.reserve(64)
         self._fixed = instance.free
 
-    def encode(self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]) -> Iterator[list[LeaderChunk]]:
+    def encode(
+        self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]
+    ) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. `ordinals` are those of its Leaders, and `read` copies all records to a
         buffer of `size_bytes`. Each list overwrites the lines of the previous one. Raises RunError for a malformed row.
         """
@@ -68,7 +71,7 @@ class BucketEncoder:
         self.instance.free = self._fixed
         entries_at, counts = self._sort(ordinals, size_bytes, read)
         rows, row = sum(counts), 0
-        groups = iter([(self._leaders[ordinal], count) for ordinal, count in enumerate(counts, ordinals.start) if count])
+        groups = iter([(self._leaders[place], count) for place, count in enumerate(counts, ordinals.start) if count])
         client_id, left = next(groups, ("", 0))
         while row < rows:
             output = self._encode(entries_at, row, rows, capacity)
