@@ -75,7 +75,7 @@ def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Colu
     """
     faults: list[str] = []
 
-    def check(model: Model, faults_of: Callable[[Columns], Iterator[str]]) -> None:
+    def check(model: Model, faults_of: Callable[[Columns], Iterable[str]]) -> None:
         try:
             columns = columns_of(model)
         except ModelRejected as rejection:
@@ -152,28 +152,22 @@ def _other_case(column: Column, types: Mapping[str, str]) -> str:
     return f'. Column "{other}" exists, but names are case-sensitive here: rename it, or create a view'
 
 
-def _model_faults(resource: Resource, accepted: AcceptedTypes, columns: Columns) -> Iterator[str]:
-    names = [name for name, _ in columns]
-    types = dict(columns)
-    expected_names = list(resource.column_names)
-    unknown = [name for name in names if name not in expected_names]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+def _model_faults(resource: Resource, accepted: AcceptedTypes, columns: Columns) -> list[str]:
+    names, types = [name for name, _ in columns], dict(columns)
+    faults = [f"column {name} is not part of {resource.name}" for name in names if name not in resource.column_names]
+    faults += (f"column {name} occurs more than once" for name, count in Counter(names).items() if count > 1)
     missing = [column for column in resource.columns if column.name not in types]
-    yield from (f"column {name} is not part of {resource.name}" for name in unknown)
-    yield from (f"column {name} occurs more than once" for name in repeated)
-    yield from (f"column {column.name} is missing, expected {column.type.value}" for column in missing)
-    wrong = [
-        column
+    faults += (f"column {column.name} is missing, expected {column.type.value}" for column in missing)
+    faults += (
+        f"column {column.name} is {types[column.name]}, {_expected(column, accepted)}"
         for column in resource.columns
         if column.name in types and not _accepts(types[column.name], column, accepted)
-    ]
-    yield from (f"column {column.name} is {types[column.name]}, {_expected(column, accepted)}" for column in wrong)
-    if unknown or repeated or missing or wrong:
-        return
-    for position, (expected, name) in enumerate(zip(expected_names, names, strict=True), start=1):
-        if expected != name:
-            yield f"column {position} is {name}, expected {expected}"
-            return
+    )
+    if not faults and tuple(names) != resource.column_names:
+        places = enumerate(zip(resource.column_names, names, strict=True), start=1)
+        position, (expected, name) = next(place for place in places if place[1][0] != place[1][1])
+        faults.append(f"column {position} is {name}, expected {expected}")
+    return faults
 
 
 def _account_faults(columns: Columns) -> Iterator[str]:

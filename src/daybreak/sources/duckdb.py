@@ -6,7 +6,7 @@ source is attached, the engine is locked: the SQL of a model cannot access anoth
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,8 +94,8 @@ class DuckdbSource:
     def open(self, as_of: datetime) -> Iterator["DuckdbReading"]:
         """Open the source for one reading. Raises SourceError, SourceUnavailable."""
         tables = _parquet_tables(self.location)
-        connection = open_engine(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
-        try:
+        engine = open_engine(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
+        with closing(engine) as connection:
             if tables is None:
                 files: tuple[FileState, ...] = (FileState.of(self.location),)
                 attach_file(connection, self.location)
@@ -113,8 +113,6 @@ class DuckdbSource:
                 reading.confirm_unchanged()
                 reading.check_values(error.__cause__)
                 raise
-        finally:
-            connection.close()
 
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query, as `DirectorySource.query` does."""

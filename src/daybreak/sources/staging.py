@@ -7,7 +7,7 @@ the space of a database file.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -203,11 +203,7 @@ def _stream_failed(resource: Resource, error: Exception) -> StreamFailed:
 @contextmanager
 def open_staging(*, memory_bytes: int, threads: int, temp_dir: Path) -> Iterator[StagingTables]:
     """Open staging tables in an engine that can access only `temp_dir`."""
-    connection = open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)
-    try:
+    with closing(open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)) as connection:
         connection.execute("CREATE SCHEMA staging")
         lock_engine(connection)
-        wide_table_bytes = memory_bytes // _WIDE_TABLE_SHARE
-        yield StagingTables(connection, wide_table_bytes=wide_table_bytes)
-    finally:
-        connection.close()
+        yield StagingTables(connection, wide_table_bytes=memory_bytes // _WIDE_TABLE_SHARE)
