@@ -79,10 +79,7 @@ class _Change:
 
 
 def _changes(lines: Iterator[bytes], order: KeyOrder) -> Iterator[_Change]:
-    def key(line: bytes) -> SortKey:
-        return order.key(line, _OPERATION_BYTES)
-
-    for changed, group in groupby(lines, key):
+    for key, group in groupby(lines, lambda line: order.key(line, _OPERATION_BYTES)):
         same_key = list(group)
         inserted = [line[_OPERATION_BYTES:] for line in same_key if line.startswith(b'"I"')]
-        yield _Change(changed, len(inserted) < len(same_key), inserted)
+        yield _Change(key, len(inserted) < len(same_key), inserted)
