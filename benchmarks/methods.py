@@ -88,7 +88,8 @@ def limit(source: Path, out: Path, *, resources: Iterable[str] = ("members",)) -
 
     def compress(content: bytes) -> int:
         view = memoryview(content)
-        return sum(len(codec.member(view[start : start + PART_BYTES])) for start in range(0, len(view), PART_BYTES))
+        parts = (codec.part(view[start : start + PART_BYTES], last=True) for start in range(0, len(view), PART_BYTES))
+        return sum(len(piece) for pieces, _ in parts for piece in pieces)
 
     reported: dict[str, dict[str, float]] = {}
     for name in resources:

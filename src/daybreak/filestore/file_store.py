@@ -11,7 +11,6 @@ import msgspec
 
 from daybreak.domain.errors import FileDamaged
 
-
 Kind = Literal["snapshots", "deltas"]
 """What is stored of a snapshot, as keys begin: its files, or its deltas, which are kept longer."""
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -119,11 +119,12 @@ class _Queries:
             "leaders AS l LEFT JOIN leaders AS other ON other.leader_id = l.{0} "
             "WHERE l.{0} IS NOT NULL AND other.leader_id IS NULL"
         )
-        parts = [
+        counted = (
             "SELECT 'leaders' AS resource, 'leaders' AS source_table, NULL AS leader_id, rule, COUNT(*) AS n, 0 AS k, "
             "0 AS s, 0 AS u FROM (SELECT CASE WHEN leader_id IS NULL THEN 'no_leader' ELSE '' END AS rule "
             "FROM leaders) AS counted GROUP BY rule"
-        ]
+        )
+        parts = [counted]
         for code, column in (
             ("unknown_parent", "parent_leader_id"), ("unknown_billing_entity", "billing_entity_leader_id")
         ):  # fmt: skip

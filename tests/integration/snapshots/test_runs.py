@@ -26,7 +26,7 @@ from daybreak.domain.errors import (
 )
 from daybreak.domain.run_report import ReferentialFault, RunProgress, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.filestore.file_store import FileSink, FreeSpace
+from daybreak.filestore.file_store import FileSink, FreeSpace, Kind
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import NO_PACKS
@@ -418,7 +418,7 @@ def _number(value: object) -> int:
 @pytest.mark.parametrize("error", [FileStoreError("Another process does it."), Unavailable("It takes too long.")])
 def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: Path, error: Exception) -> None:
     class UndeletableDisk(LocalDisk):
-        def remove(self, snapshot_id: str, kept: AbstractSet[str]) -> int:
+        def remove(self, kind: Kind, snapshot_id: str, kept: AbstractSet[str] = frozenset()) -> int:
             raise error
 
     undeletable = UndeletableDisk(folder / "files")
