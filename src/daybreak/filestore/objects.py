@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import takewhile
 from queue import Full, Queue
 from typing import TYPE_CHECKING
 
@@ -96,9 +95,10 @@ class Objects:
         with ThreadPoolExecutor(1, "parts") as executor:
             uploading = executor.submit(upload)
             try:
-                # An upload that failed reads no further parts.
-                for part in takewhile(lambda _part: not uploading.done(), parts):
+                for part in parts:
                     add(part)
+                    if uploading.done():  # with an error
+                        break
                 end = b""
             finally:
                 add(end)
