@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -121,18 +121,18 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Fault]:
         short = name.removeprefix(_PREFIX)
         if name == short or name in known or short in _OTHER_VARIABLES or _KUBERNETES.fullmatch(short):
             continue
-        near = _nearest(short.lower().replace("__", "."))
+        near = _nearest(short.lower().replace("__", "."), known_settings())
         if "__" in short or near:
             yield Fault(name, "is not a setting. " + (f"Did you mean {_variable(near)}?" if near else "Remove it."))
 
 
-def _nearest(key: str) -> str | None:
-    """Return the setting whose name is most like `key`, in which `_` may separate the section, None without one."""
-    settings = {each.replace(".", "_"): each for each in known_settings()}
+def _nearest(key: str, known: Collection[str]) -> str | None:
+    """Return the name that is most like `key`, in which `_` may separate the section, None without one."""
+    names = {each.replace(".", "_"): each for each in known}
     word = key.replace(".", "_")
-    by_name = [each for each in known_settings() if each.rpartition(".")[2] == key.rpartition(".")[2]]
-    near = [word] if word in settings else get_close_matches(word, settings, n=1, cutoff=0.75)
-    return settings[near[0]] if near else by_name[0] if len(by_name) == 1 else None
+    by_name = [each for each in known if each.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = [word] if word in names else get_close_matches(word, names, n=1, cutoff=0.75)
+    return names[near[0]] if near else by_name[0] if len(by_name) == 1 else None
 
 
 def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
@@ -140,7 +140,8 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
     known = known_settings()
     key = ".".join(str(part) for part in error["loc"][:2] if isinstance(part, str))
     if error["type"] == "extra_forbidden":
-        return Fault(key, f"is not a setting. {_suggestion(key)}")
+        near = _nearest(key, [*known, *SECTIONS])
+        return Fault(key, "is not a setting. " + (f"Did you mean {near}?" if near else "Remove it."))
     if key in SECTIONS:
         return Fault(key, f"is a section. Write [{key}] and its settings below it.")
     field = known[key]
@@ -160,13 +161,6 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
     is_secret = field.annotation in {SecretStr, Mapping[str, str]} or _URL_WITH_MORE.search(str(error["input"]))
     value = "the value" if is_secret else as_toml(error["input"], field)
     return Fault(key, f"{value}{origin} is invalid. {advice}")
-
-
-def _suggestion(key: str) -> str:
-    known = [*known_settings(), *SECTIONS]
-    by_name = [each for each in known if each.rpartition(".")[2] == key.rpartition(".")[2]]
-    near = by_name or get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"Did you mean {near[0]}?" if near else "Remove it."
 
 
 def _variable(key: str) -> str:

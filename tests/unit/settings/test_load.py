@@ -438,6 +438,21 @@ def test_secret_in_a_file_is_found(tmp_path: Path, text: str, key: str | None) -
     assert secret_in_file(written(tmp_path, text)) == key
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "advice"),
+    [
+        ("[snapshots]\nkeep = 1", "snapshots", "Did you mean snapshot?"),
+        ("snapshot_keep = 1", "snapshot_keep", "Did you mean snapshot.keep?"),
+        ("publish_at = '05:00'", "publish_at", "Did you mean snapshot.publish_at?"),
+        ("[snapshot]\nretention = 1", "snapshot.retention", "Remove it."),
+        ("url = 'smtps://mail.example.org'", "url", "Remove it."),
+    ],
+)
+def test_unknown_setting_has_a_suggestion_only_if_one_is_near(tmp_path: Path, text: str, key: str, advice: str) -> None:
+    found = faults(written(tmp_path, f"{text}\n{SOURCE}"), {})
+    assert found == {key: f"is not a setting. {advice}"}
+
+
 @pytest.mark.parametrize("stray", ["\n", " ", "\r\n", "\0", "\udcff"])
 @pytest.mark.parametrize(
     ("key", "value"),
