@@ -1,1 +1,1 @@
-"""The operator's command `daybreakd`: one module per group of verbs, with expensive imports inside the functions."""
+"""The operator's command `daybreakd`: one module per group of verbs, imported when one of them is used."""

@@ -4,10 +4,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
+from msgspec.structs import asdict, replace
 
+from daybreak.access.operators import find_seat
 from daybreak.cli.options import (
     AsJson,
     Config,
@@ -19,10 +21,8 @@ from daybreak.cli.options import (
     state_of,
 )
 from daybreak.cli.output import format_instant, is_terminal, print_json, print_note, print_table
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.clock import now_utc
-
-if TYPE_CHECKING:
-    from daybreak.domain.audit import AuditEvent, AuditQuery
 
 _POLL_SECONDS = 1.0
 _PAGE_SIZE = 1000
@@ -54,17 +54,12 @@ def audit(
     json: AsJson = False,
 ) -> None:
     """Print the audit trail, oldest first. In a pipe and with --json each event is one JSON line."""
-    from msgspec.structs import replace
-
-    from daybreak.access.operators import find_seat
-    from daybreak.domain.audit import AuditQuery
-
     query, email = _query_of(event_filter), event_filter.seat
     with state_of(config) as state:
         if email is not None:
             query = replace(query, seat_id=state.read(lambda stores: find_seat(stores, email).seat_id))
 
-        def read(**page: Any) -> "list[AuditEvent]":
+        def read(**page: Any) -> list[AuditEvent]:
             return state.read(lambda stores: stores.audit.read(replace(query, **page)))
 
         events = read(newest_first=True, limit=limit)[::-1]
@@ -76,10 +71,8 @@ def audit(
             print_note("No event matches.")
 
 
-def _query_of(chosen: EventFilter) -> "AuditQuery":
+def _query_of(chosen: EventFilter) -> AuditQuery:
     """Parse the options except the seat. Raises WrongUse."""
-    from daybreak.domain.audit import AuditQuery
-
     return AuditQuery(
         client_id=parse_client_id(chosen.account, "--account") if chosen.account is not None else None,
         action=chosen.action,
@@ -88,7 +81,7 @@ def _query_of(chosen: EventFilter) -> "AuditQuery":
     )
 
 
-def _follow(read: "Callable[..., list[AuditEvent]]", last_id: int | None) -> None:
+def _follow(read: Callable[..., list[AuditEvent]], last_id: int | None) -> None:
     """Print events after `last_id` until the process is interrupted."""
     while True:
         time.sleep(_POLL_SECONDS)
@@ -97,9 +90,7 @@ def _follow(read: "Callable[..., list[AuditEvent]]", last_id: int | None) -> Non
         last_id = events[-1].event_id if events else last_id
 
 
-def _print_events(events: "list[AuditEvent]", *, as_lines: bool) -> None:
-    from msgspec.structs import asdict
-
+def _print_events(events: list[AuditEvent], *, as_lines: bool) -> None:
     if as_lines:
         for event in events:
             print_json({name: value for name, value in asdict(event).items() if value not in (None, "", {})})

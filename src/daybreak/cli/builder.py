@@ -2,18 +2,19 @@
 
 import os
 import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from daybreak.bootstrap import delivery_context, open_tracing, run_context, this_node
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.migrate import prepare_state
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.domain.errors import OperatorError
-
-if TYPE_CHECKING:
-    from daybreak.events.context import DeliveryContext
-    from daybreak.settings import Settings
+from daybreak.events.context import DeliveryContext
+from daybreak.events.deliverer import run_deliverer
+from daybreak.settings import Settings
+from daybreak.snapshots.builder import run_builder
 
 _PARENT_POLL_SECONDS = 1.0
 
@@ -39,10 +40,7 @@ def builder(
     _run(settings, stop_with)
 
 
-def _run(settings: "Settings", parent: int | None) -> None:
-    from daybreak.bootstrap import delivery_context, open_tracing, run_context, this_node
-    from daybreak.snapshots.builder import run_builder
-
+def _run(settings: Settings, parent: int | None) -> None:
     with state_of(settings) as state:
         tracing = open_tracing(settings, "builder")
         context = run_context(settings, state, tracing=tracing)
@@ -61,10 +59,8 @@ def _run(settings: "Settings", parent: int | None) -> None:
                 tracing.close()
 
 
-def _deliver(context: "DeliveryContext") -> None:
+def _deliver(context: DeliveryContext) -> None:
     """Deliver events until the process stops. Without a deliverer, the process stops too and is started again."""
-    from daybreak.events.deliverer import run_deliverer
-
     try:
         run_deliverer(context)
     finally:

@@ -15,20 +15,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from daybreak.cli.options import Flag, read_state, state_of
+from daybreak.access import api_tokens, operators
+from daybreak.access.directory.document import import_document
+from daybreak.bootstrap import read_keyring
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.cli.init import make_folder
+from daybreak.cli.logs import configure_logging
+from daybreak.cli.options import DEFAULT_FILE, Flag, read_state, state_of
 from daybreak.cli.output import print_note, print_table, print_text
+from daybreak.cli.snapshot import run_once
+from daybreak.credentials import totp
+from daybreak.demo.check import check_service
+from daybreak.demo.directory import DemoDirectory, make_directory
+from daybreak.demo.emails import OWNER_EMAIL
+from daybreak.demo.plan import PlatformSizes
+from daybreak.demo.platform import make_platform
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.errors import OperatorError
-
-if TYPE_CHECKING:
-    from daybreak.demo.directory import DemoDirectory
-    from daybreak.settings import Settings
+from daybreak.settings import Settings, load_settings
+from daybreak.snapshots.report import format_share
+from daybreak.state.stores import Stores
+from daybreak.web.api.examples import download_command, save_token_command
+from daybreak.web.listener import claim_address
 
 _AT_LEAST_ONE = Number(gte=1)
 _READY_SECONDS = 120.0
@@ -38,9 +52,9 @@ _LOG = "service.log"
 
 @dataclass(frozen=True, slots=True)
 class _PreparedDemo:
-    settings: "Settings"
+    settings: Settings
     environment: Mapping[str, str]
-    directory: "DemoDirectory"
+    directory: DemoDirectory
     as_of: datetime
     platform: Path
     token: str
@@ -66,8 +80,6 @@ def demo(
     check: Annotated[Flag, Parameter(help="Compare files, fetched over HTTP, with the source, then exit.")] = False,
 ) -> int:
     """Generate a platform, build its files and serve them. Prints test users and curl command lines."""
-    from daybreak.web.listener import claim_address
-
     # Checked first, because the generation takes minutes.
     try:
         claim_address(f"127.0.0.1:{port}")
@@ -87,13 +99,6 @@ def demo(
 
 
 def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDemo:
-    from daybreak.access.directory.document import import_document
-    from daybreak.cli.init import make_folder
-    from daybreak.cli.logs import configure_logging
-    from daybreak.cli.options import DEFAULT_FILE, state_of
-    from daybreak.demo.directory import make_directory
-    from daybreak.settings import load_settings
-
     platform, saved_path = folder / "platform", folder / _SAVED_FILE
     saved: dict[str, Any] = json.loads(saved_path.read_text("utf-8")) if saved_path.exists() else {}
     if saved and saved["wanted"] != dict(wanted):
@@ -124,11 +129,6 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDem
 
 
 def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -> None:
-    from daybreak.catalogue.source_tables import SOURCE_TABLES
-    from daybreak.demo.plan import PlatformSizes
-    from daybreak.demo.platform import make_platform
-    from daybreak.snapshots.report import format_share
-
     print_note(f"Generating a platform: {_options(wanted)}.")
     began, numbers = time.monotonic(), count(1)
 
@@ -144,14 +144,8 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
     )
 
 
-def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
+def _set_up_seats(settings: Settings, directory: DemoDirectory) -> str:
     """Set up the operator role, a second factor and an API token. Returns the secret of the token."""
-    from daybreak.access import api_tokens, operators
-    from daybreak.bootstrap import read_keyring
-    from daybreak.credentials import totp
-    from daybreak.demo.emails import OWNER_EMAIL
-    from daybreak.state.stores import Stores
-
     owner = directory.seat(OWNER_EMAIL)
 
     def work(stores: Stores) -> str:
@@ -177,9 +171,7 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
         return state.write(work)
 
 
-def _snapshot(settings: "Settings", as_of: datetime) -> None:
-    from daybreak.cli.snapshot import run_once
-
+def _snapshot(settings: Settings, as_of: datetime) -> None:
     served = read_state(settings, lambda stores: stores.snapshots.current())
     if served is not None:
         print_note(f"Using the existing snapshot {served.snapshot_id}.")
@@ -196,13 +188,10 @@ def _snapshot(settings: "Settings", as_of: datetime) -> None:
 
 def _check(prepared: _PreparedDemo) -> int:
     """Compare files, fetched over HTTP, with the source."""
-    from daybreak.demo.check import check_service
-
     with _running_service(prepared, "web") as service:
         _wait_until_ready(prepared, service)
         served = read_state(prepared.settings, lambda stores: stores.snapshots.current())
-        faults = 0
-        as_of = served.as_of if served is not None else prepared.as_of
+        faults, as_of = 0, served.as_of if served is not None else prepared.as_of
         checks = check_service(prepared.settings.base_url, prepared.platform, as_of, prepared.directory)
         for description, passed in checks:
             print_text(f"{'ok   ' if passed else 'WRONG'} {description}")
@@ -212,7 +201,7 @@ def _check(prepared: _PreparedDemo) -> int:
 
 
 @contextmanager
-def _running_service(prepared: _PreparedDemo, verb: str) -> "Iterator[subprocess.Popen[bytes]]":
+def _running_service(prepared: _PreparedDemo, verb: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run `daybreakd serve` or `daybreakd web` as a child process that logs to a file."""
     command = [sys.executable, "-m", "daybreak.cli.main", verb, "--config", str(prepared.settings.file)]
     with prepared.log.open("ab") as log:
@@ -224,7 +213,7 @@ def _running_service(prepared: _PreparedDemo, verb: str) -> "Iterator[subprocess
         service.wait(60)
 
 
-def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]") -> None:
+def _wait_until_ready(prepared: _PreparedDemo, service: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and service.poll() is None:
         try:
@@ -237,10 +226,6 @@ def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]
 
 
 def _print_welcome(prepared: _PreparedDemo) -> None:
-    from daybreak.credentials.totp import manual_key
-    from daybreak.demo.emails import OWNER_EMAIL
-    from daybreak.web.api.examples import download_command, save_token_command
-
     base, owner = prepared.settings.base_url, prepared.directory.seat(OWNER_EMAIL)
     client_id = owner.client_ids[0]
     files = f"{base}/download/v1/files/{client_id}"
@@ -256,7 +241,7 @@ def _print_welcome(prepared: _PreparedDemo) -> None:
     )
     for seat in prepared.directory.seats:
         if seat.totp_seed is not None:
-            print_text(f"Second factor of {seat.email}: key {manual_key(seat.totp_seed)}")
+            print_text(f"Second factor of {seat.email}: key {totp.manual_key(seat.totp_seed)}")
     if prepared.directory.inactive_client_id is not None:
         print_text(f"Inactive account: {prepared.directory.inactive_client_id}")
     print_text()

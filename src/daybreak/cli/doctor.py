@@ -1,26 +1,37 @@
 """`daybreakd doctor`: checks of everything that the service needs."""
 
+import asyncio
 import os
 import shutil
 import stat
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from daybreak.cli.doctor_deep import check_s3
+from daybreak.access.keys import kids_in_use
+from daybreak.bootstrap import directory_sync, open_files, open_provider, open_source, read_keyring
+from daybreak.cli.doctor_deep import DEEP_CHECKS, check_s3
 from daybreak.cli.options import AsJson, Config, Flag, read_state, settings_of, state_of
 from daybreak.cli.output import describe_error, format_instant, print_json, print_text
+from daybreak.credentials.signing_folder import RECOVERY_FILE
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count, format_size
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
+from daybreak.events.mail_server import MailServer
+from daybreak.export.line_encoder.runtime import unavailable_reason
+from daybreak.filestore.file_store import FileStore, FreeSpace
+from daybreak.proof.newest import stale_tables
+from daybreak.settings import Settings
+from daybreak.settings.load import secret_in_file
 from daybreak.settings.text_forms import LOOPBACK_HOSTS
-
-if TYPE_CHECKING:
-    from daybreak.filestore.file_store import FileStore, FreeSpace
-    from daybreak.settings import Settings
+from daybreak.snapshots.disk_space import RESERVE_BYTES
+from daybreak.snapshots.freshness import freshness
+from daybreak.snapshots.retention import unknown_snapshots
+from daybreak.snapshots.trust import signing_state
+from daybreak.state.nodes import CLOCK_TOLERANCE, describe_offset
 
 # This version was not released before; an earlier clock is wrong.
 _EARLIEST = datetime(2026, 11, 1, tzinfo=UTC)
@@ -49,7 +60,6 @@ def doctor(
     clock and freshness. A line `FAULT` names what to change. Exit code 1 if a check fails. With --json each check is
     one JSON line.
     """
-    from daybreak.cli import doctor_deep
 
     def report(check: str, text: str, passed: bool) -> None:
         if json:
@@ -65,7 +75,7 @@ def doctor(
         raise
     # The errors so far, by check: an unavailable component is reported once.
     failed: dict[str, str] = {}
-    for name, check in (*_CHECKS, *(doctor_deep.CHECKS if deep else ())):
+    for name, check in (*_CHECKS, *(DEEP_CHECKS if deep else ())):
         try:
             report(name, check(settings), True)
         except (DaybreakError, OSError) as error:
@@ -76,9 +86,7 @@ def doctor(
     return 1 if failed else 0
 
 
-def _configuration(settings: "Settings") -> str:
-    from daybreak.settings.load import secret_in_file
-
+def _configuration(settings: Settings) -> str:
     file = settings.file
     if file is None:
         return "from the environment"
@@ -91,7 +99,7 @@ def _configuration(settings: "Settings") -> str:
     return str(file)
 
 
-def _addresses(settings: "Settings") -> str:
+def _addresses(settings: Settings) -> str:
     parts = urlsplit(settings.base_url)
     if parts.scheme == "http" and parts.hostname not in LOOPBACK_HOSTS:
         raise OperatorError(
@@ -114,10 +122,7 @@ def _addresses(settings: "Settings") -> str:
     return f"{settings.base_url}, listening on {settings.listen}"
 
 
-def _keyring(settings: "Settings") -> str:
-    from daybreak.access.keys import kids_in_use
-    from daybreak.bootstrap import read_keyring
-
+def _keyring(settings: Settings) -> str:
     ring, in_use = read_state(settings, lambda stores: (read_keyring(settings, stores), kids_in_use(stores)))
     lost = sorted(in_use.difference(ring.usable(in_use)))
     if lost:
@@ -129,21 +134,14 @@ def _keyring(settings: "Settings") -> str:
     return f"{settings.keys.file}, signing key {ring.signing_kid}"
 
 
-def _signing(settings: "Settings") -> str:
-    from daybreak.credentials.signing_folder import RECOVERY_FILE
-    from daybreak.snapshots.trust import signing_state
-
+def _signing(settings: Settings) -> str:
     with state_of(settings) as state:
         found = signing_state(state, settings)
     recovery = settings.signing.folder / RECOVERY_FILE
     return f"{found}; move {recovery} to a safe place" if recovery.exists() else found
 
 
-def _single_sign_on(settings: "Settings") -> str:
-    import asyncio
-
-    from daybreak.bootstrap import open_provider
-
+def _single_sign_on(settings: Settings) -> str:
     provider = open_provider(settings)
     if provider is None:
         return "not configured"
@@ -154,29 +152,27 @@ def _single_sign_on(settings: "Settings") -> str:
     return f"{provider.issuer}, {format_count(keys, 'key')}; register the redirect URI {provider.redirect_uri}"
 
 
-def _locations(settings: "Settings") -> str:
+def _locations(settings: Settings) -> str:
     from daybreak.web.dashboard.security.locations import describe_database
 
     database = settings.access.location_database
     return "not configured" if database is None else describe_database(database)
 
 
-def _mail(settings: "Settings") -> str:
-    from daybreak.events.mail_server import MailServer
-
+def _mail(settings: Settings) -> str:
     if not settings.mail.enabled:
         return "off (mail.url is empty): no notifications by mail, no password resets"
     return MailServer(settings.mail).check()
 
 
-def _webhooks(settings: "Settings") -> str:
+def _webhooks(settings: Settings) -> str:
     if not settings.events.webhooks:
         return "off (events.webhooks is false)"
     networks = ", ".join(str(each) for each in settings.events.allowed_networks)
     return "on, to public addresses" + (f" and {networks}" if networks else " only")
 
 
-def _tasks(settings: "Settings") -> str:
+def _tasks(settings: Settings) -> str:
     faults = read_state(settings, lambda stores: stores.task_faults.list_all())
     lines = [
         f"{each.task} on {each.host}: {format_count(each.failures, 'failure')} in a row, last at "
@@ -188,34 +184,28 @@ def _tasks(settings: "Settings") -> str:
     return "none fails"
 
 
-def _encoder(settings: "Settings") -> str:
-    from daybreak.export.line_encoder.runtime import unavailable_reason
-
+def _encoder(settings: Settings) -> str:
     del settings
     reason = unavailable_reason()
     return "compiled" if reason is None else f"lines are formatted in SQL, which is slower: {reason}"
 
 
-def _state(settings: "Settings") -> str:
+def _state(settings: Settings) -> str:
     accounts, seats = read_state(settings, lambda stores: (stores.directory.load().accounts, stores.seats.list_all()))
     verb = "sync" if settings.directory.is_synced else "import FILE"
     hint = "" if accounts and seats else f"; next, run `daybreakd directory {verb}`"
     return f"{format_count(len(accounts), 'account')}, {format_count(len(seats), 'seat')}{hint}"
 
 
-def _files(settings: "Settings") -> str:
-    from daybreak.bootstrap import open_files
-
+def _files(settings: Settings) -> str:
     store = open_files(settings, interactive=True)
     warning = store.probe()
     text = settings.files.url + _space(settings, store.free_space()) + _unknown_hint(settings, store)
     return text if warning is None else f"{text}\nwarning: {warning}"
 
 
-def _space(settings: "Settings", free: "FreeSpace | None") -> str:
+def _space(settings: Settings, free: FreeSpace | None) -> str:
     """Return the free space of the file store. Raises OperatorError when a run would fail."""
-    from daybreak.snapshots.disk_space import RESERVE_BYTES
-
     if free is None:
         return ""
     if free.bytes < RESERVE_BYTES:
@@ -234,10 +224,8 @@ def _space(settings: "Settings", free: "FreeSpace | None") -> str:
     return f", {format_size(free.bytes)} and {format_count(free.files, 'inode')} free"
 
 
-def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
+def _unknown_hint(settings: Settings, store: FileStore) -> str:
     """Return a hint about snapshots that are in the store and not in the state database, "" if there are none."""
-    from daybreak.snapshots.retention import unknown_snapshots
-
     in_store = [*store.ids("snapshots"), *store.ids("deltas")]
     try:
         unknown = read_state(settings, lambda stores: unknown_snapshots(stores, in_store))
@@ -252,9 +240,7 @@ def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
     )
 
 
-def _source(settings: "Settings") -> str:
-    from daybreak.bootstrap import open_source
-
+def _source(settings: Settings) -> str:
     with open_source(settings).open(now_utc()) as reading:
         reading.check()
         count = len(reading.leaders())
@@ -265,10 +251,8 @@ def _source(settings: "Settings") -> str:
         return f"{settings.source.engine}{lag}, {leaders}{size}{hint}"
 
 
-def _directory(settings: "Settings") -> str:
+def _directory(settings: Settings) -> str:
     """Run the queries without applying changes, and check the age of the latest sync."""
-    from daybreak.bootstrap import directory_sync
-
     if not settings.directory.is_synced:
         return "not synchronized with the platform"
     with state_of(settings) as state:
@@ -289,7 +273,7 @@ def _directory(settings: "Settings") -> str:
     return f"synchronized {format_instant(status.attempted_at)} UTC, {format_count(pending, 'change')} since then"
 
 
-def _disk(settings: "Settings") -> str:
+def _disk(settings: Settings) -> str:
     folder = settings.spill_folder
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
@@ -305,9 +289,7 @@ def _disk(settings: "Settings") -> str:
     return f"{format_size(free)} free in the spill folder {folder}"
 
 
-def _clock(settings: "Settings") -> str:
-    from daybreak.state.nodes import CLOCK_TOLERANCE, describe_offset
-
+def _clock(settings: Settings) -> str:
     now = now_utc()
     if now < _EARLIEST:
         raise OperatorError(f"The clock shows {format_instant(now)} UTC. Set it and run an NTP service.")
@@ -324,10 +306,7 @@ def _clock(settings: "Settings") -> str:
     return f"{format_instant(now)} UTC"
 
 
-def _freshness(settings: "Settings") -> str:
-    from daybreak.proof.newest import stale_tables
-    from daybreak.snapshots.freshness import freshness
-
+def _freshness(settings: Settings) -> str:
     fresh = read_state(settings, lambda stores: freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at))
     due = f"files expected {format_instant(fresh.next_expected_at)} UTC"
     if fresh.snapshot is None:
@@ -339,10 +318,8 @@ def _freshness(settings: "Settings") -> str:
     return f"as of {format_instant(fresh.snapshot.as_of)} UTC, next {due}{stale}"
 
 
-def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
+def _read_one_file(settings: Settings, snapshot_id: str) -> None:
     """Read the start of one published file: an unmounted disk looks like an empty folder. Raises OperatorError."""
-    from daybreak.bootstrap import open_files
-
     entry = read_state(settings, lambda stores: next(stores.snapshots.entries(snapshot_id), None))
     if entry is None:
         return
@@ -356,7 +333,7 @@ def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
         ) from fault
 
 
-def _lost_files(settings: "Settings") -> str:
+def _lost_files(settings: Settings) -> str:
     """Report what the latest run or verification found."""
     faults = read_state(settings, lambda stores: stores.file_faults.list_all())
     if faults:
@@ -364,7 +341,7 @@ def _lost_files(settings: "Settings") -> str:
     return "none in the kept snapshots"
 
 
-_CHECKS: "tuple[tuple[str, Callable[[Settings], str]], ...]" = (
+_CHECKS: tuple[tuple[str, Callable[[Settings], str]], ...] = (
     ("configuration", _configuration),
     ("addresses", _addresses),
     ("state database", _state),

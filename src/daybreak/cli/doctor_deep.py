@@ -12,20 +12,19 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daybreak import __version__
+from daybreak.bootstrap import new_id, open_files, open_keyring, open_source
 from daybreak.cli.options import read_state
+from daybreak.credentials.sigv4 import CLOCK_SKEW
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.errors import OperatorError, SourceError, first_line
-
-if TYPE_CHECKING:
-    from http.client import HTTPMessage
-
-    from daybreak.settings import Settings
-    from daybreak.sources.reading import Reading, RowSource
+from daybreak.settings import Settings
+from daybreak.sources.contract import sample_query
+from daybreak.sources.reading import Reading, RowSource
+from daybreak.state.nodes import ALIVE_FOR
 
 _SIZE_BYTES = 20_000_000
 _PIECE_BYTES = 1 << 20
@@ -41,10 +40,8 @@ _NOT_CHECKED = "not checked: {} does not answer. Run this check again while the 
 _BUCKET_PATH = "/00000000-0000-4000-8000-000000000000/"
 
 
-def check_large_file(settings: "Settings") -> str:
+def check_large_file(settings: Settings) -> str:
     """Write a file in several parts, read it, also in ranges, and delete it."""
-    from daybreak.bootstrap import new_id, open_files
-
     store, content = open_files(settings), secrets.token_bytes(_SIZE_BYTES)
     began = time.monotonic()
     sink = store.stage(new_id())
@@ -64,11 +61,8 @@ def check_large_file(settings: "Settings") -> str:
     return f"{format_size(_SIZE_BYTES)} written and read in {format_duration(time.monotonic() - began)}"
 
 
-def check_nodes(settings: "Settings") -> str:
+def check_nodes(settings: Settings) -> str:
     """Compare versions and keyrings of the running nodes with this one."""
-    from daybreak.bootstrap import open_keyring
-    from daybreak.state.nodes import ALIVE_FOR
-
     now, keyring = now_utc(), open_keyring(settings).current().fingerprint
     nodes = read_state(settings, lambda stores: stores.nodes.list_seen(now - ALIVE_FOR))
     faults = []
@@ -83,22 +77,18 @@ def check_nodes(settings: "Settings") -> str:
     return f"{format_count(len(nodes), 'running node')} with this version and keyring"
 
 
-def check_own_models(settings: "Settings") -> str:
+def check_own_models(settings: Settings) -> str:
     """Run each model of the operator for a few rows: the columns of a SELECT are known without running it, and a
     division by zero or a cast of a value is not.
     """
-    from daybreak.bootstrap import open_source
-
     return run_own_models(open_source(settings), now_utc())
 
 
-def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = _MODEL_SECONDS) -> str:
+def run_own_models(source: RowSource, as_of: datetime, limit_seconds: float = _MODEL_SECONDS) -> str:
     """Run each own model of a source for a few rows. One that takes `limit_seconds` is stopped: it may only be slow.
 
     Raises OperatorError that names every fault, and the models that were stopped.
     """
-    from daybreak.sources.contract import sample_query
-
     faults: list[str] = []
     stopped: list[str] = []
     with source.open(as_of) as reading:
@@ -124,36 +114,32 @@ def run_own_models(source: "RowSource", as_of: datetime, limit_seconds: float = 
     return f"{done}. {slow}" if stopped else done
 
 
-def _stop(reading: "Reading", expired: threading.Event) -> None:
+def _stop(reading: Reading, expired: threading.Event) -> None:
     expired.set()
     reading.cancel()
 
 
-def check_webhook_hosts(settings: "Settings") -> str:
+def check_webhook_hosts(settings: Settings) -> str:
     """Resolve the hosts of all enabled webhooks."""
     webhooks = read_state(settings, lambda stores: stores.webhooks.list_enabled("", _MAX_WEBHOOKS))
-    hosts = sorted({urlsplit(webhook.url).hostname or "" for webhook in webhooks})
-    faults = [fault for host in hosts if (fault := _resolution_fault(host)) is not None]
+    hosts, faults = sorted({urlsplit(webhook.url).hostname or "" for webhook in webhooks}), []
+    for host in hosts:
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError as error:
+            faults.append(
+                f"The webhook host {host} cannot be resolved: {error.strerror}. Ask the owner of the endpoint."
+            )
     if faults:
         raise OperatorError("\n".join(faults))
     return f"{format_count(len(hosts), 'host')} resolved"
 
 
-def _resolution_fault(host: str) -> str | None:
-    try:
-        socket.getaddrinfo(host, None)
-    except OSError as error:
-        return f"The webhook host {host} cannot be resolved: {error.strerror}. Ask the owner of the endpoint."
-    return None
-
-
-def check_s3(settings: "Settings") -> str:
+def check_s3(settings: Settings) -> str:
     """Return whether requests to the endpoint's URL arrive there, with a valid certificate and the same clock.
 
     Raises OperatorError with the fix.
     """
-    from daybreak.credentials.sigv4 import CLOCK_SKEW
-
     if not settings.attach.s3:
         return "off"
     url = settings.attach_url
@@ -168,7 +154,7 @@ def check_s3(settings: "Settings") -> str:
     return url
 
 
-def check_acceleration(settings: "Settings") -> str:
+def check_acceleration(settings: Settings) -> str:
     """Return whether nginx has the location of the files. Raises OperatorError with the fix."""
     from daybreak.web.file_sender import ACCELERATED_LOCATION
 
@@ -186,7 +172,7 @@ def check_acceleration(settings: "Settings") -> str:
     return f"nginx has the location {ACCELERATED_LOCATION}"
 
 
-def check_telemetry(settings: "Settings") -> str:
+def check_telemetry(settings: Settings) -> str:
     """Return whether a collector answers. Raises OperatorError with the fix."""
     if not settings.telemetry.url:
         return "off"
@@ -195,7 +181,7 @@ def check_telemetry(settings: "Settings") -> str:
     return settings.telemetry.url
 
 
-def _response(method: str, url: str) -> tuple[bytes, "HTTPMessage"] | None:
+def _response(method: str, url: str) -> tuple[bytes, http.client.HTTPMessage] | None:
     """Return body and headers of a response, None if the connection is refused. Raises OperatorError with the fix."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -215,7 +201,7 @@ def _response(method: str, url: str) -> tuple[bytes, "HTTPMessage"] | None:
         connection.close()
 
 
-CHECKS: "tuple[tuple[str, Callable[[Settings], str]], ...]" = (
+DEEP_CHECKS: tuple[tuple[str, Callable[[Settings], str]], ...] = (
     ("acceleration", check_acceleration),
     ("telemetry", check_telemetry),
     ("large file", check_large_file),

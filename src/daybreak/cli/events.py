@@ -1,7 +1,7 @@
 """`daybreakd events`: deliveries of webhooks and mails."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -9,10 +9,10 @@ from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, read_st
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
-
-if TYPE_CHECKING:
-    from daybreak.domain.events import Delivery
-    from daybreak.state.stores import Stores
+from daybreak.domain.events import Delivery, DeliveryState
+from daybreak.events.webhooks import retry_by_operator, send_test_by_operator
+from daybreak.state.deliveries import DeliveryFilter
+from daybreak.state.stores import Stores
 
 app = App(name="events", help="Deliveries of webhooks and mails.")
 
@@ -29,9 +29,6 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List deliveries, newest first."""
-    from daybreak.domain.events import DeliveryState
-    from daybreak.state.deliveries import DeliveryFilter
-
     client_id = parse_client_id(account, "--account") if account is not None else None
     selected = DeliveryFilter(client_id=client_id, state=DeliveryState(state) if state is not None else None)
     rows = read_state(
@@ -52,8 +49,6 @@ def retry(
     delivery_id: Annotated[str, Parameter(help="Id of the delivery, as in `events list`.")], *, config: Config = None
 ) -> None:
     """Attempt a failed or skipped delivery again, as soon as the builder runs."""
-    from daybreak.events.webhooks import retry_by_operator
-
     with state_of(config) as database:
         delivery = database.read(lambda stores: stores.deliveries.get(delivery_id))
         if delivery is None:
@@ -66,8 +61,6 @@ def retry(
 @app.command(name="test")
 def send_test(account: Annotated[str, Parameter(help="client_id of the account.")], *, config: Config = None) -> None:
     """Send a test event to every enabled webhook of an account, as soon as the builder runs."""
-    from daybreak.events.webhooks import send_test_by_operator
-
     settings, client_id, now = settings_of(config), parse_client_id(account, "ACCOUNT"), now_utc()
     if not settings.events.webhooks:
         raise OperatorError("events.webhooks is false. Set it to true to send webhooks.")
@@ -80,7 +73,7 @@ def send_test(account: Annotated[str, Parameter(help="client_id of the account."
     print_note("The builder sends the events. See `daybreakd events list` for the results.")
 
 
-def _recipient(stores: "Stores", delivery: "Delivery") -> str:
+def _recipient(stores: Stores, delivery: Delivery) -> str:
     """Return the URL of the webhook or the email of the seat."""
     if delivery.channel == "webhook":
         webhook = stores.webhooks.get(delivery.endpoint_id or "")
@@ -89,7 +82,7 @@ def _recipient(stores: "Stores", delivery: "Delivery") -> str:
     return seat.email if seat is not None else ""
 
 
-def _as_json(delivery: "Delivery", recipient: str) -> dict[str, object]:
+def _as_json(delivery: Delivery, recipient: str) -> dict[str, object]:
     return {
         "delivery_id": delivery.delivery_id,
         "message_id": delivery.message_id,
@@ -107,7 +100,7 @@ def _as_json(delivery: "Delivery", recipient: str) -> dict[str, object]:
     }
 
 
-def _row(delivery: "Delivery", recipient: str) -> tuple[object, ...]:
+def _row(delivery: Delivery, recipient: str) -> tuple[object, ...]:
     return (
         delivery.delivery_id,
         format_instant(delivery.created_at),

@@ -3,18 +3,18 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.bootstrap import open_files
 from daybreak.cli.options import Config, settings_of, state_of
 from daybreak.cli.output import print_note, print_text
 from daybreak.domain.display import format_count, format_size
 from daybreak.domain.errors import WrongUse
-
-if TYPE_CHECKING:
-    from daybreak.settings import FilesSettings, Settings
-    from daybreak.snapshots.copy_files import Copied
+from daybreak.settings import FilesSettings, Settings
+from daybreak.settings.text_forms import parse_files_url
+from daybreak.snapshots.copy_files import Copied, copy_files
 
 app = App(name="files", help="Manage the file store.")
 _INTERVAL_SECONDS = 10.0
@@ -38,9 +38,6 @@ def copy(
     are deleted, as after an erasure. The service may run meanwhile; stop it for
     the last copy, then set files.url to the target.
     """
-    from daybreak.bootstrap import open_files
-    from daybreak.snapshots.copy_files import copy_files
-
     settings = settings_of(config)
     to = _target_settings(settings, target, endpoint)
     _refuse_unsuitable(settings.files, to.files)
@@ -65,10 +62,8 @@ def copy(
     return 0
 
 
-def _target_settings(settings: "Settings", url: str, endpoint: str | None) -> "Settings":
-    """Return the settings with the target as the file store. Raises OperatorError for an invalid URL."""
-    from daybreak.settings.text_forms import parse_files_url
-
+def _target_settings(settings: Settings, url: str, endpoint: str | None) -> Settings:
+    """Return the settings with the target as the file store. Raises WrongUse for an invalid URL."""
     try:
         parsed = parse_files_url(url, Path.cwd())
     except ValueError:
@@ -80,7 +75,7 @@ def _target_settings(settings: "Settings", url: str, endpoint: str | None) -> "S
     return settings.model_copy(update={"files": settings.files.model_copy(update=changes)})
 
 
-def _refuse_unsuitable(source: "FilesSettings", target: "FilesSettings") -> None:
+def _refuse_unsuitable(source: FilesSettings, target: FilesSettings) -> None:
     """Raise WrongUse for a target in the source, which is deleted after a move, and a folder that may be mistyped."""
     folder = target.folder
     if (folder or target.endpoint == source.endpoint) and f"{target.url}/".startswith(f"{source.url}/"):
@@ -93,10 +88,10 @@ def _refuse_unsuitable(source: "FilesSettings", target: "FilesSettings") -> None
         raise WrongUse(f"The folder {folder} has other files than an earlier copy. Name an empty one.")
 
 
-def _print_progress() -> Callable[["Copied"], None]:
+def _print_progress() -> Callable[[Copied], None]:
     printed_at = time.monotonic()
 
-    def watch(copied: "Copied") -> None:
+    def watch(copied: Copied) -> None:
         nonlocal printed_at
         if time.monotonic() >= printed_at + _INTERVAL_SECONDS:
             printed_at = time.monotonic()

@@ -2,18 +2,17 @@
 
 import secrets
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.access import keys
 from daybreak.cli.options import AsJson, Config, Flag, read_line, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.credentials import keyring
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
-
-if TYPE_CHECKING:
-    from daybreak.credentials.keyring import Key
 
 app = App(name="keys", help="Manage the keyring.")
 
@@ -21,8 +20,6 @@ app = App(name="keys", help="Manage the keyring.")
 @app.command(name="list")
 def list_(*, config: Config = None, json: AsJson = False) -> None:
     """List the keys and their states. Secrets are not shown."""
-    from daybreak.credentials import keyring
-
     ring = keyring.load(settings_of(config).keys.file)
     if json:
         print_json(
@@ -46,9 +43,6 @@ def rotate(*, config: Config = None) -> None:
     them before the next rotation: every node has the new signing key since the
     previous rotation, so no request fails in the meantime.
     """
-    from daybreak.access import keys
-    from daybreak.credentials import keyring
-
     settings = settings_of(config)
     ring = keyring.load(settings.keys.file)
     with state_of(settings) as state:
@@ -78,9 +72,6 @@ def revoke(
     the secret of the key is destroyed. API tokens and links that set a password do
     not depend on keys. The command can be repeated after a failure.
     """
-    from daybreak.access import keys
-    from daybreak.credentials import keyring
-
     settings = settings_of(config)
     ring = keyring.load(settings.keys.file)
     found = next((key for key in ring.keys if key.kid == kid), None)
@@ -106,7 +97,7 @@ def revoke(
     print_note(f"Copy {settings.keys.file} to every other node, and delete old backups of it.")
 
 
-def _confirm(key: "Key") -> None:
+def _confirm(key: keyring.Key) -> None:
     """Ask whether to revoke a key. Raises OperatorError for any other answer than yes."""
     print_note(f"Revoking {key.kid} ({key.state}) ends all sessions and refuses all links that it signed.")
     if not sys.stdin.isatty():

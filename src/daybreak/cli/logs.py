@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import structlog
 
 from daybreak.cli.output import escape_unprintable, write_to_standard_error
+from daybreak.credentials.redaction import redact, redact_values
 
 if TYPE_CHECKING:
-    import structlog
-
     from daybreak.settings import Settings
     from daybreak.telemetry import LogSender
 
@@ -44,10 +44,6 @@ def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by
     Lines go to standard error, or are appended to a file with mode 0600. `sent_by` is the name of a process that also
     sends the events of JSON lines to the collector, if there is one. Such a process has one more thread.
     """
-    import structlog
-
-    from daybreak.credentials.redaction import redact
-
     write = write_to_standard_error if file is None else _to_file(file)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     terminal = file is None and sys.stderr.isatty()
@@ -72,19 +68,19 @@ def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by
     )
     # Warnings and errors of libraries. They are not sent to the collector: those about the collector would never end.
     handler = logging.StreamHandler()
-    handler.setFormatter(_LibraryFormatter(redact, as_json=not processors))
+    handler.setFormatter(_LibraryFormatter(as_json=not processors))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 class _LibraryFormatter(logging.Formatter):
     """Formats a record of a library without secrets, tracebacks included."""
 
-    def __init__(self, redact: Callable[[str], str], *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         super().__init__("%(message)s" if as_json else "%(asctime)s %(name)s %(levelname)s %(message)s")
-        self._redact, self._as_json = redact, as_json
+        self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        text = self._redact(super().format(record))
+        text = redact(super().format(record))
         if not self._as_json:
             return text
         level, now = record.levelname.lower(), datetime.now(UTC)
@@ -92,11 +88,8 @@ class _LibraryFormatter(logging.Formatter):
         return _json_line(fields).rstrip()
 
 
-def _json_logger(write: Write, min_level: int, sender: "LogSender | None" = None) -> type["structlog.BoundLoggerBase"]:
+def _json_logger(write: Write, min_level: int, sender: "LogSender | None" = None) -> type[structlog.BoundLoggerBase]:
     """Return a logger class that formats an event in one step, because every request logs an event."""
-    import structlog
-
-    from daybreak.credentials.redaction import redact_values
 
     def method(level: str) -> Callable[..., None]:
         def logged(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None:
@@ -144,8 +137,6 @@ def _log_sender(settings: "Settings", process: str) -> "LogSender | None":
 
 
 def _redact_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    from daybreak.credentials.redaction import redact_values
-
     return redact_values(event)
 
 

@@ -166,10 +166,13 @@ def run(arguments: Sequence[str]) -> int:
         return DONE
     except DaybreakError as error:
         return _report(describe_error(error), _EXIT_CODES.get(error.code, FAILED))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "daybreak":
+    except ImportError as error:
+        # The cause of an error of cyclopts, which imports the module of a verb.
+        missing = error.__cause__ or error
+        name = missing.name if isinstance(missing, ModuleNotFoundError) else None
+        if name is None or name.partition(".")[0] == "daybreak":
             raise
-        return _report(f"{error.name} is not installed. Install Daybreak with the extra `server`.", FAILED)
+        return _report(f"{name} is not installed. Install Daybreak with the extra `server`.", FAILED)
     except OSError as error:
         # An error on a file or folder of the operator. Anything else is a defect.
         if error.filename is None:

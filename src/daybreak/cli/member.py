@@ -3,21 +3,23 @@
 import os
 import socket
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.bootstrap import open_source, run_context
+from daybreak.cli.logs import configure_logging
 from daybreak.cli.options import AsJson, Config, Flag, parse_member_id, settings_of, state_of, user_name
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.display import format_count
+from daybreak.domain.erasure import Erasure
 from daybreak.domain.errors import SourceError
-
-if TYPE_CHECKING:
-    from daybreak.domain.erasure import Erasure
-    from daybreak.domain.snapshot import Snapshot
-    from daybreak.settings import Settings
-    from daybreak.snapshots.erase import FoundMember
-    from daybreak.state.stores import Stores
+from daybreak.domain.snapshot import Snapshot
+from daybreak.settings import Settings
+from daybreak.snapshots.builder import stop_on_signals
+from daybreak.snapshots.erase import FoundMember, erase_member, find_member
+from daybreak.snapshots.member_files import member_in_source
+from daybreak.state.stores import Stores
 
 app = App(name="member", help="Erase Members from stored files.")
 MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member, or its integer key with source.key_namespace.")]
@@ -34,11 +36,6 @@ def erase(
     files. Delete the Member on the platform first. Run the command again after an
     interruption. Exit code 1 if the platform still has the Member.
     """
-    from daybreak.bootstrap import run_context
-    from daybreak.cli.logs import configure_logging
-    from daybreak.snapshots.builder import stop_on_signals
-    from daybreak.snapshots.erase import erase_member, find_member
-
     settings = settings_of(config)
     wanted = parse_member_id(member_id, settings.source.key_namespace)
     configure_logging(settings)
@@ -87,7 +84,7 @@ def _operator() -> str:
     return f"{user_name(os.getuid())}@{socket.gethostname()}"
 
 
-def _print_found(found: "FoundMember") -> None:
+def _print_found(found: FoundMember) -> None:
     print_table(
         ("SNAPSHOT", "STATE", "AS OF (UTC)", "ACCOUNT", "RESOURCES"),
         [
@@ -109,25 +106,22 @@ def _print_found(found: "FoundMember") -> None:
     print_note("Nothing was changed." if is_found else "No stored file has rows of this Member. Nothing was changed.")
 
 
-def _print_waiting(run: "Snapshot") -> None:
+def _print_waiting(run: Snapshot) -> None:
     print_note(f"Waiting for the run {run.snapshot_id}: its files may have rows of the Member.")
 
 
-def _print_result(erasure: "Erasure") -> None:
-    snapshots = {files.snapshot_id for files in erasure.replaced}
-    rows = sum(files.rows for files in erasure.replaced)
+def _print_result(erasure: Erasure) -> None:
     if erasure.replaced:
+        snapshots = {files.snapshot_id for files in erasure.replaced}
+        rows = sum(files.rows for files in erasure.replaced)
         erased = f"{format_count(rows, 'row')} in {format_count(len(snapshots), 'snapshot')}"
         print_text(f"Erased: {erased}. Receipt: {erasure.erasure_id}")
     else:
         print_text(f"No stored file has rows of this Member. Receipt: {erasure.erasure_id}")
 
 
-def _report_source(settings: "Settings", member_id: str) -> int:
+def _report_source(settings: Settings, member_id: str) -> int:
     """Report whether the next run exports the Member again. Return the exit code."""
-    from daybreak.bootstrap import open_source
-    from daybreak.snapshots.member_files import member_in_source
-
     try:
         found = member_in_source(open_source(settings), member_id)
     except SourceError as error:
@@ -147,7 +141,7 @@ def _report_source(settings: "Settings", member_id: str) -> int:
     return 0
 
 
-def _signed_receipts(erasure_id: str, stores: "Stores") -> list[dict[str, str]]:
+def _signed_receipts(erasure_id: str, stores: Stores) -> list[dict[str, str]]:
     """Return the signed receipt of each account, for that account."""
     return [
         {"client_id": client_id, "statement": content, "signature": signature}
@@ -155,6 +149,6 @@ def _signed_receipts(erasure_id: str, stores: "Stores") -> list[dict[str, str]]:
     ]
 
 
-def _as_json(erasure: "Erasure", signed: list[dict[str, str]]) -> dict[str, object]:
+def _as_json(erasure: Erasure, signed: list[dict[str, str]]) -> dict[str, object]:
     names = ("erasure_id", "member_sha256", "requested_by", "started_at", "finished_at", "replaced")
     return {**{name: getattr(erasure, name) for name in names}, "signed_receipts": signed}

@@ -1,17 +1,20 @@
 """`daybreakd migrate` and `daybreakd state`, and the check of the state database when a service starts."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.bootstrap import open_state
 from daybreak.cli.options import Config, refuse_password, settings_of
 from daybreak.cli.output import print_note, print_table, print_text
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import WrongUse
-
-if TYPE_CHECKING:
-    from daybreak.settings import Settings
+from daybreak.settings import Settings
+from daybreak.settings.text_forms import InvalidValue, parse_state_url
+from daybreak.state.copy import copy_state
+from daybreak.state.database import sqlite_path
+from daybreak.state.migrate import migrate as migrate_url
 
 app = App(name="state", help="Manage the state database.")
 
@@ -21,13 +24,11 @@ def migrate(*, config: Config = None) -> None:
 
     Without a configuration file, DAYBREAK_STATE__URL names the database.
     """
-    from daybreak.state.migrate import migrate as migrate_url
-
     settings = settings_of(config, source_needed=False)
     print_text(f"The state database is at {migrate_url(settings.state.url.get_secret_value())}.")
 
 
-def prepare_state(settings: "Settings") -> None:
+def prepare_state(settings: Settings) -> None:
     """Migrate an existing SQLite file, and check that the state database is up to date.
 
     A shared database is migrated only by `daybreakd migrate`. A missing file is not created: if its disk is not
@@ -37,10 +38,6 @@ def prepare_state(settings: "Settings") -> None:
         OperatorError: the state database is missing or out of date.
         Unavailable: it does not answer.
     """
-    from daybreak.bootstrap import open_state
-    from daybreak.state.database import sqlite_path
-    from daybreak.state.migrate import migrate as migrate_url
-
     url = settings.state.url.get_secret_value()
     path = sqlite_path(url)
     if path is not None and path.exists():
@@ -58,9 +55,6 @@ def copy(
     Stop the service first. Then set state.url to the target; the keyring stays the
     same.
     """
-    from daybreak.settings.text_forms import InvalidValue, parse_state_url
-    from daybreak.state.copy import copy_state
-
     urls = []
     for name, url in (("SOURCE", source), ("TARGET", target)):
         try:

@@ -4,24 +4,26 @@ import os
 import pwd
 import re
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from getpass import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
+from urllib.parse import parse_qs, urlsplit
 from uuid import UUID, uuid5
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from daybreak.bootstrap import open_state
 from daybreak.cli.output import print_note
 from daybreak.domain.errors import WrongUse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from daybreak.settings import Settings
-    from daybreak.state.database import Database
-    from daybreak.state.stores import Stores
+from daybreak.domain.identity import is_id
+from daybreak.settings import Settings, load_settings
+from daybreak.settings.text_forms import InvalidValue, parse_duration
+from daybreak.state.database import Database
+from daybreak.state.stores import Stores
 
 T = TypeVar("T")
 DEFAULT_FILE = "daybreak.toml"
@@ -43,13 +45,11 @@ Limit = Annotated[
 AsJson = Annotated[Flag, Parameter(name="--json", help="Print JSON, for programs.")]
 
 
-def settings_of(config: Path | None, *, source_needed: bool = True) -> "Settings":
+def settings_of(config: Path | None, *, source_needed: bool = True) -> Settings:
     """Load the settings of a command. Raises SettingsFault, and WrongUse for root if the service runs as another user.
 
     A command that needs no source runs without a file if `DAYBREAK_STATE__URL` is set.
     """
-    from daybreak.settings import load_settings
-
     file = config or (Path(os.environ["DAYBREAK_CONFIG"]) if os.environ.get("DAYBREAK_CONFIG") else None)
     enough = "DAYBREAK_SOURCE__LOCATION" if source_needed else "DAYBREAK_STATE__URL"
     if file is None and (Path(DEFAULT_FILE).exists() or enough not in os.environ):
@@ -87,15 +87,13 @@ def user_name(uid: int) -> str:
 
 
 @contextmanager
-def state_of(settings: "Settings | Path | None") -> "Iterator[Database]":
+def state_of(settings: Settings | Path | None) -> Iterator[Database]:
     """Open the state database of settings, or of those in a configuration file, and close it at the end."""
-    from daybreak.bootstrap import open_state
-
     with closing(open_state(settings if not isinstance(settings, Path | None) else settings_of(settings))) as state:
         yield state
 
 
-def read_state(settings: "Settings | Path | None", work: "Callable[[Stores], T]") -> T:
+def read_state(settings: Settings | Path | None, work: Callable[[Stores], T]) -> T:
     """Return the result of `work` on the state database of settings, or of those in a configuration file."""
     with state_of(settings) as state:
         return state.read(work)
@@ -112,8 +110,6 @@ def parse_instant(text: str, option: str) -> datetime:
 
 def parse_instant_or_age(text: str, option: str, now: datetime) -> datetime:
     """Parse an age such as `2h`, counted back from now, or an instant. Raises WrongUse."""
-    from daybreak.settings.text_forms import InvalidValue, parse_duration
-
     try:
         return now - parse_duration(text)
     except (InvalidValue, OverflowError):
@@ -125,8 +121,6 @@ def parse_instant_or_age(text: str, option: str, now: datetime) -> datetime:
 
 def parse_client_id(text: str, option: str) -> str:
     """Parse a client_id in any case. Raises WrongUse."""
-    from daybreak.domain.identity import is_id
-
     client_id = text.strip().lower()
     if not is_id(client_id):
         raise WrongUse(
@@ -140,8 +134,6 @@ def parse_member_id(text: str, key_namespace: UUID | None) -> str:
     """Parse a MEMBER_ID in any case, or an integer key of a platform whose views compute UUIDs in that namespace.
     Raises WrongUse.
     """
-    from daybreak.domain.identity import is_id
-
     member_id = text.strip().lower()
     if key_namespace is not None and re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", member_id):
         return str(uuid5(key_namespace, f"member:{member_id}"))
@@ -153,8 +145,6 @@ def parse_member_id(text: str, key_namespace: UUID | None) -> str:
 
 def parse_expiry(text: str, option: str, now: datetime) -> datetime:
     """Parse a duration such as `90d`, counted from now. Raises WrongUse."""
-    from daybreak.settings.text_forms import InvalidValue, parse_duration
-
     try:
         return now + parse_duration(text)
     except InvalidValue as fault:
@@ -165,8 +155,6 @@ def parse_expiry(text: str, option: str, now: datetime) -> datetime:
 
 def refuse_password(url: str, option: str) -> None:
     """Raise WrongUse if a database URL contains a password: arguments are in the process list."""
-    from urllib.parse import parse_qs, urlsplit
-
     if url.startswith(("postgresql://", "postgres://")):
         parts = urlsplit(url)
         if parts.password or {"password", "sslpassword"} & parse_qs(parts.query).keys():
@@ -184,14 +172,12 @@ def read_line() -> str:
 
 def read_secret(prompt: str) -> str:
     """Return one line that is typed on the terminal, without echo. Raises WrongUse."""
-    from getpass import getpass
-
     with _input_faults():
         return getpass(prompt)
 
 
 @contextmanager
-def _input_faults() -> "Iterator[None]":
+def _input_faults() -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:

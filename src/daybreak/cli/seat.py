@@ -5,19 +5,21 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import App, Parameter
 
+from daybreak.access import operators, passwords
+from daybreak.bootstrap import read_keyring
 from daybreak.cli.options import AsJson, Config, Flag, read_line, read_secret, read_state, settings_of, state_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
+from daybreak.credentials.passwords import hash_password, new_password, weakness
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError, WrongUse
-
-if TYPE_CHECKING:
-    from daybreak.domain.identity import Seat
-    from daybreak.state.stores import Stores
+from daybreak.domain.identity import Seat
+from daybreak.settings.text_forms import InvalidValue, parse_issuer
+from daybreak.state.stores import Stores
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,9 +73,6 @@ def set_password(email: Email, *, config: Config = None) -> None:
     """Set a password, entered twice or read from standard input. Ends all sessions of the seat. For other persons, use
     `reset-password`: a password that is passed on does not expire.
     """
-    from daybreak.access import operators
-    from daybreak.credentials.passwords import hash_password, weakness
-
     _write(config, email, lambda _stores, _seat: None)  # an unknown seat is reported before the prompt
     password = _new_password()
     breached = settings_of(config).access.breached_passwords
@@ -87,8 +86,6 @@ def set_password(email: Email, *, config: Config = None) -> None:
 @app.command
 def invite(email: Email, *, config: Config = None) -> None:
     """Mail a link that sets the first password of a seat. It works once, for 7 days. Needs mail.url."""
-    from daybreak.access import operators, passwords
-
     if not passwords.is_available(settings_of(config)):
         raise OperatorError("This service sends no mail. Set mail.url, or use `daybreakd seat reset-password`.")
     _write(config, email, operators.invite, now_utc(), actor=ACTOR)
@@ -100,9 +97,6 @@ def reset_password(email: Email, *, config: Config = None) -> None:
     """Print a link that sets a password, to pass on. It works once, for 7 days. The present password, all sessions and
     earlier links of the seat end.
     """
-    from daybreak.access import operators, passwords
-    from daybreak.credentials.passwords import hash_password, new_password
-
     settings, random = settings_of(config), secrets.token_bytes
     issue = partial(operators.issue_link, settings=settings, random=random)
     token = _write(config, email, issue, hash_password(new_password(random)), now_utc(), actor=ACTOR)
@@ -112,8 +106,6 @@ def reset_password(email: Email, *, config: Config = None) -> None:
 @app.command
 def disable(email: Email, *, config: Config = None) -> None:
     """Disable a seat. Its sessions and API tokens end immediately."""
-    from daybreak.access import operators
-
     _write(config, email, operators.set_disabled, now_utc(), disabled=True, actor=ACTOR)
     print_text(f"{email} is disabled.")
     if settings_of(config).directory.is_synced:
@@ -123,8 +115,6 @@ def disable(email: Email, *, config: Config = None) -> None:
 @app.command
 def enable(email: Email, *, config: Config = None) -> None:
     """Enable a disabled seat."""
-    from daybreak.access import operators
-
     _write(config, email, operators.set_disabled, now_utc(), disabled=False, actor=ACTOR)
     print_text(f"{email} is enabled.")
 
@@ -137,8 +127,6 @@ def sign_out(
     config: Config = None,
 ) -> None:
     """End all sessions of a seat and its links that set a password. Its API tokens stay valid."""
-    from daybreak.access import operators
-
     if every == (email is not None):
         raise WrongUse("Specify the email of a seat, or --all.")
     if email is not None:
@@ -154,9 +142,6 @@ def sign_out(
 @app.command
 def enrol(email: Email, *, config: Config = None) -> None:
     """Set up a second factor with the seat's owner: QR code, confirmation code, ten recovery codes."""
-    from daybreak.access import operators
-    from daybreak.bootstrap import read_keyring
-
     settings = settings_of(config)
     enrolment = _write(
         config,
@@ -193,8 +178,6 @@ def enrol(email: Email, *, config: Config = None) -> None:
 @app.command
 def reset_second_factor(email: Email, *, config: Config = None) -> None:
     """Remove a lost second factor, recovery codes, passkeys and the operator role. Ends all sessions of the seat."""
-    from daybreak.access import operators
-
     ended = _write(config, email, operators.reset_second_factor, now_utc(), actor=ACTOR)
     print_text(f"The second factor of {email} is removed. {format_count(ended, 'session')} ended.")
 
@@ -208,8 +191,6 @@ def bind(
     config: Config = None,
 ) -> None:
     """Bind a seat to a user of the single sign-on provider, and end its sessions. Only that user can then use it."""
-    from daybreak.access import operators
-
     configured = settings_of(config).oidc.issuer
     issuer = _parse_issuer(issuer) or configured
     if not issuer:
@@ -223,8 +204,6 @@ def bind(
 @app.command
 def unbind(email: Email, *, config: Config = None) -> None:
     """Remove the binding of a seat to a user of the single sign-on provider. Ends all sessions of the seat."""
-    from daybreak.access import operators
-
     removed, ended = _write(config, email, operators.unbind_identities, now_utc(), actor=ACTOR)
     print_text(f"{email} is unbound. {format_count(ended, 'session')} ended." if removed else f"{email} was not bound.")
 
@@ -232,8 +211,6 @@ def unbind(email: Email, *, config: Config = None) -> None:
 @app.command
 def grant_operator(email: Email, *, config: Config = None) -> None:
     """Grant a seat the operator pages of the dashboard. The seat must have a second factor."""
-    from daybreak.access import operators
-
     required = settings_of(config).access.operator_second_factor
     _write(config, email, operators.grant_operator, now_utc(), second_factor=required, actor=ACTOR)
     print_text(f"{email} is an operator.")
@@ -242,26 +219,20 @@ def grant_operator(email: Email, *, config: Config = None) -> None:
 @app.command
 def revoke_operator(email: Email, *, config: Config = None) -> None:
     """Withdraw the operator role from a seat."""
-    from daybreak.access import operators
-
     _write(config, email, operators.withdraw_operator, now_utc(), actor=ACTOR)
     print_text(f"{email} is no longer an operator.")
 
 
 def _write(
-    config: Path | None, email: str, work: "Callable[Concatenate[Stores, Seat, P], T]", *own: P.args, **more: P.kwargs
+    config: Path | None, email: str, work: Callable[Concatenate[Stores, Seat, P], T], *own: P.args, **more: P.kwargs
 ) -> T:
     """Run `work` on the seat of an email in one transaction. Raises OperatorError for an unknown email."""
-    from daybreak.access.operators import find_seat
-
     with state_of(config) as state:
-        return state.write(lambda stores: work(stores, find_seat(stores, email), *own, **more))
+        return state.write(lambda stores: work(stores, operators.find_seat(stores, email), *own, **more))
 
 
 def _parse_issuer(text: str) -> str:
     """Parse the issuer of a provider, which may be empty. Raises WrongUse."""
-    from daybreak.settings.text_forms import InvalidValue, parse_issuer
-
     try:
         return parse_issuer(text)
     except InvalidValue as fault:

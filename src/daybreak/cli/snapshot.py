@@ -4,28 +4,31 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.bootstrap import open_files, open_tracing, run_context
+from daybreak.cli.logs import configure_logging
 from daybreak.cli.options import AsJson, Config, Flag, Limit, parse_instant, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.cli.progress import print_report, run_progress
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.errors import OperatorError, WrongUse
+from daybreak.domain.snapshot import Snapshot
+from daybreak.settings import Settings
+from daybreak.snapshots import publish as publication
+from daybreak.snapshots import retention
+from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.report import source_warnings
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from daybreak.domain.snapshot import Snapshot
-    from daybreak.settings import Settings
-    from daybreak.snapshots.verify import ManifestFile
-    from daybreak.state.stores import State, Stores
+from daybreak.snapshots.verify import ManifestFile, verify_snapshot
+from daybreak.snapshots.verify_deltas import verify_deltas
+from daybreak.state.stores import State, Stores
 
 app = App(name="snapshot", help="Manage runs and snapshots.")
 SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or at least its first four characters.")]
@@ -53,7 +56,6 @@ def run(
     """Build a snapshot now, at low priority, and publish it when it is complete. Exit code 1 if it is not published,
     for example because the guard blocks it.
     """
-    from daybreak.cli.logs import configure_logging
     from daybreak.snapshots.builder import take_low_priority
 
     settings = settings_of(config)
@@ -68,10 +70,9 @@ def run(
 
 
 def run_once(
-    settings: "Settings", *, as_of: "datetime | None" = None, full: bool = False, logged: bool = False
-) -> "Snapshot":
+    settings: Settings, *, as_of: datetime | None = None, full: bool = False, logged: bool = False
+) -> Snapshot:
     """Run once, show progress as `run_progress` does, and return the snapshot. Logging must be configured before."""
-    from daybreak.bootstrap import open_tracing, run_context
     from daybreak.snapshots.builder import stop_on_signals
     from daybreak.snapshots.run import run_manually
 
@@ -93,8 +94,6 @@ def run_once(
 @app.command(name="list")
 def list_(*, limit: Limit = 20, config: Config = None, json: AsJson = False) -> None:
     """List runs, newest first, and the freshness of the files."""
-    from daybreak.snapshots.freshness import freshness
-
     settings = settings_of(config)
     now = now_utc()
     with state_of(settings) as state:
@@ -163,9 +162,6 @@ def verify(
     config: Config = None,
 ) -> int:
     """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged or lost."""
-    from daybreak.bootstrap import open_files
-    from daybreak.snapshots.verify import verify_snapshot
-
     settings = settings_of(config)
     if deltas:
         if snapshot_id is not None:
@@ -203,17 +199,14 @@ def verify(
 
 
 def _record_damage(
-    snapshot_id: str, files: "Sequence[ManifestFile]", now: "datetime", repair: bool, stores: "Stores"
+    snapshot_id: str, files: Sequence[ManifestFile], now: datetime, repair: bool, stores: Stores
 ) -> None:
     stores.file_faults.record(snapshot_id, len(files), now, by_reading=True)
     for file in files if repair else ():
         stores.snapshots.forget_fingerprint(snapshot_id, file.client_id, file.resource)
 
 
-def _verify_deltas(settings: "Settings") -> int:
-    from daybreak.bootstrap import open_files
-    from daybreak.snapshots.verify_deltas import verify_deltas
-
+def _verify_deltas(settings: Settings) -> int:
     with state_of(settings) as state:
         result = verify_deltas(state, open_files(settings))
     for line in result.faults:
@@ -273,11 +266,9 @@ def discard(
     config: Config = None,
 ) -> None:
     """Discard a complete or held snapshot. Published files stay unchanged."""
-    from daybreak.snapshots.publish import discard as discard_snapshot
-
     with state_of(config) as state:
         found = _find_snapshot(state, snapshot_id)
-        discard_snapshot(state, found.snapshot_id, reason, now_utc())
+        publication.discard(state, found.snapshot_id, reason, now_utc())
     print_text(f"{found.snapshot_id} is discarded.")
 
 
@@ -293,29 +284,23 @@ def forget(
     Its downloads and links, and Delta Sharing queries of its version, end
     immediately. The published one is refused.
     """
-    from daybreak.bootstrap import open_files
-    from daybreak.snapshots.retention import forget as forget_snapshot
-
     settings = settings_of(config)
     with state_of(settings) as state:
         found = _find_snapshot(state, snapshot_id)
-        files = forget_snapshot(state, open_files(settings), found.snapshot_id, reason, now_utc())
+        files = retention.forget(state, open_files(settings), found.snapshot_id, reason, now_utc())
     print_text(
         f"{found.snapshot_id} is forgotten: {format_count(files, 'file')} deleted. Version {found.version} can no "
         "longer be downloaded or queried."
     )
 
 
-def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
-    from daybreak.bootstrap import open_files
-    from daybreak.snapshots.publish import accept
-
+def _accept(settings: Settings, snapshot_id: str, reason: str) -> Snapshot:
     with state_of(settings) as state:
         found = _find_snapshot(state, snapshot_id)
-        return accept(state, open_files(settings), settings, found.snapshot_id, reason, now_utc())
+        return publication.accept(state, open_files(settings), settings, found.snapshot_id, reason, now_utc())
 
 
-def _find_snapshot(state: "State", id_prefix: str | None) -> "Snapshot":
+def _find_snapshot(state: State, id_prefix: str | None) -> Snapshot:
     """Return the recent run whose id starts with the prefix; the latest one for None. Raises OperatorError."""
     runs = state.read(lambda stores: stores.snapshots.recent(_MAX_RUNS_SEARCHED))
     if id_prefix is None:
@@ -334,7 +319,7 @@ def _find_snapshot(state: "State", id_prefix: str | None) -> "Snapshot":
     return matching[0]
 
 
-def _print_result(snapshot: "Snapshot") -> None:
+def _print_result(snapshot: Snapshot) -> None:
     report = snapshot.report
     print_text(
         f"{snapshot.snapshot_id} {snapshot.state}: {format_count(report.rows or 0, 'row')}, "
@@ -352,7 +337,7 @@ def _print_result(snapshot: "Snapshot") -> None:
         )
 
 
-def _print_failure(runs: "Sequence[Snapshot]", now: "datetime") -> None:
+def _print_failure(runs: Sequence[Snapshot], now: datetime) -> None:
     """Report the newest run if it failed or lapsed."""
     for run in runs[:1]:
         if run.failure:
@@ -365,7 +350,7 @@ def _print_failure(runs: "Sequence[Snapshot]", now: "datetime") -> None:
             )
 
 
-def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
+def _row(each: Snapshot, now: datetime) -> tuple[object, ...]:
     took = each.duration.total_seconds() if each.duration is not None else None
     report = each.report
     figures: tuple[object, ...] = ("", "", "")

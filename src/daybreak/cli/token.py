@@ -1,22 +1,22 @@
 """`daybreakd token`: API tokens."""
 
 import os
+from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_expiry, settings_of, state_of
+from daybreak.access import api_tokens, operators
+from daybreak.access.authorization import parse_networks
+from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_expiry, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError, WrongUse
+from daybreak.domain.identity import ApiToken, GrantedAccount, Seat
 from daybreak.domain.operator_file import MAX_DOCUMENT_BYTES, read_bounded
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from daybreak.domain.identity import ApiToken, GrantedAccount, Seat
-    from daybreak.state.stores import State
+from daybreak.state.stores import State
 
 AllowedNetworks = Annotated[
     tuple[str, ...],
@@ -47,20 +47,13 @@ def create(
     config: Config = None,
 ) -> None:
     """Create an API token and print it. It cannot be shown again."""
-    from daybreak.access import api_tokens, operators
-    from daybreak.access.authorization import parse_networks
-
-    settings = settings_of(config)
     now = now_utc()
     expires_at = parse_expiry(expires, "--expires", now) if expires is not None else None
     networks = parse_networks(allow)
-    with state_of(settings) as state:
+    with state_of(config) as state:
         owner = state.read(lambda stores: operators.find_seat(stores, seat))
-        accounts = {
-            each.account.client_id: each
-            for each in state.read(lambda stores: stores.seats.granted_accounts(owner.seat_id))
-        }
-        granted = accounts.get(account.lower())
+        accounts = state.read(lambda stores: stores.seats.granted_accounts(owner.seat_id))
+        granted = next((each for each in accounts if each.account.client_id == account.lower()), None)
         if granted is None:
             raise OperatorError(f"{seat} has no access to the account {account}. See `daybreakd directory export`.")
         _require_usable(granted, owner)
@@ -88,9 +81,6 @@ def change(
     config: Config = None,
 ) -> None:
     """Rename a token, or replace the addresses that its requests must come from. Its secret stays valid."""
-    from daybreak.access import operators
-    from daybreak.access.authorization import parse_networks
-
     if (allow and allow_any) or not (allow or allow_any or name is not None):
         raise WrongUse("Specify --name, and either --allow or --allow-any.")
     networks = parse_networks(allow)
@@ -121,19 +111,18 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List API tokens, newest first. Secrets are not stored and cannot be shown."""
-    from daybreak.access.operators import find_seat
-
     now = now_utc()
     until = parse_expiry(expiring, "--expiring", now) if expiring is not None else None
     client_id = parse_client_id(account, "--account") if account is not None else None
     with state_of(config) as state:
         tokens = state.read(
             lambda stores: stores.api_tokens.list_for(
-                client_id=client_id, seat_id=find_seat(stores, seat).seat_id if seat is not None else None
+                client_id=client_id, seat_id=operators.find_seat(stores, seat).seat_id if seat is not None else None
             )
         )
     if until is not None:
-        tokens = _expiring(tokens, now, until)
+        tokens = [each for each in tokens if each.expires_at is not None and each.expires_at <= until]
+        tokens = sorted((each for each in tokens if each.state_at(now) == "live"), key=attrgetter("expires_at"))
     if json:
         print_json([_as_json(token, now) for token in tokens])
         return
@@ -154,8 +143,6 @@ def revoke(
     config: Config = None,
 ) -> None:
     """Revoke a token, or all leaked ones. Links issued with it stop working."""
-    from daybreak.access import operators
-
     if (token_id is None) == (leaked is None):
         raise WrongUse("Specify the id of a token, or --leaked FILE.")
     with state_of(config) as state:
@@ -178,14 +165,14 @@ def revoke(
     print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
 
 
-def _find(state: "State", token_id: str) -> "ApiToken":
+def _find(state: State, token_id: str) -> ApiToken:
     resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower()))
     if resolved is None:
         raise OperatorError(f"Unknown token {token_id}. See `daybreakd token list`.")
     return resolved.token
 
 
-def _require_usable(granted: "GrantedAccount", owner: "Seat") -> None:
+def _require_usable(granted: GrantedAccount, owner: Seat) -> None:
     """Raise OperatorError, with every reason, if a token of the seat on the account would be refused."""
     missing = [
         text
@@ -202,16 +189,7 @@ def _require_usable(granted: "GrantedAccount", owner: "Seat") -> None:
         raise OperatorError(f"The token would not work: {'; '.join(missing)}.")
 
 
-def _expiring(tokens: "list[ApiToken]", now: "datetime", until: "datetime") -> "list[ApiToken]":
-    """Return the live tokens that expire by that instant, soonest first."""
-    dated = [
-        (token.expires_at, token) for token in tokens if token.expires_at is not None and token.expires_at <= until
-    ]
-    live = [(at, token) for at, token in dated if token.state_at(now) == "live"]
-    return [token for _, token in sorted(live, key=lambda each: each[0])]
-
-
-def _as_json(token: "ApiToken", now: "datetime") -> dict[str, object]:
+def _as_json(token: ApiToken, now: datetime) -> dict[str, object]:
     return {
         "token_id": token.token_id,
         "name": token.name,
@@ -229,7 +207,7 @@ def _as_json(token: "ApiToken", now: "datetime") -> dict[str, object]:
     }
 
 
-def _row(token: "ApiToken", now: "datetime") -> tuple[object, ...]:
+def _row(token: ApiToken, now: datetime) -> tuple[object, ...]:
     return (
         token.token_id,
         token.name,

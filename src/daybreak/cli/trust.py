@@ -11,6 +11,7 @@ from daybreak.cli.output import print_note, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
 from daybreak.domain.errors import OperatorError
+from daybreak.snapshots import trust as keys
 
 app = App(name="trust", help="Keys that sign files.")
 
@@ -21,10 +22,8 @@ RecoveryKey = Annotated[Path, Parameter(help="File of the recovery key, such as 
 @app.command
 def show(*, config: Config = None) -> None:
     """Print the trust file, and the revoked keys as comments."""
-    from daybreak.snapshots.trust import current_trust
-
     with state_of(config) as state:
-        trust = current_trust(state)
+        trust = keys.current_trust(state)
         revoked = state.read(lambda stores: stores.signatures.revoked())
     print_text(trust.text().rstrip("\n"))
     for key in revoked:
@@ -54,11 +53,9 @@ def rotate(
     Statements that the previous CA certified stay valid. Run it on the node of the
     builder.
     """
-    from daybreak.snapshots.trust import rotate_ca
-
     settings = settings_of(config)
     with state_of(settings) as state:
-        trust = rotate_ca(
+        trust = keys.rotate_ca(
             state, settings, recovery_key, now_utc(), token=token, replace_recovery_key=replace_recovery_key
         )
     print_text(f"The trust file is version {trust.version}. The next publication uses the new CA.")
@@ -77,19 +74,17 @@ def revoke(
 
     Publish a new snapshot afterwards, so that current files have valid signatures.
     """
-    from daybreak.snapshots.trust import revoke_publication, rotate_ca
-
     settings = settings_of(config)
     with state_of(settings) as state:
         if ca and version is None:
             if recovery_key is None:
                 raise OperatorError("A new CA needs the signature of the recovery key. Add --recovery-key FILE.")
-            trust = rotate_ca(state, settings, recovery_key, now_utc(), revoke=True)
+            trust = keys.rotate_ca(state, settings, recovery_key, now_utc(), revoke=True)
             print_text(f"All CAs are revoked. The trust file is version {trust.version}, with a new CA.")
             print_note(f"Copy {settings.signing.folder / 'ca'} to every other node with a builder.")
         elif version is not None and not ca:
-            keys = revoke_publication(state, version, now_utc())
-            print_text(f"{format_count(keys, 'key')} of version {version} revoked.")
+            revoked = keys.revoke_publication(state, version, now_utc())
+            print_text(f"{format_count(revoked, 'key')} of version {version} revoked.")
         else:
             raise OperatorError("Name a version, or use --ca.")
     print_note("Current files may have no valid signature now. Run `daybreakd snapshot run`.")
@@ -108,8 +103,6 @@ def resume_above(
 
     Consumers refuse versions that they have seen with other content.
     """
-    from daybreak.snapshots.trust import resume_above as resume
-
     with state_of(config) as state:
-        last = resume(state, version, now_utc())
+        last = keys.resume_above(state, version, now_utc())
     print_text(f"The next publication is version {last + 1}. Run `daybreakd snapshot run` to publish it now.")
