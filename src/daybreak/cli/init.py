@@ -1,6 +1,7 @@
 """`daybreakd init`: a new configuration folder."""
 
 import secrets
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +10,14 @@ from cyclopts import Parameter
 
 from daybreak.cli.options import DEFAULT_FILE, refuse_password
 from daybreak.cli.output import print_text
+from daybreak.credentials import keyring, signing_folder
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.operator_file import write_private
+from daybreak.settings import SettingsFault, load_settings
+from daybreak.settings.reference import setting_rows, toml_text
+from daybreak.settings.tree import SECTIONS
+from daybreak.state import migrate
 
 DEFAULT_SOURCE = "platform"
 
@@ -40,11 +46,6 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
     `values` are set in it; all other settings are commented out. Raises OperatorError when a configuration exists.
     The configuration is created last, so that the command can be repeated after an error.
     """
-    from daybreak.credentials import keyring
-    from daybreak.credentials.signing_folder import create_keys
-    from daybreak.settings import SettingsFault, load_settings
-    from daybreak.state.migrate import migrate
-
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / DEFAULT_FILE
     exists = OperatorError(f"{path} already exists. Nothing was changed.")
@@ -62,8 +63,8 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
             raise SettingsFault(str(path), error.faults) from None
         if not settings.keys.file.exists():
             keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
-        create_keys(settings.signing.folder)
-        migrate(settings.state.url.get_secret_value())
+        signing_folder.create_keys(settings.signing.folder)
+        migrate.migrate(settings.state.url.get_secret_value())
     finally:
         unfinished.unlink(missing_ok=True)
     try:
@@ -75,20 +76,14 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
 
 def configuration(values: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of a configuration file. Settings not in `values` are commented out with their defaults."""
-    import textwrap
-
-    from daybreak.settings.reference import setting_rows, toml_text
-    from daybreak.settings.tree import SECTIONS
-
     yield "# Configuration of Daybreak. Commented lines show the defaults."
     yield "# Variables override settings, such as DAYBREAK_SOURCE__LOCATION for location in [source]."
     section = ""
     for row in setting_rows():
         if row.section != section:
             section = row.section
-            about = SECTIONS[section].__doc__
             yield ""
-            yield f"[{section}]  # {about}"
+            yield f"[{section}]  # {SECTIONS[section].__doc__}"
         yield ""
         for line in textwrap.wrap(row.text, 110):
             yield f"# {line}"
