@@ -90,8 +90,9 @@ class Database(Protocol):
     """Tables of the nine resources and the state of the sync. Must be closed.
 
     `max_row_bytes` is the size of the largest row of a file that the database can read, None without a limit.
-    `as_of_microseconds` is SQL for the microseconds from 1970 to `as_of`. `types` are the types of each kind in CREATE
-    TABLE, `accepted` those that existing columns may have.
+    `as_of_microseconds` is SQL for the microseconds from 1970 to `as_of`. `composite` is an expression that is equal
+    for lists of values that are equal, where NULL equals NULL. `row_id` identifies a row of an alias within a
+    transaction. `types` are the types of each kind in CREATE TABLE, `accepted` those that existing columns may have.
 
     Methods raise DatabaseFailed when the database reports an error, and WrongUse for tables of another shape.
     """
@@ -99,8 +100,17 @@ class Database(Protocol):
     max_row_bytes: int | None
     placeholder: ClassVar[str]
     as_of_microseconds: ClassVar[str]
+    composite: ClassVar[str]
+    row_id: ClassVar[str]
+    row_id_type: ClassVar[str]
+    temporary_schema: ClassVar[str]
     types: ClassVar[Mapping[str, str]]
     accepted: ClassVar[Mapping[str, Collection[str]]]
+    _connection: Any
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
     # --- State and accounts, in SQL that the databases share -----------------------------------------
 
@@ -111,7 +121,7 @@ class Database(Protocol):
             return None
         rows = self._rows(
             f"SELECT resource, version, chain_id, snapshot_id, {self.as_of_microseconds}, feed_etag, rows, "
-            f"content_sha256, replaced_characters, columns FROM {self._name(STATE_TABLE)} "
+            f"content_sha256, replaced_characters, columns FROM {self.qualified(STATE_TABLE)} "
             f"WHERE client_id = {self.placeholder} ORDER BY resource",
             [client_id],
         )
@@ -125,7 +135,7 @@ class Database(Protocol):
 
     def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
         """Replace the state of an account."""
-        name, place = self._name(STATE_TABLE), self.placeholder
+        name, place = self.qualified(STATE_TABLE), self.placeholder
         instant = f"CAST({place} AS timestamptz)"
         values = ", ".join([*[place] * 5, instant, *[place] * 4, instant, place])
         self._execute(f"DELETE FROM {name} WHERE client_id = {place}", [client_id])
@@ -140,14 +150,14 @@ class Database(Protocol):
     def save_etag(self, client_id: str, etag: str) -> None:
         """Save the entity tag of a feed without news."""
         place = self.placeholder
-        name = self._name(STATE_TABLE)
+        name = self.qualified(STATE_TABLE)
         self._execute(f"UPDATE {name} SET feed_etag = {place} WHERE client_id = {place}", [etag, client_id])
 
     def accounts(self) -> Sequence[str]:
         """Return the client_ids of the accounts that were synced."""
         if STATE_TABLE not in self._columns():
             return ()
-        rows = self._rows(f"SELECT DISTINCT client_id FROM {self._name(STATE_TABLE)} ORDER BY client_id")
+        rows = self._rows(f"SELECT DISTINCT client_id FROM {self.qualified(STATE_TABLE)} ORDER BY client_id")
         return [str(row[0]) for row in rows]
 
     def delete_account(self, client_id: str) -> None:
@@ -157,7 +167,7 @@ class Database(Protocol):
         tables = [(name, LEADER_COLUMN) for name in reversed(RESOURCES) if LEADER_COLUMN in found.get(name, {})]
         for name, column in [*tables, (STATE_TABLE, "client_id")]:
             self._execute(
-                f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = {self.placeholder}", [client_id]
+                f"DELETE FROM {self.qualified(name)} WHERE {identifier(column)} = {self.placeholder}", [client_id]
             )
 
     def columns(self, table: str) -> Mapping[str, str]:
@@ -170,7 +180,7 @@ class Database(Protocol):
         if STATE_TABLE not in self._columns():
             return frozenset()
         of_table = f"resource = {self.placeholder} AND columns IS NOT NULL"
-        rows = self._rows(f"SELECT columns FROM {self._name(STATE_TABLE)} WHERE {of_table}", [table])
+        rows = self._rows(f"SELECT columns FROM {self.qualified(STATE_TABLE)} WHERE {of_table}", [table])
         return frozenset(each.split(" ")[0] for (columns,) in rows for each in columns.split(","))
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
@@ -203,26 +213,23 @@ class Database(Protocol):
                 f"{identifier(name)} = CAST({self.placeholder} AS {self.types[table.kinds[name]]})"
                 for name in constants
             )
-            update = f'UPDATE {self._name(table.name)} SET {values} WHERE "LEADER_ID" = {self.placeholder}'
+            update = f'UPDATE {self.qualified(table.name)} SET {values} WHERE "LEADER_ID" = {self.placeholder}'
             self._execute(update, [*constants.values(), client_id])
 
     def count(self, table: Table, client_id: str) -> int:
         """Return the number of rows of an account."""
-        counted = f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = {self.placeholder}'
-        return int(self._rows(counted, [client_id])[0][0])
+        counted = f'SELECT count(*) FROM {self.qualified(table.name)} WHERE "LEADER_ID" = {self.placeholder}'
+        return self.number(counted, [client_id])
 
     def content_sha256(self, table: Table, client_id: str) -> str:
         """Export the rows of an account as a CSV file in the order of the files, and return its SHA-256.
 
         The order of rows with equal keys may differ from the file.
         """
-        order = table.key if self._has_key(table) else table.total_order
-        return self._export(table, self._name(table.name), client_id, order)
+        order = table.key if self.has_key(table) else table.total_order
+        return self._export(table, self.qualified(table.name), client_id, order)
 
     # --- What each database does in its way ----------------------------------------------------------
-
-    def close(self) -> None:
-        """Close the connection."""
 
     def renew_connection(self) -> None:
         """Connect again if a pooler or the server ended the connection, which is idle while files are downloaded."""
@@ -269,17 +276,20 @@ class Database(Protocol):
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         """Return whether the rows of an account are those of a full file in any order."""
 
+    def has_key(self, table: Table) -> bool:
+        """Return whether a table has the primary key that the sync adds."""
+
+    def qualified(self, table: str) -> str:
+        """Return the name of a table with its schema, in quotes."""
+
+    def number(self, query: str, parameters: Sequence[object] = ()) -> int:
+        """Return the number that a query returns, or the number of rows of a statement."""
+
     def _columns(self) -> dict[str, dict[str, str]]:
         """Return the types of the columns of all tables of the schema."""
 
-    def _has_key(self, table: Table) -> bool:
-        """Return whether a table has the primary key that the sync adds."""
-
     def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
         """Return the digest of the rows of an account in `source`, ordered by `columns`."""
-
-    def _name(self, table: str) -> str:
-        """Return a qualified name in quotes."""
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,14 @@ from daybreak_client.database_sync.database import (
 )
 from daybreak_client.database_sync.duckdb_catalog import Catalog
 from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
-from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, check_key, stage_name
-from daybreak_client.errors import WrongUse
+from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Merge, check_key
+from daybreak_client.errors import DatabaseFailed, WrongUse
 from daybreak_client.folder import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {
     UUID: "UUID", TEXT: "VARCHAR", BIGINT: "BIGINT", BOOLEAN: "BOOLEAN", DATE: "DATE", TIMESTAMP: "TIMESTAMPTZ",
 }  # fmt: skip
-_DIALECT = Dialect(_TYPES, "?", "ROW({})", "{}.rowid", "BIGINT")
 _ACCEPTED = {**{kind: {name.lower()} for kind, name in _TYPES.items()}, TIMESTAMP: {"timestamp with time zone"}}
 _TEMPORARY_STAGE = f"temp.main.{STAGE}"
 _LINES_PER_FETCH = 20_000
@@ -53,6 +52,9 @@ class DuckDBDatabase(Database):
 
     placeholder = "?"
     as_of_microseconds = "epoch_us(as_of)"
+    composite = "ROW({})"
+    row_id, row_id_type = "{}.rowid", "BIGINT"
+    temporary_schema = "temp.main"
     types = _TYPES
     accepted = _ACCEPTED
     max_row_bytes: int | None = _MAX_ROW_BYTES
@@ -68,7 +70,7 @@ class DuckDBDatabase(Database):
         self._created: set[str] = set()
         self._additions: dict[str, str] = {}
         with errors_of_duckdb():
-            self._connection = lock_wait.acquire(
+            self._connection: duckdb.DuckDBPyConnection = lock_wait.acquire(
                 lambda: _connect(path, read_only=read_only, is_new=is_new), f"{path} is open in another process."
             )
         if is_new and not read_only:
@@ -77,9 +79,6 @@ class DuckDBDatabase(Database):
         self._database = str(self._execute("SELECT current_database()").fetchone()[0])
         self._schema = self._existing_schema(schema)
         self._catalog = Catalog(self._rows, self._database, self._schema)
-
-    def close(self) -> None:
-        self._connection.close()
 
     def renew_connection(self) -> None:
         """Keep the file open."""
@@ -93,8 +92,8 @@ class DuckDBDatabase(Database):
             yield
             self._execute("COMMIT")
         except BaseException as error:
-            with errors_of_duckdb(ignored=True):
-                self._connection.execute("ROLLBACK")
+            with suppress(DatabaseFailed):
+                self._execute("ROLLBACK")
             self._catalog.forget()
             if isinstance(error, duckdb.Error):
                 raise failure_of(error) from None
@@ -102,10 +101,10 @@ class DuckDBDatabase(Database):
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
         self._define(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._database)}.{identifier(self._schema)}")
-        self._define(f"CREATE TABLE IF NOT EXISTS {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
+        self._define(f"CREATE TABLE IF NOT EXISTS {self.qualified(STATE_TABLE)} ({STATE_COLUMNS})")
         found = self._columns()
         for table in tables:
-            name = self._name(table.name)
+            name = self.qualified(table.name)
             if table.name not in found:
                 self._define(f"CREATE TABLE {name} ({columns_with_types(table, _TYPES)})")
                 self._created.add(table.name)
@@ -114,7 +113,7 @@ class DuckDBDatabase(Database):
             for column in table.columns:
                 if column.name not in found[table.name]:
                     self._define(f"ALTER TABLE {name} ADD COLUMN {identifier(column.name)} {_TYPES[column.kind]}")
-            if table.name in without_key and self._has_key(table):
+            if table.name in without_key and self.has_key(table):
                 if self._additions[table.name]:
                     raise WrongUse(
                         f"Rows of {table.name} repeat its primary key, or a value of your own constraint or index. "
@@ -128,9 +127,9 @@ class DuckDBDatabase(Database):
         return f"You have added to the table: {added}." if added else ""
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
-        name, names = self._name(table.name), identifiers(table.column_names)
+        name, names = self.qualified(table.name), identifiers(table.column_names)
         with constraint_violations(table):
-            loaded = self._number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(table)}", [str(file)])
+            loaded = self.number(f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(table)}", [str(file)])
         if loaded != self.count(table, client_id):
             raise WrongContent(table.name, "the file contains rows of another account")
         return 0
@@ -144,12 +143,12 @@ class DuckDBDatabase(Database):
         if table.name not in self._created:
             self._copy_without_key(table)
         # DuckDB checks rows that this transaction has inserted only when it commits.
-        check_key(table, self._name(table.name), self._number)
+        check_key(self, table, self.qualified(table.name))
         with constraint_violations(table):
-            self._define(f"ALTER TABLE {self._name(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
+            self._define(f"ALTER TABLE {self.qualified(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
 
     def stage(self, table: Table, client_id: str, files: Sequence[Path], *, full: bool) -> Applied:
-        merge = self._merge(table, client_id, full=full)
+        merge = Merge(self, table, client_id, full=full)
         self._execute(f"CREATE OR REPLACE TEMP TABLE {merge.stage} ({merge.stage_columns})")
         operation = () if full else (Column(OPERATION, TEXT),)
         content = replace(table, columns=(*operation, *table.columns))
@@ -164,7 +163,7 @@ class DuckDBDatabase(Database):
             return merge.delete()
 
     def apply(self, table: Table, client_id: str, staged: Applied, *, full: bool) -> Applied:
-        merge = self._merge(table, client_id, full=full)
+        merge = Merge(self, table, client_id, full=full)
         # An UPDATE of an indexed column takes very long, so rows where none differs are left out.
         expressions = self._catalog.indexed(table)
         indexed = [name for name in table.column_names if name in expressions]
@@ -175,16 +174,12 @@ class DuckDBDatabase(Database):
         self._execute(f"DROP TABLE {merge.stage}")
         return applied
 
-    def _merge(self, table: Table, client_id: str, *, full: bool) -> Merge:
-        target, stage = self._name(table.name), f"temp.main.{identifier(stage_name(table))}"
-        return Merge(table, target, stage, client_id, _DIALECT, self._has_key(table), full, self._number)
-
     def count_replaced(self, table: Table, client_id: str) -> int:  # noqa: ARG002 - DuckDB stores every character
         return 0
 
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {_read_csv(table)}", [str(file)])
-        sources = (self._name(table.name), _TEMPORARY_STAGE)
+        sources = (self.qualified(table.name), _TEMPORARY_STAGE)
         stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
         self._execute(f"DROP TABLE {_TEMPORARY_STAGE}")
         return stored == published
@@ -205,9 +200,9 @@ class DuckDBDatabase(Database):
 
     def _copy_without_key(self, table: Table) -> None:
         """Replace a table without additions by a copy of its rows without primary key, which DuckDB cannot drop."""
-        self._define(f"CREATE TABLE {self._name(STAGE)} AS FROM {self._name(table.name)}")
-        self._define(f"DROP TABLE {self._name(table.name)}")
-        self._define(f"ALTER TABLE {self._name(STAGE)} RENAME TO {identifier(table.name)}")
+        self._define(f"CREATE TABLE {self.qualified(STAGE)} AS FROM {self.qualified(table.name)}")
+        self._define(f"DROP TABLE {self.qualified(table.name)}")
+        self._define(f"ALTER TABLE {self.qualified(STAGE)} RENAME TO {identifier(table.name)}")
         self._created.add(table.name)
 
     def _existing_schema(self, name: str) -> str:
@@ -218,21 +213,21 @@ class DuckDBDatabase(Database):
         ).fetchone()
         return str(found[0]) if found else name
 
-    def _name(self, table: str) -> str:
+    def qualified(self, table: str) -> str:
         """Return a qualified name. Without the catalog, a schema with its name would be ambiguous."""
         return f"{identifier(self._database)}.{identifier(self._schema)}.{identifier(table)}"
 
     def _columns(self) -> dict[str, dict[str, str]]:
         return self._catalog.columns()
 
-    def _has_key(self, table: Table) -> bool:
+    def has_key(self, table: Table) -> bool:
         return self._catalog.has_key(table)
 
     def _define(self, statement: str) -> None:
         self._execute(statement)
         self._catalog.forget()
 
-    def _number(self, query: str, parameters: Sequence[object] = ()) -> int:
+    def number(self, query: str, parameters: Sequence[object] = ()) -> int:
         return int(self._rows(query, parameters)[0][0])
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:

@@ -38,7 +38,7 @@ _PLACE = re.compile(
 
 
 @contextmanager
-def errors_of_duckdb(*, ignored: bool = False) -> Iterator[None]:
+def errors_of_duckdb() -> Iterator[None]:
     """Raise errors of DuckDB as DatabaseFailed, and Ctrl-C during a statement as KeyboardInterrupt."""
     try:
         yield
@@ -49,8 +49,7 @@ def errors_of_duckdb(*, ignored: bool = False) -> Iterator[None]:
     except duckdb.ConstraintException:
         raise
     except duckdb.Error as error:
-        if not ignored:
-            raise failure_of(error) from None
+        raise failure_of(error) from None
 
 
 def failure_of(error: duckdb.Error) -> DatabaseFailed:

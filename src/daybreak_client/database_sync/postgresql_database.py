@@ -23,7 +23,7 @@ from daybreak_client.database_sync.database import (
     identifiers,
     types_by_table,
 )
-from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Dialect, Merge, stage_name
+from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Merge
 from daybreak_client.database_sync.postgresql_errors import errors_of_postgresql, failure_of, key_violations
 from daybreak_client.errors import DatabaseFailed, WrongUse
 from daybreak_client.folder import LockWait
@@ -50,7 +50,6 @@ _SETTINGS = "; SET LOCAL ".join(
         *(f"tcp_{name} = {value}" for name, value in _KEEPALIVES.items()),
     )
 )  # fmt: skip
-_DIALECT = Dialect(_TYPES, "%s", "ROW({})::text", "concat({0}.tableoid, {0}.ctid)", "text")
 # Tables without primary key are in publications FOR ALL TABLES too, which need to identify rows.
 _LACKS_IDENTITY = (
     "SELECT 1 FROM pg_class c WHERE c.oid = %s::regclass AND c.relreplident = 'd' AND pg_has_role(c.relowner, 'USAGE') "
@@ -75,6 +74,9 @@ class PostgreSQLDatabase(Database):
 
     placeholder = "%s"
     as_of_microseconds = "(extract(epoch FROM as_of) * 1000000)::bigint"
+    composite = "ROW({})::text"
+    row_id, row_id_type = "concat({0}.tableoid, {0}.ctid)", "text"
+    temporary_schema = "pg_temp"
     types = _TYPES
     accepted = _ACCEPTED
     max_row_bytes: int | None = None
@@ -86,7 +88,7 @@ class PostgreSQLDatabase(Database):
         self._lock_wait = lock_wait
         self._triggers: dict[str, str] = {}
         self._url = url
-        self._connection = self._connect()
+        self._connection: psycopg.Connection = self._connect()
         encoding = self._connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             self.close()
@@ -108,9 +110,6 @@ class PostgreSQLDatabase(Database):
             if not self._connection.closed:
                 raise
             self._connection = self._connect()
-
-    def close(self) -> None:
-        self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -134,9 +133,9 @@ class PostgreSQLDatabase(Database):
         found = self._columns()
         self._triggers = dict(self._rows(_TRIGGERS, [self._schema]))
         if STATE_TABLE not in found:
-            self._execute(f"CREATE TABLE {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
+            self._execute(f"CREATE TABLE {self.qualified(STATE_TABLE)} ({STATE_COLUMNS})")
         for table in tables:
-            name, keyless = self._name(table.name), table.name in without_key or not table.primary_key
+            name, keyless = self.qualified(table.name), table.name in without_key or not table.primary_key
             if table.name not in found:
                 self._execute(f"CREATE TABLE {name} ({columns_with_types(table, _TYPES)})")
             for column in table.columns:
@@ -157,7 +156,7 @@ class PostgreSQLDatabase(Database):
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
         with key_violations(table, self._key_name(table) or ""):
-            loaded, replaced = self._copy(f"{self._name(table.name)} ({identifiers(table.column_names)})", file)
+            loaded, replaced = self._copy(f"{self.qualified(table.name)} ({identifiers(table.column_names)})", file)
         if loaded != self.count(table, client_id):
             raise WrongContent(table.name, "the file contains rows of another account")
         return replaced
@@ -165,11 +164,12 @@ class PostgreSQLDatabase(Database):
     def add_key(self, table: Table) -> None:
         if not table.primary_key or self._primary_key(table):
             return
+        key = identifiers(table.primary_key)
         with key_violations(table, None):
-            self._execute(f"ALTER TABLE {self._name(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
+            self._execute(f"ALTER TABLE {self.qualified(table.name)} ADD PRIMARY KEY ({key})")
 
     def stage(self, table: Table, client_id: str, files: Sequence[Path], *, full: bool) -> Applied:
-        merge = self._merge(table, client_id, full=full)
+        merge = Merge(self, table, client_id, full=full)
         self._execute(f"CREATE TEMP TABLE {merge.stage} ({merge.stage_columns}) ON COMMIT DROP")
         names = identifiers(table.column_names if full else (OPERATION, *table.column_names))
         replaced = 0
@@ -184,7 +184,7 @@ class PostgreSQLDatabase(Database):
         return Applied(deleted.deleted, deleted.inserted, replaced)
 
     def apply(self, table: Table, client_id: str, staged: Applied, *, full: bool) -> Applied:
-        merge = self._merge(table, client_id, full=full)
+        merge = Merge(self, table, client_id, full=full)
         with key_violations(table, self._key_name(table) or ""):
             try:
                 with self._connection.transaction():
@@ -202,12 +202,7 @@ class PostgreSQLDatabase(Database):
         self._execute(f"DROP TABLE {merge.stage}")
         return applied
 
-    def _merge(self, table: Table, client_id: str, *, full: bool) -> Merge:
-        target, stage = self._name(table.name), f"pg_temp.{identifier(stage_name(table))}"
-        return Merge(table, target, stage, client_id, _DIALECT, self._has_key(table), full, self._run)
-
-    def _run(self, query: str, parameters: Sequence[object]) -> int:
-        """Return the number that a query returns, or the number of rows of a statement."""
+    def number(self, query: str, parameters: Sequence[object] = ()) -> int:
         cursor = self._execute(query, parameters)
         row = cursor.fetchone() if cursor.description else None
         return cursor.rowcount if row is None else int(row[0])
@@ -215,17 +210,16 @@ class PostgreSQLDatabase(Database):
     def count_replaced(self, table: Table, client_id: str) -> int:
         texts = [identifier(column.name) for column in table.columns if column.kind == TEXT]
         counts = " + ".join(f"coalesce(length({name}) - length(replace({name}, %s, '')), 0)" for name in texts)
-        rows = self._rows(
-            f'SELECT coalesce(sum({counts}), 0) FROM {self._name(table.name)} WHERE "LEADER_ID" = %s',
+        return self.number(
+            f'SELECT coalesce(sum({counts}), 0) FROM {self.qualified(table.name)} WHERE "LEADER_ID" = %s',
             [*[REPLACEMENT] * len(texts), client_id],
         )
-        return int(rows[0][0])
 
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         with self._in_transaction():
             self._execute(f"CREATE TEMP TABLE {STAGE} ({columns_with_types(table, _TYPES)}) ON COMMIT DROP")
             self._copy(STAGE, file)
-            sources = (self._name(table.name), STAGE)
+            sources = (self.qualified(table.name), STAGE)
             stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
         return stored == published
 
@@ -254,7 +248,7 @@ class PostgreSQLDatabase(Database):
         """Copy a gzip CSV file. Returns the number of rows and of replaced characters."""
         replaced = 0
         with errors_of_postgresql(), self._connection.cursor() as cursor:
-            with cursor.copy(_sql(f"COPY {target} FROM STDIN {_CSV}")) as copy:
+            with cursor.copy(f"COPY {target} FROM STDIN {_CSV}".encode()) as copy:
                 for chunk in chunks(file):
                     found = chunk.count(_NUL)
                     replaced += found
@@ -264,9 +258,9 @@ class PostgreSQLDatabase(Database):
     def _sql(self, query: str, parameters: Sequence[object]) -> bytes:
         """Return SQL. With parameters, psycopg takes the percent signs of the schema's name for placeholders."""
         schema = f"{identifier(self._schema)}."
-        return _sql(query.replace(schema, schema.replace("%", "%%")) if parameters else query)
+        return (query.replace(schema, schema.replace("%", "%%")) if parameters else query).encode()
 
-    def _name(self, table: str) -> str:
+    def qualified(self, table: str) -> str:
         return f"{identifier(self._schema)}.{identifier(table)}"
 
     def _columns(self) -> dict[str, dict[str, str]]:
@@ -280,7 +274,7 @@ class PostgreSQLDatabase(Database):
         )
         return types_by_table(rows)
 
-    def _has_key(self, table: Table) -> bool:
+    def has_key(self, table: Table) -> bool:
         return self._key_name(table) is not None
 
     def _key_name(self, table: Table) -> str | None:
@@ -294,7 +288,7 @@ class PostgreSQLDatabase(Database):
             "SELECT o.conname::text, array_agg(a.attname::text) FROM pg_constraint o JOIN pg_attribute a "
             "ON a.attrelid = o.conrelid AND a.attnum = ANY (o.conkey) "
             "WHERE o.contype = 'p' AND o.conrelid = %s::regclass GROUP BY o.conname",
-            [self._name(table.name)],
+            [self.qualified(table.name)],
         )
         return (str(rows[0][0]), rows[0][1]) if rows else None
 
@@ -314,13 +308,8 @@ class PostgreSQLDatabase(Database):
                 yield
                 return
             with self._connection.transaction():
-                self._connection.execute(_sql(self._settings))
+                self._connection.execute(self._settings.encode())
                 yield
-
-
-def _sql(text: str) -> bytes:
-    """Return SQL that is built from checked names. Values are parameters."""
-    return text.encode()
 
 
 def _csv_cell(column: Column) -> str:
