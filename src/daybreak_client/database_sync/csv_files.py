@@ -74,35 +74,24 @@ def _large_rows(path: Path, max_bytes: int) -> Iterator[_Row]:
     line, start, position, lines, quoted = 1, 0, 0, 1, False
     for chunk in chunks(path):
         ends_quoted = quoted ^ bool(chunk.count(b'"') & 1)
-        first = _first_end(chunk, quoted=quoted)
+        first = _end_of_row(chunk, quoted=quoted) + 1
         if first:
             if position + first - start > max_bytes:
                 yield _Row(line, start, position + first - start)
-            last = _last_end(chunk, quoted=ends_quoted)
+            last = len(chunk) - _end_of_row(chunk[::-1], quoted=ends_quoted)
             line, start = lines + chunk.count(b"\n", 0, last), position + last
         lines, position, quoted = lines + chunk.count(b"\n"), position + len(chunk), ends_quoted
 
 
-def _first_end(chunk: bytes, *, quoted: bool) -> int:
-    """Return where the first row ends in a chunk, which begins in a quoted cell or not. 0 if none does."""
+def _end_of_row(chunk: bytes, *, quoted: bool) -> int:
+    """Return the place of the first line break outside quotes in a chunk, which begins in quotes or not. -1 if none."""
     at = 0
     while (found := chunk.find(b"\n", at)) >= 0:
         quoted ^= bool(chunk.count(b'"', at, found) & 1)
+        if not quoted:
+            return found
         at = found + 1
-        if not quoted:
-            return at
-    return 0
-
-
-def _last_end(chunk: bytes, *, quoted: bool) -> int:
-    """Return where the last row ends in a chunk, which ends in a quoted cell or not. 0 if none does."""
-    at = len(chunk)
-    while (found := chunk.rfind(b"\n", 0, at)) >= 0:
-        quoted ^= bool(chunk.count(b'"', found, at) & 1)
-        if not quoted:
-            return found + 1
-        at = found
-    return 0
+    return -1
 
 
 def _largest_column(path: Path, row: _Row) -> str:
