@@ -4,7 +4,7 @@ import getpass
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
@@ -14,16 +14,6 @@ from cyclopts import Parameter
 from daybreak_client.command import profile as sign_ins
 from daybreak_client.command.options import AsJson, Credential, Flag, ProfileName
 from daybreak_client.command.output import freshness, print_json, print_note, print_table, sentence
-from daybreak_client.command.profile import (
-    Profile,
-    connect,
-    current_profile,
-    delete_token,
-    find_token,
-    missing_profile,
-    save_token,
-    saved_profile,
-)
 from daybreak_client.errors import ClientError, NotPublished, Refused, WrongUse
 from daybreak_client.published import Account
 from daybreak_client.service import API_TOKEN_PREFIX, AccountFiles, Daybreak
@@ -57,12 +47,12 @@ def login(
     path = sign_ins.profile_file(os.environ, profile)
     with Daybreak(address, plain_http=plain_http) as service:
         if api_token:
-            service.token = _prompt_secret("API token: ").strip()
+            service.token = _prompt("API token: ").strip()
             assert account is not None
             status = _status_of(service.account(account))
             selected = account
         else:
-            service.log_in(email or _prompt("Email: "), _prompt_secret("Password: "), _code_prompt())
+            service.log_in(email or _prompt("Email: ", echo=True), _prompt("Password: "), _code_prompt())
             accounts = service.accounts()
             if not accounts:
                 raise WrongUse("The service lists no account of yours. Ask its operator for access.")
@@ -72,7 +62,7 @@ def login(
                 f"Selected account: {current.name}, one of {len(accounts)}. See `daybreak accounts`."
             )  # fmt: skip
         assert service.token is not None
-        _save(path, Profile(service.address, service.token, selected, plain_http, keyring))
+        _save(path, sign_ins.Profile(service.address, service.token, selected, plain_http, keyring))
     print_note(f"Signed in to {service.address}. {status}")
 
 
@@ -84,21 +74,21 @@ def logout(*, profile: ProfileName = None) -> None:
         name = sign_ins.selected_name(os.environ, profile)
         print_note("You are not signed in." if name is None else f"There is no profile {name!r}.")
         return
-    token = find_token(path) if saved.keyring else saved.token
+    token = sign_ins.find_token(path) if saved.keyring else saved.token
     if token is None:
         print_note("The keyring of the system does not contain the token. Only the profile is removed.")
     else:
         _end_session(replace(saved, token=token))
     if saved.keyring:
-        delete_token(path)
-    sign_ins.delete(path)
+        sign_ins.delete_token(path)
+    path.unlink(missing_ok=True)
 
 
-def _end_session(profile: Profile) -> None:
+def _end_session(profile: sign_ins.Profile) -> None:
     """End the session of a profile. An API token stays valid. Raises Refused, Unreachable."""
     if profile.token.startswith(API_TOKEN_PREFIX):
         return
-    with connect(profile) as service:
+    with sign_ins.connect(profile) as service:
         try:
             service.log_out()
         except Refused as refusal:
@@ -116,20 +106,19 @@ def _discard_keyring_token(path: Path) -> None:
     if previous is None or not previous.keyring:
         return
     try:
-        token = find_token(path)
-        delete_token(path)
+        token = sign_ins.find_token(path)
+        sign_ins.delete_token(path)
         if token is not None:
             _end_session(replace(previous, token=token))
     except ClientError as error:
         print_note(f"The earlier sign-in was not ended: {error.message}")
 
 
-def _save(path: Path, profile: Profile) -> None:
-    if not profile.keyring:
-        _discard_keyring_token(path)
+def _save(path: Path, profile: sign_ins.Profile) -> None:
+    if profile.keyring:
+        sign_ins.save_token(path, profile.token)
     else:
-        save_token(path, profile.token)
-        profile = Profile(profile.address, "", profile.client_id, profile.plain_http, keyring=True)
+        _discard_keyring_token(path)
     sign_ins.save(path, profile)
 
 
@@ -144,59 +133,41 @@ def _status_of(account_files: AccountFiles) -> str:
 def _code_prompt() -> Callable[[], str]:
     """Return a function that prompts for the code of the second factor, and after a wrong code again."""
     prompts = iter(["Code: "])
-    return lambda: _prompt_secret(next(prompts, "Wrong code. Code: "))
+    return lambda: _prompt(next(prompts, "Wrong code. Code: "))
 
 
-def _prompt(prompt: str) -> str:
-    """Read a line, with a prompt on a terminal. Raises WrongUse as `_read` does."""
-    is_terminal = sys.stdin.isatty()
-    if is_terminal:
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
-    line = _read(sys.stdin.readline)
-    if is_terminal and not line:
-        raise _end_of_input()
-    return line.rstrip("\r\n")
+def _prompt(prompt: str, *, echo: bool = False) -> str:
+    """Return a line that is typed after a prompt, or a line of standard input if that is not a terminal.
 
-
-def _prompt_secret(prompt: str) -> str:
-    """Read a line without echo. Raises WrongUse as `_read` does."""
-    return _read(lambda: getpass.getpass(prompt)) if sys.stdin.isatty() else _prompt(prompt)
-
-
-def _read(read: Callable[[], str]) -> str:
-    """Return what `read` returns. Raises WrongUse when input on a terminal ends, or is not text."""
+    Raises WrongUse when input on a terminal ends, or is not text.
+    """
+    ask = _ask if echo else getpass.getpass
     try:
-        text = read()
+        text = ask(prompt) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
         # Some locales pass on bytes that are not text as surrogates.
         text.encode()
     except UnicodeError:
         raise WrongUse("The input is not UTF-8. Run the command again.") from None
     except EOFError:
-        raise _end_of_input() from None
+        print_note("")  # ends the line of the prompt
+        raise WrongUse("The input ended at a prompt. Run the command again.") from None
     return text
 
 
-def _end_of_input() -> WrongUse:
-    """End the line of a prompt, and return the error of input that ended there."""
-    print_note("")
-    return WrongUse("The input ended at a prompt. Run the command again.")
+def _ask(prompt: str) -> str:
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    return input()
 
 
 def accounts(*, credential: Credential = Credential(), as_json: AsJson = False) -> None:
     """List your accounts, by name. The selected one is marked."""
-    profile = current_profile(credential)
+    profile = sign_ins.current_profile(credential)
     current = (profile.client_id or "").lower()
-    with connect(profile) as service:
+    with sign_ins.connect(profile) as service:
         found = service.accounts()
     if as_json:
-        print_json(
-            [
-                {"client_id": each.client_id, "name": each.name, "roles": list(each.roles),
-                 "current": each.client_id == current}
-                for each in found
-            ]
-        )  # fmt: skip
+        print_json([{**asdict(each), "current": each.client_id == current} for each in found])
         return
     print_table(
         ("", "account", "name", "roles"),
@@ -213,14 +184,11 @@ def use(
     profile: ProfileName = None,
 ) -> None:
     """Select the account for other commands."""
-    path = sign_ins.profile_file(os.environ, profile)
-    stored = sign_ins.load(path)
-    if stored is None:
-        raise missing_profile(profile)
-    with connect(saved_profile(profile)) as service:
+    saved = sign_ins.saved_profile(profile)
+    with sign_ins.connect(saved) as service:
         selected = _find_account(service.accounts(), account)
         service.account(selected.client_id)
-    sign_ins.save(path, replace(stored, client_id=selected.client_id))
+    sign_ins.save(sign_ins.profile_file(os.environ, profile), replace(saved, client_id=selected.client_id))
     print_note(f"Selected account: {selected.name} ({selected.client_id}).")
 
 

@@ -88,20 +88,15 @@ def read_private(path: Path) -> str:
 
 
 def save(path: Path, profile: Profile) -> None:
-    """Save a profile atomically. The file is never readable by other users."""
+    """Save a profile atomically, without a token that is in the keyring. The file is never readable by other users."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    replace_private(path, json.dumps(asdict(profile)))
+    replace_private(path, json.dumps(asdict(replace(profile, token="") if profile.keyring else profile)))
 
 
 def proof_folder(environ: Mapping[str, str], name: str | None = None) -> Path:
     """Return the folder of what was seen of services. Profiles share it, except those that are selected by path."""
     file, folder = profile_file(environ, name), _folder(environ)
     return (folder if folder in file.parents else file.parent) / "proof"
-
-
-def delete(path: Path) -> None:
-    """Delete a saved profile, if there is one."""
-    path.unlink(missing_ok=True)
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
@@ -118,14 +113,6 @@ def find_token(profile_file: Path) -> str | None:
     """Return the token of a profile, None when the keyring does not contain it. Raises WrongUse without a keyring."""
     with _keyring() as keyring:
         token: str | None = keyring.get_password(_SERVICE, str(profile_file))
-    return token
-
-
-def load_token(profile_file: Path) -> str:
-    """Return the token of a profile. Raises WrongUse without a keyring, and when it does not contain the token."""
-    token = find_token(profile_file)
-    if token is None:
-        raise WrongUse("The keyring of the system does not contain the token. Sign in again.")
     return token
 
 
@@ -174,12 +161,17 @@ def current_profile(credential: Credential) -> Profile:
 
 
 def saved_profile(name: str | None) -> Profile:
-    """Return a saved profile with its token. Raises WrongUse when there is none."""
+    """Return a saved profile with its token. Raises WrongUse when one of them is missing."""
     path = profile_file(os.environ, name)
     profile = load(path)
     if profile is None:
         raise missing_profile(name)
-    return replace(profile, token=load_token(path)) if profile.keyring else profile
+    if not profile.keyring:
+        return profile
+    token = find_token(path)
+    if token is None:
+        raise WrongUse("The keyring of the system does not contain the token. Sign in again.")
+    return replace(profile, token=token)
 
 
 def selected_account(access: Access, profile: Profile) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from daybreak_client import read
-from daybreak_client.command.profile import Profile, delete, load, profile_file, proof_folder, save
+from daybreak_client.command.profile import Profile, load, profile_file, proof_folder, save
 from daybreak_client.database_sync import delete_old_downloads
 from daybreak_client.errors import WrongUse
 from tests.parts.file_sizes import file_size_limit
@@ -21,8 +21,7 @@ def test_profile_is_saved_with_mode_0600(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert [each.name for each in path.parent.iterdir()] == ["profile.json"]
-    delete(path)
-    delete(path)
+    path.unlink()
     assert load(path) is None
 
 

@@ -16,7 +16,6 @@ from daybreak_client.command.profile import (
     Profile,
     current_profile,
     load,
-    load_token,
     profile_file,
     save,
     save_token,
@@ -345,8 +344,9 @@ def test_empty_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_missing_keyring_is_reported(tmp_path: Path, memory_keyring: DictKeyring) -> None:
+    save(tmp_path / "profile.json", Profile("https://eu", "", NORTH, keyring=True))
     with pytest.raises(WrongUse, match="Sign in again"):
-        load_token(tmp_path / "profile.json")
+        current_profile(Access(profile=str(tmp_path / "profile.json")))
     keyring.set_keyring(UnavailableKeyring())  # type: ignore[no-untyped-call]
     with pytest.raises(WrongUse, match="Sign in without --keyring"):
         save_token(tmp_path / "profile.json", "secret")
