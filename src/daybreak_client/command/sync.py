@@ -160,14 +160,4 @@ def _summary(result: SyncResult) -> str:
 
 
 def _as_json(result: SyncResult) -> dict[str, object]:
-    return {
-        "client_id": result.client_id,
-        "previous_version": result.previous_version,
-        "version": result.version,
-        "snapshot_id": result.snapshot_id,
-        "as_of": result.as_of.isoformat(),
-        "dry_run": result.dry_run,
-        "changed": result.changed,
-        "resources": [asdict(each) for each in result.resources],
-        "notes": list(result.notes),
-    }
+    return {**asdict(result), "as_of": result.as_of.isoformat(), "changed": result.changed}

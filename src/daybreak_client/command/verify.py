@@ -1,8 +1,7 @@
 """`daybreak verify`: prove that the files in a folder are those that the service published."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,7 +120,7 @@ def verify(
         complete=checks.complete,
         several=bool(folders),
     )
-    with _service(work, offline=checks.offline) as service:
+    with _service(access, offline=checks.offline) as service:
         results = [work.result(each, service) for each in folders or (folder,)]
     if as_json:
         print_json([_as_json(each) for each in results] if folders else _as_json(results[0]))
@@ -131,15 +130,9 @@ def verify(
     return next((code for code in (NotProved.exit_code, Unsigned.exit_code) if code in codes), min(codes, default=0))
 
 
-@contextmanager
-def _service(work: "_Work", *, offline: bool) -> Iterator[Daybreak | None]:
-    """Yield the service of the profile, None for an offline command."""
-    if offline:
-        yield None
-        return
-    with connect(current_profile(work.access)) as service:
-        work.verifier.address = service.address
-        yield service
+def _service(access: Access, *, offline: bool) -> AbstractContextManager[Daybreak | None]:
+    """Return the service of the profile, or None for an offline command."""
+    return nullcontext() if offline else connect(current_profile(access))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +179,7 @@ class _Work:
             return _verified(verifier, seen, local, client_id or claimed.client_id)
         if not client_id:
             raise WrongUse("Specify the account with --account CLIENT_ID or DAYBREAK_ACCOUNT.")
+        self.verifier.address = service.address
         account = service.account(client_id)
         if self.verifier.at is not None:
             # The current statement was signed later.
