@@ -36,10 +36,6 @@ class BuilderProcess:
         self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._supervise, name="builder", daemon=True)
 
-    def start(self) -> None:
-        """Start the process."""
-        self._spawn()
-
     def supervise(self) -> None:
         """Start the thread that restarts the process. Call it once, after `start` and before `wait`."""
         self._thread.start()
@@ -76,9 +72,10 @@ class BuilderProcess:
             if self._stopping.wait(pause):
                 return
             pause = min(max(2 * pause, _FIRST_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
-            self._spawn()
+            self.start()
 
-    def _spawn(self) -> None:
+    def start(self) -> None:
+        """Start the process, unless it was asked to stop."""
         with self._lock:
             if self._stopping.is_set():
                 return

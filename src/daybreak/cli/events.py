@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from daybreak.cli.options import AsJson, Config, Limit, parse_client_id, read_state, settings_of, state_of
-from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.cli.output import fields_of, format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import Delivery, DeliveryState
@@ -15,6 +15,10 @@ from daybreak.state.deliveries import DeliveryFilter
 from daybreak.state.stores import Stores
 
 app = App(name="events", help="Deliveries of webhooks and mails.")
+_FIELDS = (
+    "delivery_id", "message_id", "type", "channel", "client_id", "state", "attempts", "status", "detail", "created_at",
+    "next_attempt_at", "finished_at",
+)  # fmt: skip
 
 
 @app.command(name="list")
@@ -36,7 +40,7 @@ def list_(
         lambda stores: [(each, _recipient(stores, each)) for each in stores.deliveries.list_recent(selected, limit)],
     )
     if json:
-        print_json([_as_json(delivery, recipient) for delivery, recipient in rows])
+        print_json([{**fields_of(delivery, *_FIELDS), "to": recipient} for delivery, recipient in rows])
         return
     print_table(
         ("DELIVERY", "CREATED (UTC)", "EVENT", "TO", "STATE", "ATTEMPTS", "STATUS", "NEXT ATTEMPT (UTC)", "DETAIL"),
@@ -80,24 +84,6 @@ def _recipient(stores: Stores, delivery: Delivery) -> str:
         return webhook.url if webhook is not None else ""
     seat = stores.seats.by_id(delivery.seat_id or "")
     return seat.email if seat is not None else ""
-
-
-def _as_json(delivery: Delivery, recipient: str) -> dict[str, object]:
-    return {
-        "delivery_id": delivery.delivery_id,
-        "message_id": delivery.message_id,
-        "type": delivery.type,
-        "channel": delivery.channel,
-        "client_id": delivery.client_id,
-        "to": recipient,
-        "state": delivery.state,
-        "attempts": delivery.attempts,
-        "status": delivery.status,
-        "detail": delivery.detail,
-        "created_at": delivery.created_at,
-        "next_attempt_at": delivery.next_attempt_at,
-        "finished_at": delivery.finished_at,
-    }
 
 
 def _row(delivery: Delivery, recipient: str) -> tuple[object, ...]:

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from daybreak.access import keys
-from daybreak.cli.options import AsJson, Config, Flag, read_line, settings_of, state_of
-from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.cli.options import AsJson, Config, Flag, prompt, settings_of, state_of
+from daybreak.cli.output import fields_of, format_instant, print_json, print_note, print_table, print_text
 from daybreak.credentials import keyring
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -22,12 +22,7 @@ def list_(*, config: Config = None, json: AsJson = False) -> None:
     """List the keys and their states. Secrets are not shown."""
     ring = keyring.load(settings_of(config).keys.file)
     if json:
-        print_json(
-            [
-                {"kid": key.kid, "state": key.state, "created_at": key.created_at, "retired_at": key.retired_at}
-                for key in ring.keys
-            ]
-        )
+        print_json([fields_of(key, "kid", "state", "created_at", "retired_at") for key in ring.keys])
         return
     print_table(
         ("KEY", "STATE", "CREATED (UTC)", "STOPPED SIGNING (UTC)"),
@@ -102,7 +97,5 @@ def _confirm(key: keyring.Key) -> None:
     print_note(f"Revoking {key.kid} ({key.state}) ends all sessions and refuses all links that it signed.")
     if not sys.stdin.isatty():
         raise OperatorError("Not confirmed. Run the command in a terminal, or with --yes.")
-    sys.stderr.write("Revoke this key? [y/N] ")
-    sys.stderr.flush()
-    if read_line().strip().lower() not in ("y", "yes"):
+    if prompt("Revoke this key? [y/N] ").lower() not in ("y", "yes"):
         raise OperatorError("Not confirmed. Nothing was changed.")

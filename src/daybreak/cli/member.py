@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from daybreak.bootstrap import open_source, run_context
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.options import AsJson, Config, Flag, parse_member_id, settings_of, state_of, user_name
-from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.cli.output import fields_of, format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.display import format_count
 from daybreak.domain.erasure import Erasure
 from daybreak.domain.errors import SourceError
@@ -59,7 +59,9 @@ def receipts(*, json: AsJson = False, config: Config = None) -> None:
         found = state.read(lambda stores: stores.erasures.list_all())
         signed = [state.read(partial(_signed_receipts, each.erasure_id)) for each in found] if json else []
     if json:
-        print_json([_as_json(each, own) for each, own in zip(found, signed, strict=True)])
+        names = ("erasure_id", "member_sha256", "requested_by", "started_at", "finished_at", "replaced")
+        values = [{**fields_of(each, *names), "signed_receipts": own} for each, own in zip(found, signed, strict=True)]
+        print_json(values)
         return
     print_table(
         ("ERASURE", "MEMBER SHA-256", "REQUESTED BY", "STARTED (UTC)", "FINISHED (UTC)", "SNAPSHOTS", "ROWS"),
@@ -147,8 +149,3 @@ def _signed_receipts(erasure_id: str, stores: Stores) -> list[dict[str, str]]:
         {"client_id": client_id, "statement": content, "signature": signature}
         for client_id, (content, signature) in stores.erasures.receipts(erasure_id).items()
     ]
-
-
-def _as_json(erasure: Erasure, signed: list[dict[str, str]]) -> dict[str, object]:
-    names = ("erasure_id", "member_sha256", "requested_by", "started_at", "finished_at", "replaced")
-    return {**{name: getattr(erasure, name) for name in names}, "signed_receipts": signed}

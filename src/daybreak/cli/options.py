@@ -170,10 +170,18 @@ def read_line() -> str:
         return sys.stdin.readline().rstrip("\n")
 
 
-def read_secret(prompt: str) -> str:
+def prompt(question: str) -> str:
+    """Return the answer to a question, which is asked on a terminal only. Raises WrongUse."""
+    if sys.stdin.isatty():
+        sys.stderr.write(question)
+        sys.stderr.flush()
+    return read_line().strip()
+
+
+def read_secret(question: str) -> str:
     """Return one line that is typed on the terminal, without echo. Raises WrongUse."""
     with _input_faults():
-        return getpass(prompt)
+        return getpass(question)
 
 
 @contextmanager

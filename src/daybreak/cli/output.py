@@ -52,6 +52,11 @@ def print_json(value: Any) -> None:
     print_text(msgspec.json.encode(value).decode())
 
 
+def fields_of(value: object, *names: str) -> dict[str, object]:
+    """Return attributes of a value by name, to print as JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -11,8 +11,18 @@ from cyclopts import App, Parameter
 
 from daybreak.access import operators, passwords
 from daybreak.bootstrap import read_keyring
-from daybreak.cli.options import AsJson, Config, Flag, read_line, read_secret, read_state, settings_of, state_of
-from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
+from daybreak.cli.options import (
+    AsJson,
+    Config,
+    Flag,
+    prompt,
+    read_line,
+    read_secret,
+    read_state,
+    settings_of,
+    state_of,
+)
+from daybreak.cli.output import fields_of, is_terminal, print_json, print_note, print_table, print_text
 from daybreak.credentials.passwords import hash_password, new_password, weakness
 from daybreak.domain.clock import now_utc
 from daybreak.domain.display import format_count
@@ -37,15 +47,10 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
         print_json(
             [
                 {
-                    "seat_id": seat.seat_id,
-                    "email": seat.email,
-                    "disabled": seat.disabled,
+                    **fields_of(seat, "seat_id", "email", "disabled", "operator"),
                     "password": seat.password_hash is not None,
                     "second_factor": seat.second_factor_enrolled,
-                    "operator": seat.operator,
-                    "identities": [
-                        {"issuer": each.issuer, "subject": each.subject} for each in identities[seat.seat_id]
-                    ],
+                    "identities": [fields_of(each, "issuer", "subject") for each in identities[seat.seat_id]],
                 }
                 for seat in seats
             ]
@@ -155,7 +160,7 @@ def enrol(email: Email, *, config: Config = None) -> None:
 
         segno.make(enrolment.otpauth_uri, error="m").terminal(compact=True)
     print_note(f"Scan the QR code, or enter this key in the app: {enrolment.manual_key}")
-    code = _prompt("Code from the app: ")
+    code = prompt("Code from the app: ")
     codes = _write(
         config,
         email,
@@ -248,10 +253,3 @@ def _new_password() -> str:
     if password != read_secret("Repeat password: "):
         raise OperatorError("The passwords differ. Nothing was changed.")
     return password
-
-
-def _prompt(question: str) -> str:
-    if sys.stdin.isatty():
-        sys.stderr.write(question)
-        sys.stderr.flush()
-    return read_line().strip()

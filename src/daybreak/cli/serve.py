@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Annotated
 
@@ -44,15 +45,15 @@ def serve(
 def _stop_on_signals(stop: Callable[[], None]) -> None:
     """Call `stop` on the signals that stop the server, before its own handlers."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _chained(stop, signal.getsignal(number)))
+        signal.signal(number, partial(_stop_first, stop, signal.getsignal(number)))
 
 
-def _chained(
-    stop: Callable[[], None], handler: "Callable[[int, FrameType | None], object] | int | None"
-) -> Callable[[int, FrameType | None], None]:
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop()
-        if callable(handler):
-            handler(number, frame)
-
-    return handle
+def _stop_first(
+    stop: Callable[[], None],
+    handler: Callable[[int, FrameType | None], object] | int | None,
+    number: int,
+    frame: FrameType | None,
+) -> None:
+    stop()
+    if callable(handler):
+        handler(number, frame)

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from daybreak.access import api_tokens, operators
 from daybreak.access.authorization import parse_networks
 from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_expiry, state_of
-from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.cli.output import fields_of, format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError, WrongUse
 from daybreak.domain.identity import ApiToken, GrantedAccount, Seat
@@ -190,21 +190,11 @@ def _require_usable(granted: GrantedAccount, owner: Seat) -> None:
 
 
 def _as_json(token: ApiToken, now: datetime) -> dict[str, object]:
-    return {
-        "token_id": token.token_id,
-        "name": token.name,
-        "state": token.state_at(now),
-        "created_by": token.created_by_email,
-        "client_id": token.client_id,
-        "last_four": token.last_four,
-        "created_at": token.created_at,
-        "last_used_at": token.last_used_at,
-        "expires_at": token.expires_at,
-        "revoked_at": token.revoked_at,
-        "revoke_reason": token.revoke_reason,
-        "serve_gzip_as": token.serve_gzip_as,
-        "allowed_networks": token.allowed_networks,
-    }
+    names = (
+        "token_id", "name", "client_id", "last_four", "created_at", "last_used_at", "expires_at", "revoked_at",
+        "revoke_reason", "serve_gzip_as", "allowed_networks",
+    )  # fmt: skip
+    return {**fields_of(token, *names), "state": token.state_at(now), "created_by": token.created_by_email}
 
 
 def _row(token: ApiToken, now: datetime) -> tuple[object, ...]:
