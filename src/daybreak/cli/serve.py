@@ -8,9 +8,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from daybreak.cli.builder_process import BuilderProcess
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.options import Config, settings_of
 from daybreak.cli.web import run_web
+from daybreak.web.server import ServerHooks
 
 
 def serve(
@@ -25,9 +27,6 @@ def serve(
     Under systemd or in containers, run `daybreakd web` and `daybreakd builder` as
     separate services.
     """
-    from daybreak.cli.builder_process import BuilderProcess
-    from daybreak.web.server import ServerHooks
-
     settings = settings_of(config)
     configure_logging(settings)
     if not (builder and settings.needs_builder):

@@ -14,21 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from daybreak.bootstrap import WebProcess, build, open_files, open_keyring, open_provider, this_node
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.migrate import prepare_state
 from daybreak.cli.options import Config, read_state, settings_of
+from daybreak.demo.emails import DEMO_EMAILS
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
+from daybreak.settings import Settings
+from daybreak.state.nodes import Node
+from daybreak.state.stores import Stores
+from daybreak.web.listener import ListenAddress, claim_address, claim_port
+from daybreak.web.server import ServerHooks, announce, serve
+from daybreak.web.watchdog import heartbeat, running, watchdog
 
+# Modules with metrics, which are imported when the folder of the metrics is known.
 if TYPE_CHECKING:
-    from daybreak.bootstrap import WebProcess
-    from daybreak.settings import Settings
-    from daybreak.state.nodes import Node
-    from daybreak.state.stores import Stores
     from daybreak.web.app import Application
-    from daybreak.web.listener import ListenAddress
     from daybreak.web.metrics_state import Values
-    from daybreak.web.server import ServerHooks
 
 
 def web(*, config: Config = None) -> None:
@@ -38,7 +41,7 @@ def web(*, config: Config = None) -> None:
     run_web(settings)
 
 
-def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
+def run_web(settings: Settings, hooks: ServerHooks | None = None) -> None:
     """Run the web workers until SIGTERM or SIGINT. Logging must be configured before.
 
     Raises:
@@ -46,11 +49,7 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
         SystemExit: workers died.
     """
     with _metrics_folder(settings) as folder:
-        # Imported after the folder is known, and once for all workers.
-        import daybreak.web.app  # noqa: F401
-        from daybreak.bootstrap import open_files, open_keyring, open_provider, this_node
-        from daybreak.web.listener import claim_address
-        from daybreak.web.server import ServerHooks, serve
+        import daybreak.web.app  # noqa: F401 - once for all workers
 
         open_keyring(settings)
         open_provider(settings)
@@ -63,25 +62,21 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
             metrics = _metrics_process(settings, folder)
             hooks = replace(
                 hooks,
-                on_start=_both(metrics.start, hooks.on_start),
-                on_stop=_both(metrics.terminate, hooks.on_stop),
+                on_start=partial(_call, metrics.start, hooks.on_start),
+                on_stop=partial(_call, metrics.terminate, hooks.on_stop),
             )
         load_app = partial(_load_app, settings, address, os.getpid(), this_node("web", settings))
         serve(address, settings.workers, load_app, hooks)
 
 
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
-    def run() -> None:
-        first()
-        second()
-
-    return run
+def _call(*actions: Callable[[], None]) -> None:
+    for action in actions:
+        action()
 
 
 def _load_app(
-    settings: "Settings", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
+    settings: Settings, address: ListenAddress, main_pid: int, node: Callable[[datetime], Node]
 ) -> "Application":
-    from daybreak.bootstrap import build
     from daybreak.web.app import create_app
 
     # A worker is a forked process, or a new one where the platform does not fork.
@@ -97,12 +92,9 @@ def _load_app(
 
 @asynccontextmanager
 async def _background(
-    wired: "WebProcess", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
+    wired: WebProcess, address: ListenAddress, main_pid: int, node: Callable[[datetime], Node]
 ) -> AsyncIterator[None]:
     """Run the watchdog, the announcement and the heartbeat of a worker until it stops."""
-    from daybreak.web.server import announce
-    from daybreak.web.watchdog import heartbeat, running, watchdog
-
     async with watchdog(main_pid):
         async with running(announce(address)), running(heartbeat(wired.state, node, now_utc)):
             yield
@@ -110,7 +102,7 @@ async def _background(
 
 
 @contextmanager
-def _metrics_folder(settings: "Settings") -> Iterator[Path | None]:
+def _metrics_folder(settings: Settings) -> Iterator[Path | None]:
     """Create the folder where workers write their metrics, in memory if the system has /dev/shm."""
     if not settings.counts_requests:
         yield None
@@ -122,12 +114,11 @@ def _metrics_folder(settings: "Settings") -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Process:
+def _metrics_process(settings: Settings, folder: Path) -> multiprocessing.Process:
     """Return the process that serves metrics.
 
     It has threads and database connections, which the main process must not have, because workers are forked from it.
     """
-    from daybreak.web.listener import claim_port
     from daybreak.web.metrics_server import serve_metrics
 
     address = claim_port(settings.metrics.listen, "metrics.listen") if settings.metrics.listen else None
@@ -135,14 +126,14 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
 
 
-def _state_values(settings: "Settings") -> "dict[str, Values]":
+def _state_values(settings: Settings) -> "dict[str, Values]":
     """Return what the metrics show of the state database."""
     from daybreak.web.metrics_state import state_values
 
     return read_state(settings, lambda stores: state_values(stores, settings, now_utc()))
 
 
-def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:
+def require_local_demo(settings: Settings, address: ListenAddress) -> None:
     """Check that a state database with enabled seats of the demo is served on this machine only.
 
     The seats identify a demo, because copies of its configuration or of its state database have them too.
@@ -167,7 +158,7 @@ def require_local_demo(settings: "Settings", address: "ListenAddress") -> None:
         )
 
 
-def _exposed_settings(settings: "Settings", address: "ListenAddress") -> "list[str]":
+def _exposed_settings(settings: Settings, address: ListenAddress) -> list[str]:
     """Return the settings that let other machines reach the service. A Unix socket is local."""
     exposed = []
     if not isinstance(address, Path) and not ip_address(address.host).is_loopback:
@@ -186,8 +177,6 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _enabled_demo_seats(stores: "Stores") -> list[str]:
-    from daybreak.demo.emails import DEMO_EMAILS
-
+def _enabled_demo_seats(stores: Stores) -> list[str]:
     found = [stores.seats.by_email(email) for email in DEMO_EMAILS]
     return [seat.email for seat in found if seat is not None and not seat.disabled]
