@@ -100,12 +100,10 @@ class Connection:
         """
         try:
             response = self._send("GET", path, {} if token is None else _bearer(token), None)
-        except NotPublished:
-            raise
         except Refused as refusal:
-            if refusal.status in {httpx.codes.NOT_FOUND, httpx.codes.GONE}:
-                return None
-            raise
+            if isinstance(refusal, NotPublished) or refusal.status not in {httpx.codes.NOT_FOUND, httpx.codes.GONE}:
+                raise
+            return None
         if not response.is_success:
             raise WrongUse(f"{self.address} redirects {path}. Check the URL of the service.")
         return response.content

@@ -137,13 +137,9 @@ def _set_up_streams() -> None:
         else:
             stream.reconfigure(encoding="utf-8")
             if name == "stdout":
-                sys.stdout = _output_of(stream)
-
-
-def _output_of(stream: TextIOWrapper) -> TextIOWrapper:
-    raw = _Output(stream.fileno(), "w", closefd=False)
-    by_lines = stream.line_buffering or stream.write_through
-    return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", line_buffering=by_lines)
+                output = BufferedWriter(_Output(stream.fileno(), "w", closefd=False))
+                by_lines = stream.line_buffering or stream.write_through
+                sys.stdout = TextIOWrapper(output, encoding="utf-8", line_buffering=by_lines)
 
 
 def run(arguments: Sequence[str]) -> int:

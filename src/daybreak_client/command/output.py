@@ -118,13 +118,10 @@ def format_count(count: int) -> str:
     return f"{count:,}" if is_terminal(sys.stdout) else str(count)
 
 
-def format_size(size_bytes: int) -> str:
-    """Format a size: in powers of ten on a terminal, as a number of bytes in a pipe."""
-    return format_bytes(size_bytes) if is_terminal(sys.stdout) else str(size_bytes)
-
-
-def format_bytes(size_bytes: float) -> str:
-    """Format a size in powers of ten: `1.3 MB`."""
+def format_size(size_bytes: float) -> str:
+    """Format a size: in powers of ten on a terminal, such as `1.3 MB`, as a number of bytes in a pipe."""
+    if not is_terminal(sys.stdout):
+        return str(size_bytes)
     for unit in ("B", "kB", "MB"):
         if size_bytes < 999.95:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"

@@ -5,7 +5,6 @@ import hashlib
 import re
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from daybreak_client.errors import Expired, NotProved
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
 
 MAX_SIGNATURE_BYTES = 64 << 10
 _MAGIC = b"SSHSIG"
@@ -82,7 +80,7 @@ class Signature:
     def check(self, key: PublicKey, message: bytes, namespace: str) -> None:
         """Check that the key signed the message for this namespace. Raises NotProved."""
         if self.namespace != namespace:
-            raise NotProved(f"The signature is for {_shown(self.namespace)}, not for {namespace}.")
+            raise NotProved(f"The signature is for {shown(self.namespace)}, not for {namespace}.")
         digest = _HASHES[self.hash_name](message).digest()
         signed = _MAGIC + b"".join(map(_string, (self.namespace.encode(), self.reserved, self.hash_name, digest)))
         if not _is_signature(key, self.value, signed):
@@ -126,7 +124,13 @@ def parse_certificate(key: PublicKey) -> Certificate:
         found = load(key.text.encode())
         if not isinstance(found, SSHCertificate):
             raise TypeError
-        certificate = _certificate(found)
+        certificate = Certificate(
+            key=_public_key(found.public_key()),
+            ca=_public_key(found.signature_key()),
+            principals=tuple(each.decode() for each in found.valid_principals),
+            valid_after=_instant(found.valid_after),
+            valid_before=_instant(found.valid_before),
+        )
         if not {certificate.key.type, certificate.ca.type} <= KEY_TYPES:
             raise TypeError
         found.verify_cert_signature()
@@ -139,28 +143,9 @@ def parse_certificate(key: PublicKey) -> Certificate:
     return certificate
 
 
-def check_certificate(certificate: Certificate, service: str, cas: Collection[PublicKey]) -> None:
-    """Check that a trusted CA issued a certificate for a service. Raises NotProved."""
-    if certificate.ca not in cas:
-        raise NotProved(f"A CA that {service} does not list in its trust file issued the certificate.")
-    if service not in certificate.principals:
-        names = ", ".join(map(_shown, certificate.principals)) or "no service"
-        raise NotProved(f"The certificate is for {names}, not for {service}.")
-
-
 def minute(instant: datetime) -> str:
     """Return an instant for a message."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _certificate(found: "SSHCertificate") -> Certificate:
-    return Certificate(
-        key=_public_key(found.public_key()),
-        ca=_public_key(found.signature_key()),
-        principals=tuple(each.decode() for each in found.valid_principals),
-        valid_after=_instant(found.valid_after),
-        valid_before=_instant(found.valid_before),
-    )
 
 
 def _instant(seconds: int) -> datetime:
@@ -242,6 +227,6 @@ def _string(content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + content
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return a text of the signer for a message, without characters that a terminal interprets."""
     return text if re.fullmatch(r"[!-~]{1,200}", text) else "another purpose"

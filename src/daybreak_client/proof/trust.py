@@ -12,10 +12,10 @@ from daybreak_client.errors import NotProved
 from daybreak_client.proof.signature import (
     Certificate,
     PublicKey,
-    check_certificate,
     parse_certificate,
     parse_key,
     parse_signature,
+    shown,
 )
 
 TRUST_NAMESPACE = "daybreak-trust"
@@ -55,8 +55,11 @@ class Trust:
         if not found.has_certificate:
             raise NotProved("A key without a certificate made the signature.")
         certificate = parse_certificate(found.key)
-        cas = [each.key for each in self.signers if each.may_sign(namespace)]
-        check_certificate(certificate, self.service, cas)
+        if certificate.ca not in [each.key for each in self.signers if each.may_sign(namespace)]:
+            raise NotProved(f"A CA that {self.service} does not list in its trust file issued the certificate.")
+        if self.service not in certificate.principals:
+            names = ", ".join(map(shown, certificate.principals)) or "no service"
+            raise NotProved(f"The certificate is for {names}, not for {self.service}.")
         found.check(certificate.key, statement, namespace)
         return certificate
 
