@@ -238,13 +238,6 @@ class Feed:
     etag: str = ""
     closed_reason: str = ""
 
-    def is_at(self, chain_id: str, version: int, snapshot_id: str) -> bool:
-        """Return whether the chain ends with this snapshot.
-
-        A service that was restored from a copy can publish a version again, with other files.
-        """
-        return (self.chain_id, self.version, self.snapshot_id) == (chain_id, version, snapshot_id)
-
 
 def parse_feed(response: Mapping[str, Any], etag: str) -> Feed:
     data = wire.mapping(wire.mapping(response)["data"])

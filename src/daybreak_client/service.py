@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -71,9 +70,7 @@ class Daybreak:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -285,18 +282,15 @@ class AccountFiles:
                     self.verifier.check_seen_fresh(self.client_id)
                 return None
             self._require_own(feed.client_id)
-            return self._proved(feed)
+            signed = self._current_statement()
+            if signed is None:
+                return feed
+            signed.check_fresh()
+            return proved_feed(feed, signed.statement, self.content)
         except Refused as refusal:
             if refusal.code != "chain_closed":
                 raise
             return Feed(closed_reason=refusal.message)
-
-    def _proved(self, feed: Feed) -> Feed:
-        signed = self._current_statement()
-        if signed is None:
-            return feed
-        signed.check_fresh()
-        return proved_feed(feed, signed.statement, self.content)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the columns and keys of the resources. Raises Unreachable, WrongUse."""

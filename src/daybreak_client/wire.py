@@ -8,7 +8,7 @@ InvalidValue, whose message names what is wrong and never repeats the value.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -247,19 +247,10 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check_depth(value: object) -> None:
-    """Raise InvalidValue for a value with more than `_MAX_DEPTH` levels."""
-    level: list[object] = [value]
-    for _ in range(_MAX_DEPTH):
-        level = list(_children(level))
-        if not level:
-            return
-    raise InvalidValue("it is nested too deeply")
-
-
-def _children(values: Sequence[object]) -> Iterator[object]:
-    for value in values:
-        if isinstance(value, dict):
-            yield from value.values()
-        elif isinstance(value, list):
-            yield from value
+def _check_depth(value: object, levels: int = _MAX_DEPTH) -> None:
+    """Raise InvalidValue for a value with more levels."""
+    if not levels:
+        raise InvalidValue("it is nested too deeply")
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in children:
+        _check_depth(each, levels - 1)

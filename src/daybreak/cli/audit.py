@@ -54,7 +54,13 @@ def audit(
     json: AsJson = False,
 ) -> None:
     """Print the audit trail, oldest first. In a pipe and with --json each event is one JSON line."""
-    query, email = _query_of(event_filter), event_filter.seat
+    client_id, since, until, email = event_filter.account, event_filter.since, event_filter.until, event_filter.seat
+    query = AuditQuery(
+        client_id=parse_client_id(client_id, "--account") if client_id is not None else None,
+        action=event_filter.action,
+        since=parse_instant_or_age(since, "--since", now_utc()) if since is not None else None,
+        until=parse_instant(until, "--until") if until is not None else None,
+    )
     with state_of(config) as state:
         if email is not None:
             query = replace(query, seat_id=state.read(lambda stores: find_seat(stores, email).seat_id))
@@ -69,16 +75,6 @@ def audit(
             _follow(read, newest[0].event_id if newest else None)
         elif not events:
             print_note("No event matches.")
-
-
-def _query_of(chosen: EventFilter) -> AuditQuery:
-    """Parse the options except the seat. Raises WrongUse."""
-    return AuditQuery(
-        client_id=parse_client_id(chosen.account, "--account") if chosen.account is not None else None,
-        action=chosen.action,
-        since=parse_instant_or_age(chosen.since, "--since", now_utc()) if chosen.since is not None else None,
-        until=parse_instant(chosen.until, "--until") if chosen.until is not None else None,
-    )
 
 
 def _follow(read: Callable[..., list[AuditEvent]], last_id: int | None) -> None:

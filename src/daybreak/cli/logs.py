@@ -58,7 +58,11 @@ def configure_logging(settings: "Settings", file: Path | None = None, *, sent_by
         ]
         logger: type[Any] = structlog.make_filtering_bound_logger(level)
     else:
-        sender = None if sent_by is None else _log_sender(settings, sent_by)
+        sender = None
+        if sent_by is not None and settings.telemetry.url:
+            from daybreak.telemetry import LogSender
+
+            sender = LogSender(settings, sent_by)
         processors, logger = [], _json_logger(write, level, sender)
     structlog.configure(
         processors=processors,
@@ -126,14 +130,6 @@ def _to_file(file: Path) -> Write:
             os.write(handle, line.encode("utf-8", "backslashreplace"))
 
     return write
-
-
-def _log_sender(settings: "Settings", process: str) -> "LogSender | None":
-    if not settings.telemetry.url:
-        return None
-    from daybreak.telemetry import LogSender
-
-    return LogSender(settings, process)
 
 
 def _redact_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

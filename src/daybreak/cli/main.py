@@ -14,7 +14,7 @@ from dataclasses import astuple, is_dataclass
 from io import BufferedWriter, FileIO, TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -22,9 +22,6 @@ import daybreak
 from daybreak.cli.examples import examples_of
 from daybreak.cli.output import describe_error, print_note, print_text
 from daybreak.domain.errors import DaybreakError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 STANDARD_OUTPUT = "standard output"
@@ -119,7 +116,7 @@ def _leave(codes: Sequence[int]) -> None:
 class _Output(FileIO):
     """Standard output, whose errors have a file name like those of other files."""
 
-    def write(self, octets: "Buffer", /) -> int:
+    def write(self, octets: Any, /) -> int:
         try:
             return super().write(octets)
         except OSError as error:

@@ -25,7 +25,7 @@ def run_progress(*, logged: bool = False) -> Iterator[ProgressCallback]:
     With `logged`, progress goes to the log if standard error is not a terminal, so that all its lines have one format.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield _ProgressLines(_log_progress if logged else _print_progress)
+        yield _in_lines(_log_progress if logged else _print_progress)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
@@ -44,19 +44,18 @@ def run_progress(*, logged: bool = False) -> Iterator[ProgressCallback]:
         yield show
 
 
-class _ProgressLines:
-    """Forwards progress when the resource or phase changes, and every few seconds."""
+def _in_lines(write: ProgressCallback) -> ProgressCallback:
+    """Return a function that forwards progress when the resource or phase changes, and every few seconds."""
+    written, written_at = "", 0.0
 
-    def __init__(self, write: ProgressCallback) -> None:
-        self._write = write
-        self._activity = ""
-        self._written_at = 0.0
-
-    def __call__(self, progress: RunProgress, /) -> None:
+    def show(progress: RunProgress) -> None:
+        nonlocal written, written_at
         activity, now = _activity(progress), time.monotonic()
-        if activity != self._activity or now >= self._written_at + _INTERVAL_SECONDS:
-            self._activity, self._written_at = activity, now
-            self._write(progress)
+        if activity != written or now >= written_at + _INTERVAL_SECONDS:
+            written, written_at = activity, now
+            write(progress)
+
+    return show
 
 
 def _print_progress(progress: RunProgress) -> None:

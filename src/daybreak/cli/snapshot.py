@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 
 from daybreak.bootstrap import open_files, open_tracing, run_context
 from daybreak.cli.logs import configure_logging
-from daybreak.cli.options import AsJson, Config, Flag, Limit, parse_instant, settings_of, state_of
+from daybreak.cli.options import AsJson, Config, Flag, Limit, parse_instant, read_state, settings_of, state_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.cli.progress import print_report, run_progress
 from daybreak.domain.clock import now_utc
@@ -22,16 +22,20 @@ from daybreak.domain.display import format_count, format_duration, format_size
 from daybreak.domain.errors import OperatorError, WrongUse
 from daybreak.domain.snapshot import Snapshot
 from daybreak.settings import Settings
+from daybreak.snapshots import builder, retention
 from daybreak.snapshots import publish as publication
-from daybreak.snapshots import retention
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.report import source_warnings
+from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import ManifestFile, verify_snapshot
 from daybreak.snapshots.verify_deltas import verify_deltas
 from daybreak.state.stores import State, Stores
 
 app = App(name="snapshot", help="Manage runs and snapshots.")
-SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or at least its first four characters.")]
+_ID = "Id of the snapshot, or at least its first four characters."
+SnapshotId = Annotated[str, Parameter(help=_ID)]
+LatestRun = Annotated[str | None, Parameter(help=f"{_ID} Default: the latest run.")]
+CurrentSnapshot = Annotated[str | None, Parameter(help=f"{_ID} Default: the current one.")]
 _MAX_RUNS_SEARCHED = 1000
 _MIN_PREFIX_LENGTH = 4
 _POLL_SECONDS = 1.0
@@ -56,12 +60,10 @@ def run(
     """Build a snapshot now, at low priority, and publish it when it is complete. Exit code 1 if it is not published,
     for example because the guard blocks it.
     """
-    from daybreak.snapshots.builder import take_low_priority
-
     settings = settings_of(config)
     at = parse_instant(as_of, "--as-of") if as_of is not None else None
     configure_logging(settings)
-    take_low_priority()
+    builder.take_low_priority()
     snapshot = run_once(settings, as_of=at, full=full, logged=True)
     if snapshot.state == "held" and force is not None:
         snapshot = _accept(settings, snapshot.snapshot_id, force)
@@ -73,16 +75,13 @@ def run_once(
     settings: Settings, *, as_of: datetime | None = None, full: bool = False, logged: bool = False
 ) -> Snapshot:
     """Run once, show progress as `run_progress` does, and return the snapshot. Logging must be configured before."""
-    from daybreak.snapshots.builder import stop_on_signals
-    from daybreak.snapshots.run import run_manually
-
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     tracing = open_tracing(settings, "builder")
     try:
         with state_of(settings) as state, run_progress(logged=logged) as watch:
             context = run_context(settings, state, watch, tracing)
             # Ctrl-C stops the run after its current file and deletes its files. A second Ctrl-C ends the process.
-            stop_on_signals(context.stop)
+            builder.stop_on_signals(context.stop)
             return run_manually(context, as_of=as_of, full=full)
     finally:
         for number, handler in handlers.items():
@@ -96,13 +95,10 @@ def list_(*, limit: Limit = 20, config: Config = None, json: AsJson = False) -> 
     """List runs, newest first, and the freshness of the files."""
     settings = settings_of(config)
     now = now_utc()
-    with state_of(settings) as state:
-        runs, fresh = state.read(
-            lambda stores: (
-                stores.snapshots.recent(limit),
-                freshness(stores.snapshots, now, settings.snapshot.publish_at),
-            )
-        )
+    runs, fresh = read_state(
+        settings,
+        lambda stores: (stores.snapshots.recent(limit), freshness(stores.snapshots, now, settings.snapshot.publish_at)),
+    )
     if json:
         print_json([asdict(each) for each in runs])
         return
@@ -117,15 +113,7 @@ def list_(*, limit: Limit = 20, config: Config = None, json: AsJson = False) -> 
 
 
 @app.command
-def show(
-    snapshot_id: Annotated[
-        str | None,
-        Parameter(help="Id of the snapshot, or at least its first four characters. Default: the latest run."),
-    ] = None,
-    *,
-    config: Config = None,
-    json: AsJson = False,
-) -> None:
+def show(snapshot_id: LatestRun = None, *, config: Config = None, json: AsJson = False) -> None:
     """Show one run: its figures by resource, unexpected source data, and the findings of the guard."""
     with state_of(config) as state:
         snapshot = _find_snapshot(state, snapshot_id)
@@ -152,10 +140,7 @@ def show(
 
 @app.command
 def verify(
-    snapshot_id: Annotated[
-        str | None,
-        Parameter(help="Id of the snapshot, or at least its first four characters. Default: the current one."),
-    ] = None,
+    snapshot_id: CurrentSnapshot = None,
     *,
     deltas: Annotated[Flag, Parameter(help="Prove the chain of deltas of the current snapshot instead.")] = False,
     repair: Annotated[Flag, Parameter(help="Let the next run write the damaged files again.")] = False,

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from daybreak.access import api_tokens, operators
 from daybreak.access.authorization import parse_networks
-from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_expiry, state_of
+from daybreak.cli.options import AsJson, Config, Flag, parse_client_id, parse_expiry, read_state, state_of
 from daybreak.cli.output import fields_of, format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError, WrongUse
@@ -114,12 +114,12 @@ def list_(
     now = now_utc()
     until = parse_expiry(expiring, "--expiring", now) if expiring is not None else None
     client_id = parse_client_id(account, "--account") if account is not None else None
-    with state_of(config) as state:
-        tokens = state.read(
-            lambda stores: stores.api_tokens.list_for(
-                client_id=client_id, seat_id=operators.find_seat(stores, seat).seat_id if seat is not None else None
-            )
-        )
+    tokens = read_state(
+        config,
+        lambda stores: stores.api_tokens.list_for(
+            client_id=client_id, seat_id=operators.find_seat(stores, seat).seat_id if seat is not None else None
+        ),
+    )
     if until is not None:
         tokens = [each for each in tokens if each.expires_at is not None and each.expires_at <= until]
         tokens = sorted((each for each in tokens if each.state_at(now) == "live"), key=attrgetter("expires_at"))

@@ -138,10 +138,6 @@ def require_local_demo(settings: Settings, address: ListenAddress) -> None:
 
     The seats identify a demo, because copies of its configuration or of its state database have them too.
 
-    Args:
-        settings: Configuration of the service.
-        address: The resolved address of `listen`.
-
     Raises:
         OperatorError: `listen` or `base_url` is not a loopback address. Names the setting.
     """

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from io import BufferedWriter, FileIO, TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -18,9 +18,6 @@ from daybreak_client.command.schema import schema, types
 from daybreak_client.command.sync import sync
 from daybreak_client.command.verify import verify
 from daybreak_client.errors import ClientError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 # Files of a Leader contain personal data. Only their owner may read them, whatever the umask of the shell.
@@ -94,7 +91,7 @@ class _Output(FileIO):
         super().__init__(os.dup(stream.fileno()), "w")
         self._dropped = dropped
 
-    def write(self, octets: "Buffer", /) -> int:
+    def write(self, octets: Any, /) -> int:
         try:
             return super().write(octets)
         except self._dropped:

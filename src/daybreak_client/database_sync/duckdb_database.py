@@ -272,9 +272,5 @@ def _csv_cell(column: Column) -> str:
 
 def _read_csv(table: Table) -> str:
     """Return SQL that reads a gzip CSV file with the columns of a table. The path is a parameter."""
-    types = ", ".join(f"{_literal(name)}: {_literal(_TYPES[kind])}" for name, kind in table.kinds.items())
+    types = ", ".join(f"'{name}': '{_TYPES[kind]}'" for name, kind in table.kinds.items())
     return f"read_csv(?, {_CSV_OPTIONS}, columns = {{{types}}})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

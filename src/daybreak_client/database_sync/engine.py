@@ -117,7 +117,9 @@ class SyncRun:
         if feed.closed_reason:
             feed = self.account.feed()
             assert feed is not None
-        if state is not None and not again and feed.is_at(state.chain_id, state.version, state.snapshot_id):
+        # A service that was restored from a copy can publish a version again, with other files.
+        latest = (feed.chain_id, feed.version, feed.snapshot_id)
+        if state is not None and not again and latest == (state.chain_id, state.version, state.snapshot_id):
             return Plan(state, feed=feed)
         published, tables = self.account.published(), self.account.tables()
         if (published.version, published.snapshot_id) != (feed.version, feed.snapshot_id):

@@ -5,12 +5,12 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from daybreak_client.errors import NotProved
 from daybreak_client.proof.files import Fault
@@ -66,16 +66,16 @@ def read_figures(path: Path, file: SignedFile) -> Figures:
     """Read a file whose digest is that of its statement. Raises NotProved for content that is not of its format."""
     if file.format == "parquet":
         return Figures(None, {}, file.sha256)
-    columns = SUMMED_COLUMNS.get(file.resource, ())
+    columns, digest = SUMMED_COLUMNS.get(file.resource, ()), hashlib.sha256()
     try:
         with gzip.open(path, "rb") as content:
-            lines = _Lines(cast("BinaryIO", content))
+            lines = _lines(content, digest.update)
             with _large_fields():
                 rows, sums = _csv_figures(lines, columns) if file.format == "csv" else _json_figures(lines, columns)
     except _INVALID:
         text = f"{file.name} is not a valid file of its format, or has a value of more than {_MAX_MEGABYTES} MiB."
         raise NotProved(text) from None
-    return Figures(rows, dict(zip(columns, sums, strict=True)), lines.digest.hexdigest())
+    return Figures(rows, dict(zip(columns, sums, strict=True)), digest.hexdigest())
 
 
 def check_figures(file: SignedFile, figures: Figures, completeness: Completeness | None) -> Iterator[Fault]:
@@ -124,19 +124,13 @@ _INVALID = (
 )  # fmt: skip
 
 
-class _Lines:
-    """Lines of a file without their ending, and the digest of all content so far. Raises ValueError for a huge line."""
-
-    def __init__(self, content: BinaryIO) -> None:
-        self.digest = hashlib.sha256()
-        self._content = content
-
-    def __iter__(self) -> Iterator[str]:
-        while line := self._content.readline(_MAX_BYTES):
-            if len(line) == _MAX_BYTES:
-                raise ValueError
-            self.digest.update(line)
-            yield line.decode()
+def _lines(content: gzip.GzipFile, update: Callable[[bytes], object]) -> Iterator[str]:
+    """Yield the lines of a file, and update a digest with each. Raises ValueError for a huge line."""
+    while line := content.readline(_MAX_BYTES):
+        if len(line) == _MAX_BYTES:
+            raise ValueError
+        update(line)
+        yield line.decode()
 
 
 @contextmanager
@@ -150,7 +144,7 @@ def _large_fields() -> Iterator[None]:
             csv.field_size_limit(before)
 
 
-def _csv_figures(lines: _Lines, columns: Sequence[str]) -> tuple[int, list[int]]:
+def _csv_figures(lines: Iterator[str], columns: Sequence[str]) -> tuple[int, list[int]]:
     reader = csv.reader(lines, strict=True)
     header = next(reader, [])
     if not header:
@@ -166,7 +160,7 @@ def _csv_figures(lines: _Lines, columns: Sequence[str]) -> tuple[int, list[int]]
     return rows, sums
 
 
-def _json_figures(lines: _Lines, columns: Sequence[str]) -> tuple[int, list[int]]:
+def _json_figures(lines: Iterator[str], columns: Sequence[str]) -> tuple[int, list[int]]:
     """Read an array with one object per line, or one object per line alone."""
     rows, sums = 0, [0] * len(columns)
     for line in lines:

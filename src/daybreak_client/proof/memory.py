@@ -5,7 +5,7 @@ Without this memory, an older version that is still valid, or a second statement
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ _SERVICE_FILE = "service.json"
 
 @dataclass(frozen=True, slots=True)
 class SeenAccount:
-    """The latest statement of an account, and the digests of statements by edition."""
+    """The latest edition of an account, when it expires, and the digests of statements by edition."""
 
     edition: Edition
     expires_at: datetime
@@ -51,14 +51,6 @@ class SeenAccount:
                 "older files, it was restored from a backup: ask its operator. To check an archive, use "
                 "`daybreak verify --at` with a time at which it was current."
             )
-
-    def adding(self, statement: Statement) -> "SeenAccount":
-        """Return this with a statement that `check` accepts."""
-        found = dict(self.statements) | {statement.edition: statement.sha256}
-        statements = {edition: found[edition] for edition in sorted(found)[-_MAX_STATEMENTS:]}
-        if statement.edition < self.edition:
-            return replace(self, statements=statements)
-        return SeenAccount(statement.edition, statement.expires_at, statements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +117,9 @@ class Memory:
                 before.check(statement, archived=archived)
             if archived:
                 return
-            after = (before or SeenAccount(statement.edition, statement.expires_at, {})).adding(statement)
+            found = {**(before.statements if before else {}), statement.edition: statement.sha256}
+            latest = {edition: found[edition] for edition in sorted(found)[-_MAX_STATEMENTS:]}
+            after = SeenAccount(statement.edition, statement.expires_at, latest)
             if after != before:
                 _save(folder / f"{statement.client_id}.json", _account_json(after))
 
@@ -167,8 +161,6 @@ def _parse_service(value: Any) -> Seen:
 
 def _account_json(account: SeenAccount) -> dict[str, object]:
     return {
-        "version": account.edition.version,
-        "revision": account.edition.revision,
         "expires_at": account.expires_at.isoformat(),
         "statements": {f"{each.version}.{each.revision}": sha256 for each, sha256 in account.statements.items()},
     }
@@ -176,5 +168,4 @@ def _account_json(account: SeenAccount) -> dict[str, object]:
 
 def _parse_account(value: Any) -> SeenAccount:
     statements = {Edition(*map(int, name.split("."))): wire.digest(each) for name, each in value["statements"].items()}
-    edition = Edition(wire.count(value["version"]), wire.count(value["revision"]))
-    return SeenAccount(edition, wire.instant(value["expires_at"]), statements)
+    return SeenAccount(max(statements), wire.instant(value["expires_at"]), statements)

@@ -7,13 +7,9 @@ import struct
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from daybreak_client.errors import Expired, NotProved
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 MAX_SIGNATURE_BYTES = 64 << 10
 _MAGIC = b"SSHSIG"
@@ -160,13 +156,13 @@ def _public_key(key: Any) -> PublicKey:
     return PublicKey(type_name, b64decode(encoded))
 
 
-def _load(key: PublicKey) -> "Ed25519PublicKey | EllipticCurvePublicKey":
-    """Return a key as an object of the library. Raises ValueError."""
+def _load(key: PublicKey) -> Any:
+    """Return a key as an object of the library: EllipticCurvePublicKey or Ed25519PublicKey. Raises ValueError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
     try:
-        return load_ssh_public_key(key.text.encode())  # type: ignore[return-value]
+        return load_ssh_public_key(key.text.encode())
     except (UnsupportedAlgorithm, NotImplementedError) as fault:
         raise ValueError from fault
 

@@ -35,8 +35,11 @@ class Signer:
     namespaces: tuple[str, ...]
 
     def may_sign(self, namespace: str) -> bool:
-        """Return whether a signature for this namespace is accepted."""
-        return any(_matches(pattern, namespace) for pattern in self.namespaces)
+        """Return whether a signature for this namespace is accepted. In its patterns, only `*` and `?` are special.
+
+        `fnmatch` does not try again what a `*` has matched, which takes forever for some patterns.
+        """
+        return any(fnmatchcase(namespace, pattern.replace("[", "[[]")) for pattern in self.namespaces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +142,3 @@ def _signers(lines: list[str]) -> Iterator[tuple[str, Signer]]:
             raise wire.InvalidValue(f"line {number} has an invalid key") from None
         namespaces = tuple(name for option in parsed if option and option[2] for name in option[2].split(","))
         yield found[1], Signer(key, any(option and option[1] for option in parsed), namespaces)
-
-
-def _matches(pattern: str, text: str) -> bool:
-    """Return whether text matches a pattern of OpenSSH, in which only `*` and `?` stand for characters.
-
-    `fnmatch` does not try again what a `*` has matched, which takes forever for some patterns.
-    """
-    return fnmatchcase(text, pattern.replace("[", "[[]"))
