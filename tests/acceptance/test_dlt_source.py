@@ -118,7 +118,7 @@ def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
     run(tmp_path, "snapshot", "run", "--as-of", days[0])
     address = f"127.0.0.1:{free_port()}"
     environment = {"DAYBREAK_LISTEN": address, "DAYBREAK_BASE_URL": f"http://{address}", "DAYBREAK_WORKERS": "1"}
-    command = ["serve", "--no-builder", "-c", str(tmp_path / "daybreak.toml")]
+    command = ["web", "-c", str(tmp_path / "daybreak.toml")]
     with running_warm(command, environment=environment) as program:
         program.wait_for_log('"ready"', PATIENCE_SECONDS)
         first = run_source(pipeline, f"http://{address}", token, client_id)

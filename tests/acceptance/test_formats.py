@@ -79,7 +79,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
             "DAYBREAK_SNAPSHOT__FORMATS": formats,
             "DAYBREAK_FILES__SERVE_GZIP_AS": serve_gzip_as,
         }
-        return address, running_warm(["serve", "--no-builder", *config], environment=environment)
+        return address, running_warm(["web", *config], environment=environment)
 
     (files, first), (texts, second) = serve("file"), serve("encoding")
     path = f"/download/v1/files/{owner.client_ids[0]}"

@@ -70,7 +70,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
                 "bearerToken": tokens[account],
             }
             path.write_text(json.dumps(content))
-        with running_warm(["serve", "--no-builder", *config], environment=environment) as program:
+        with running_warm(["web", *config], environment=environment) as program:
             program.wait_for_log('"ready"', PATIENCE_SECONDS)
             contents = {}
             for version, as_of in ((1, AS_OF - timedelta(days=30)), (2, AS_OF)):

@@ -4,9 +4,6 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from daybreak.cli.builder_process import BuilderProcess
 from daybreak.cli.logs import configure_logging
@@ -15,13 +12,7 @@ from daybreak.cli.web import run_web
 from daybreak.web.server import ServerHooks
 
 
-def serve(
-    *,
-    config: Config = None,
-    builder: Annotated[
-        bool, Parameter(help="Also build snapshots and deliver events on this node.", negative="--no-builder")
-    ] = True,
-) -> None:
+def serve(*, config: Config = None) -> None:
     """Run the whole service until SIGTERM or Ctrl-C: web workers, and a builder as a child process.
 
     Under systemd or in containers, run `daybreakd web` and `daybreakd builder` as
@@ -29,7 +20,7 @@ def serve(
     """
     settings = settings_of(config)
     configure_logging(settings)
-    if not (builder and settings.needs_builder):
+    if not settings.needs_builder:
         run_web(settings)
         return
     process = BuilderProcess(settings.file)

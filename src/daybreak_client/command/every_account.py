@@ -100,7 +100,10 @@ def run_for_accounts(
     wait, outcome, profile = wait or Wait(), _Outcome(), current_profile(accounts)
     with connect(profile) as service:
         if accounts.all_accounts:
-            names = _names_of_all(service, accounts, wait)
+            listed = wait.for_service(service.accounts)
+            if accounts.prune and not listed:
+                raise WrongUse("The service lists no account. Nothing is removed. Contact its operator.")
+            names = {each.client_id: each.name for each in listed}
             for client_id, name in names.items():
                 with outcome.recorded_errors(client_id, name):
                     outcome.results.append(work(_account(service, client_id, wait)))
@@ -114,14 +117,6 @@ def run_for_accounts(
     if mode.as_json:
         print_json(outcome.results if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code
-
-
-def _names_of_all(service: Daybreak, accounts: Accounts, wait: Wait) -> dict[str, str]:
-    """Return the names of all accounts of the user by client_id. Raises WrongUse, Refused, Unreachable."""
-    found = wait.for_service(service.accounts)
-    if accounts.prune and not found:
-        raise WrongUse("The service lists no account. Nothing is removed. Contact its operator.")
-    return {each.client_id: each.name for each in found}
 
 
 def _account(service: Daybreak, client_id: str, wait: Wait) -> AccountFiles:

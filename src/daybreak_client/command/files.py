@@ -19,7 +19,6 @@ from daybreak_client.command.output import (
 from daybreak_client.command.profile import Profile, connect, current_profile, selected_account
 from daybreak_client.errors import WrongUse
 from daybreak_client.folder import expanded, replace_private
-from daybreak_client.published import PublishedSnapshot
 from daybreak_client.service import API_TOKEN_PREFIX
 
 _SHARING_PATH = "/sharing/v1"
@@ -31,7 +30,12 @@ def files(*, access: Access = Access(), as_json: AsJson = False) -> None:
     with connect(profile) as service:
         published = service.account(selected_account(access, profile)).published()
     if as_json:
-        print_json(_as_json(published))
+        listed = [
+            {"file": file.name, "resource": file.resource, "format": file.format, "rows": file.rows,
+             "bytes": file.size_bytes, "sha256": file.sha256, "content_sha256": file.content_sha256}
+            for file in published.files
+        ]  # fmt: skip
+        print_json({**published.description(), "files": listed})
         return
     print_table(
         ("file", "rows", "size"),
@@ -53,17 +57,6 @@ def link(
     profile = current_profile(access)
     with connect(profile) as service:
         print_text(service.account(selected_account(access, profile)).link(resource, format))
-
-
-def _as_json(published: PublishedSnapshot) -> dict[str, object]:
-    return {
-        **published.description(),
-        "files": [
-            {"file": file.name, "resource": file.resource, "format": file.format, "rows": file.rows,
-             "bytes": file.size_bytes, "sha256": file.sha256, "content_sha256": file.content_sha256}
-            for file in published.files
-        ],
-    }  # fmt: skip
 
 
 def share_profile(

@@ -74,7 +74,7 @@ def sync(
                 account, target, schema=schema, full=full, verify=verify, dry_run=mode.dry_run, callbacks=callbacks
             )
         report.print(result)
-        return _as_json(result)
+        return {**asdict(result), "as_of": result.as_of.isoformat(), "changed": result.changed}
 
     left_over = LeftOver(
         place_of(target),
@@ -157,7 +157,3 @@ def _summary(result: SyncResult) -> str:
     if result.previous_version == result.version:
         return f"{loaded} again."
     return f"{loaded}, from version {result.previous_version}."
-
-
-def _as_json(result: SyncResult) -> dict[str, object]:
-    return {**asdict(result), "as_of": result.as_of.isoformat(), "changed": result.changed}

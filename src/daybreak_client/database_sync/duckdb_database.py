@@ -23,7 +23,7 @@ from daybreak_client.database_sync.database import (
     identifiers,
 )
 from daybreak_client.database_sync.duckdb_catalog import Catalog
-from daybreak_client.database_sync.duckdb_errors import constraint_violations, errors_of_duckdb, failure_of
+from daybreak_client.database_sync.duckdb_errors import constraint_violations, described, errors_of_duckdb
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Merge, check_key
 from daybreak_client.errors import DatabaseFailed, WrongUse
 from daybreak_client.folder import LockWait
@@ -96,7 +96,7 @@ class DuckDBDatabase(Database):
                 self._execute("ROLLBACK")
             self._catalog.forget()
             if isinstance(error, duckdb.Error):
-                raise failure_of(error) from None
+                raise DatabaseFailed(described(error)) from None
             raise
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:

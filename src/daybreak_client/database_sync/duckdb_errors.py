@@ -49,14 +49,10 @@ def errors_of_duckdb() -> Iterator[None]:
     except duckdb.ConstraintException:
         raise
     except duckdb.Error as error:
-        raise failure_of(error) from None
+        raise DatabaseFailed(described(error)) from None
 
 
-def failure_of(error: duckdb.Error) -> DatabaseFailed:
-    return DatabaseFailed(_described(error))
-
-
-def _described(error: duckdb.Error) -> str:
+def described(error: duckdb.Error) -> str:
     """Return what DuckDB reports, without values of rows, which most of its messages quote."""
     text = str(error).strip()
     if isinstance(error, _WITHOUT_VALUES):
@@ -80,9 +76,9 @@ def constraint_violations(table: Table, raised: type[DatabaseProblem] | None = K
     except duckdb.ConstraintException as error:
         text = str(error)
         if "foreign key" in text:
-            raise failure_of(error) from None
+            raise DatabaseFailed(described(error)) from None
         lacking = _NOT_NULL.match(text)
         of_key = lacking[1] in table.primary_key if lacking else "PRIMARY KEY or UNIQUE" in text
         if raised is None or not of_key:
-            raise failure_of(error) from None
+            raise DatabaseFailed(described(error)) from None
         raise raised(table.name, KEY_PROBLEM) from None

@@ -24,7 +24,7 @@ from daybreak_client.database_sync.database import (
     types_by_table,
 )
 from daybreak_client.database_sync.merge import OPERATION, SEQUENCE, Merge
-from daybreak_client.database_sync.postgresql_errors import errors_of_postgresql, failure_of, key_violations
+from daybreak_client.database_sync.postgresql_errors import described, errors_of_postgresql, key_violations
 from daybreak_client.errors import DatabaseFailed, WrongUse
 from daybreak_client.folder import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
@@ -120,7 +120,7 @@ class PostgreSQLDatabase(Database):
                 self._execute(f"SET LOCAL lock_timeout = {milliseconds}")
                 yield
         except psycopg.Error as error:
-            raise failure_of(error) from None
+            raise DatabaseFailed(described(error)) from None
 
     def _lock(self) -> bool | None:
         """Exclude other syncs until the end of the transaction. Readers do not wait. Returns None while one runs."""

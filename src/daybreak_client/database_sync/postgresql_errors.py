@@ -34,11 +34,7 @@ def errors_of_postgresql() -> Iterator[None]:
             "Another session has locked a table of the sync. Try again later, or wait longer with --lock-timeout."
         ) from None
     except psycopg.Error as error:
-        raise failure_of(error) from None
-
-
-def failure_of(error: psycopg.Error) -> DatabaseFailed:
-    return DatabaseFailed(_described(error))
+        raise DatabaseFailed(described(error)) from None
 
 
 # What the user can do about an error that concerns additions to the tables.
@@ -55,7 +51,7 @@ _ADVICE: dict[type[psycopg.Error], str] = {
 }
 
 
-def _described(error: psycopg.Error) -> str:
+def described(error: psycopg.Error) -> str:
     """Return what PostgreSQL reports, without values of rows, which most messages, details and contexts quote."""
     found, advice = error.diag, _ADVICE.get(type(error), "")
     if error.sqlstate is None:
@@ -92,13 +88,13 @@ def key_violations(table: Table, key: str | None) -> Iterator[None]:
     except errors.ProgramLimitExceeded as error:
         named = re.search(r'index "(.+)"', error.diag.message_primary or "")
         if key == "" or (key and named and named[1] != key):
-            raise failure_of(error) from None
+            raise DatabaseFailed(described(error)) from None
         raise KeyViolation(table.name, "a value of its key is too long for an index of PostgreSQL") from None
     except errors.NotNullViolation as error:
         if key == "" or error.diag.column_name not in table.primary_key:
-            raise failure_of(error) from None
+            raise DatabaseFailed(described(error)) from None
         raise KeyViolation(table.name, KEY_PROBLEM) from None
     except errors.UniqueViolation as error:
         if key is not None and error.diag.constraint_name != key:
-            raise failure_of(error) from None
+            raise DatabaseFailed(described(error)) from None
         raise KeyViolation(table.name, KEY_PROBLEM) from None

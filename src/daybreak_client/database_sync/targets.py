@@ -26,7 +26,7 @@ def open_database(target: str, schema: str | None, *, read_only: bool, lock_wait
     Raises WrongUse for an invalid URL and for a missing driver, DatabaseFailed when the database is unavailable.
     """
     if target.startswith(_DUCKDB_PREFIX):
-        return _open_duckdb(_duckdb_path(target), schema or "main", read_only=read_only, lock_wait=lock_wait)
+        return _open_duckdb(target, schema or "main", read_only=read_only, lock_wait=lock_wait)
     if _POSTGRESQL.fullmatch(target):
         return _open_postgresql(target, schema or "daybreak", read_only=read_only, lock_wait=lock_wait)
     raise WrongUse(_NOT_A_URL)
@@ -43,21 +43,16 @@ def has_password(target: str) -> bool:
     return target.startswith(_POSTGRESQL_PREFIXES) and place_of(target) != target
 
 
-def _duckdb_path(target: str) -> Path:
-    """Return the path of a DuckDB file. `~` is the home folder. Raises WrongUse."""
+def _open_duckdb(target: str, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database:
     text = target.removeprefix(_DUCKDB_PREFIX)
     path = Path(text)
     if not path.name or "?" in target or text.startswith(_IN_MEMORY):
         raise WrongUse(f"{target!r} does not name a file. {_EXAMPLES}")
-    return expanded(path)
-
-
-def _open_duckdb(path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database:
     try:
         from daybreak_client.database_sync.duckdb_database import DuckDBDatabase
     except ModuleNotFoundError:
         raise WrongUse("DuckDB is not installed. Run `pip install duckdb`.") from None
-    return DuckDBDatabase(path, schema, read_only=read_only, lock_wait=lock_wait)
+    return DuckDBDatabase(expanded(path), schema, read_only=read_only, lock_wait=lock_wait)
 
 
 def _open_postgresql(target: str, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database:

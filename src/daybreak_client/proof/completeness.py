@@ -100,9 +100,9 @@ def check_accounts(completeness: Completeness, resources: Collection[str]) -> It
         if completeness.status_of(resource) == _UNEXPLAINED:
             yield Fault(resource, "incomplete", "the service could not explain all rows of the source.")
         for table, account in completeness.tables.get(resource, {}).items():
-            if not account.closes:
-                rows = account.source - account.exported - sum(account.excluded.values())
-                yield Fault(resource, "incomplete", f"{abs(rows):,} rows of {table} are not accounted for.")
+            if account.unexplained:
+                text = f"{abs(account.unexplained):,} rows of {table} are not accounted for."
+                yield Fault(resource, "incomplete", text)
 
 
 def _compared(resource: str, table: str, account: TableAccount, figures: Figures) -> Iterator[tuple[str, int, int]]:

@@ -34,13 +34,11 @@ def save_statement(folder: Path, signed: SignedStatement | None) -> None:
 
 def load_statement(folder: Path) -> tuple[bytes, bytes] | None:
     """Return the statement in a folder and its signature, None if one of them is missing."""
-    found = []
-    for name in (STATEMENT_NAME, SIGNATURE_NAME):
-        try:
-            found.append(read_regular(folder / name, wire.MAX_JSON_BYTES))
-        except FileNotFoundError:
-            return None
-    return found[0], found[1]
+    try:
+        content = read_regular(folder / STATEMENT_NAME, wire.MAX_JSON_BYTES)
+        return content, read_regular(folder / SIGNATURE_NAME, wire.MAX_JSON_BYTES)
+    except FileNotFoundError:
+        return None
 
 
 def expected_files(

@@ -71,9 +71,9 @@ class TableAccount:
     sums: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def closes(self) -> bool:
-        """Whether each row of the source is exported or excluded."""
-        return self.source == self.exported + sum(self.excluded.values())
+    def unexplained(self) -> int:
+        """Rows of the source that are neither exported nor excluded, negative if there are more of these."""
+        return self.source - self.exported - sum(self.excluded.values())
 
 
 @dataclass(frozen=True, slots=True)
