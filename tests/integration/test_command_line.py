@@ -368,9 +368,12 @@ def test_tokens_are_created_listed_and_revoked(
     assert "is revoked" in command("token", "revoke", by_name["nightly"])
     assert "already" in command("token", "revoke", by_name["nightly"])
     (tmp_path / "report.txt").write_text(f"found in repo: {other}\nand {secret}", "utf-8")
-    assert by_name["created by the operator"] in command("token", "revoke", "--leaked", str(tmp_path / "report.txt"))
-    states = {token["state"] for token in json.loads(command("token", "list", "--json"))}
-    assert states == {"revoked"}
+    leaked = ("--leaked", str(tmp_path / "report.txt"), "--reason", "published in a log")
+    assert by_name["created by the operator"] in command("token", "revoke", *leaked)
+    tokens = json.loads(command("token", "list", "--json"))
+    assert {token["state"] for token in tokens} == {"revoked"}
+    reasons = {token["name"]: token["revoke_reason"] for token in tokens if token["token_id"] in by_name.values()}
+    assert reasons == {"nightly": "revoked by the operator", "created by the operator": "published in a log"}
     refused = command("token", "create", "--seat", visitor.email, "--account", visitor.client_ids[0], code=1)
     assert "data_export" in refused
     assert "no access" in command("token", "create", "--seat", visitor.email, "--account", owner.client_ids[-1], code=1)

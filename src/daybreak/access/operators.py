@@ -214,7 +214,7 @@ def confirm_enrolment(
     return codes
 
 
-def revoke_leaked_tokens(stores: Stores, report: str, now: datetime, *, actor: str) -> list[ApiToken]:
+def revoke_leaked_tokens(stores: Stores, report: str, now: datetime, *, actor: str, reason: str) -> list[ApiToken]:
     """Revoke every token whose secret is in a text such as a secret scanner's report.
 
     Returns the tokens that were live. Their owners are notified. Unknown and revoked tokens are ignored.
@@ -222,10 +222,7 @@ def revoke_leaked_tokens(stores: Stores, report: str, now: datetime, *, actor: s
     revoked = []
     for secret in api_tokens.find_all(report):
         resolved = stores.api_tokens.resolve(api_tokens.digest(secret))
-        if resolved is not None and stores.api_tokens.revoke(resolved.token.token_id, now, "found in public"):
-            stores.audit.append(
-                _token_event(resolved.token, "token.revoked", now, actor, details={"reason": "found in public"})
-            )
+        if resolved is not None and revoke_token(stores, resolved.token, now, actor=actor, reason=reason):
             stores.outbox.add(token_leaked(resolved.token, now))
             revoked.append(resolved.token)
     return revoked

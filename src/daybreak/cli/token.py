@@ -139,7 +139,9 @@ def revoke(
     leaked: Annotated[
         Path | None, Parameter(help="Revoke every token found in this file, such as a scanner's report.")
     ] = None,
-    reason: Annotated[str, Parameter(help="Reason for the audit trail.")] = "revoked by the operator",
+    reason: Annotated[
+        str | None, Parameter(help='Reason for the audit trail. Default: "revoked by the operator" or "found in public".')
+    ] = None,
     config: Config = None,
 ) -> None:
     """Revoke a token, or all leaked ones. Links issued with it stop working."""
@@ -152,7 +154,9 @@ def revoke(
             except OSError as fault:
                 raise OperatorError(f"{leaked} cannot be read: {fault.strerror}.") from fault
             revoked = state.write(
-                lambda stores: operators.revoke_leaked_tokens(stores, report, now_utc(), actor="operator")
+                lambda stores: operators.revoke_leaked_tokens(
+                    stores, report, now_utc(), actor="operator", reason=reason or "found in public"
+                )
             )
             for each in revoked:
                 print_text(f"{each.token_id} {each.created_by_email} {each.client_id} {each.name}")
@@ -160,7 +164,9 @@ def revoke(
             return
         token = _find(state, str(token_id))
         was_live = state.write(
-            lambda stores: operators.revoke_token(stores, token, now_utc(), actor="operator", reason=reason)
+            lambda stores: operators.revoke_token(
+                stores, token, now_utc(), actor="operator", reason=reason or "revoked by the operator"
+            )
         )
     print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
 

@@ -310,7 +310,9 @@ async def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Insta
 
     def revoke() -> list[ApiToken]:
         return instance.write(
-            lambda stores: operators.revoke_leaked_tokens(stores, report, instance.now[0], actor="operator")
+            lambda stores: operators.revoke_leaked_tokens(
+                stores, report, instance.now[0], actor="operator", reason="found in public"
+            )
         )
 
     assert [token.created_by_email for token in revoke()] == ["rosa@example.org"]
