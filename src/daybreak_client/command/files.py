@@ -66,11 +66,9 @@ def share_profile(
 ) -> None:
     """Write a Delta Sharing profile with the API token in use, for pandas, Spark, Power BI and other clients."""
     file, profile = expanded(file), _profile_with_api_token(credential, "Delta Sharing needs")
-    content = {
-        "shareCredentialsVersion": 1,
-        "endpoint": profile.address.rstrip("/") + _SHARING_PATH,
-        "bearerToken": profile.token,
-    }
+    with connect(profile) as service:
+        endpoint = service.address + _SHARING_PATH
+    content = {"shareCredentialsVersion": 1, "endpoint": endpoint, "bearerToken": profile.token}
     replace_private(file, json.dumps(content))
     print_note(f"{file} contains the token. Store it like a password.")
 

@@ -79,6 +79,18 @@ def test_share_profile_is_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert [file.name for file in tmp_path.iterdir()] == ["daybreak.share"]
 
 
+@pytest.mark.parametrize("address", ["export.example.org", "http://export.example.org"])
+def test_share_profile_needs_the_url_of_a_service(
+    address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Clients of Delta Sharing would send the token to any address in the profile."""
+    monkeypatch.setenv("DAYBREAK_SERVICE", address)
+    monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+    assert run(["share-profile", str(tmp_path / "daybreak.share")]) == 2
+    assert "https://" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_share_profile_needs_an_api_token(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
