@@ -140,7 +140,7 @@ def revoke(
         Path | None, Parameter(help="Revoke every token found in this file, such as a scanner's report.")
     ] = None,
     reason: Annotated[
-        str | None, Parameter(help='Reason for the audit trail. Default: "revoked by the operator" or "found in public".')
+        str | None, Parameter(help="Reason for the audit trail. Default: revoked by the operator, or found in public.")
     ] = None,
     config: Config = None,
 ) -> None:

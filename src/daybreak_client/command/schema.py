@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from daybreak_client.command import profile as profiles
 from daybreak_client.command.options import Flag, ProfileName, names_of
 from daybreak_client.command.output import print_json, print_text
-from daybreak_client.command.profile import missing_profile
 from daybreak_client.errors import WrongUse
 from daybreak_client.service import Daybreak
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, TEXT, TIMESTAMP, UUID, Table, parse_tables, released_tables
@@ -70,15 +69,15 @@ def schema(
 
 def open_service(profile: str | None) -> Daybreak | None:
     """Return the selected service without a token, None if none is selected. Raises WrongUse for a missing profile."""
-    address, plain_http = os.environ.get("DAYBREAK_SERVICE"), bool(os.environ.get("DAYBREAK_PLAIN_HTTP"))
-    if profile is not None or not address:
-        saved = profiles.load(profiles.profile_file(os.environ, profile))
-        if saved is None and profiles.selected_name(os.environ, profile) is None:
-            return None
-        if saved is None:
-            raise missing_profile(profile)
-        address, plain_http = saved.address, saved.plain_http
-    return Daybreak(address, plain_http=plain_http)
+    address = os.environ.get("DAYBREAK_SERVICE")
+    if address and profile is None:
+        return Daybreak(address, plain_http=bool(os.environ.get("DAYBREAK_PLAIN_HTTP")))
+    saved = profiles.load(profiles.profile_file(os.environ, profile))
+    if saved is not None:
+        return Daybreak(saved.address, plain_http=saved.plain_http)
+    if profiles.selected_name(os.environ, profile) is not None:
+        raise profiles.missing_profile(profile)
+    return None
 
 
 def types(
