@@ -22,13 +22,16 @@ import pytest
 
 from daybreak.bootstrap import open_source, open_state
 from daybreak.catalogue.models import load_models
+from daybreak.cli import audit
 from daybreak.cli.doctor import _source
 from daybreak.cli.doctor_deep import check_own_models, run_own_models
 from daybreak.cli.main import run
+from daybreak.cli.options import state_of
 from daybreak.demo.directory import DemoDirectory
 from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.audit import AuditEvent
 from daybreak.domain.clock import now_utc
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import Webhook
@@ -378,6 +381,23 @@ def test_tokens_are_created_listed_and_revoked(
     assert "data_export" in refused
     assert "no access" in command("token", "create", "--seat", visitor.email, "--account", owner.client_ids[-1], code=1)
     assert "--leaked" in command("token", "revoke", code=2)
+
+
+def test_followed_audit_trail_misses_no_event(
+    installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that is recorded after the first read is among the events that are followed."""
+    event, found = AuditEvent(now_utc(), "test.followed", "ok", "operator"), list[AuditEvent]()
+
+    def record(events: list[AuditEvent], *, as_lines: bool) -> None:
+        assert (events, as_lines) == ([], True)
+        with state_of(installation[0] / "daybreak.toml") as state:
+            state.write(lambda stores: stores.audit.append(event))
+
+    monkeypatch.setattr(audit, "_print_events", record)
+    monkeypatch.setattr(audit, "_follow", lambda read, last_id: found.extend(read(after_id=last_id, limit=10)))
+    command("audit", "--follow", "--action", "test.followed")
+    assert [each.action for each in found] == ["test.followed"]
 
 
 def test_allowed_addresses_of_a_token_are_changed(installation: tuple[Path, DemoDirectory], command: Command) -> None:

@@ -68,11 +68,13 @@ def audit(
         def read(**page: Any) -> list[AuditEvent]:
             return state.read(lambda stores: stores.audit.read(replace(query, **page)))
 
+        # Read first: an event that is recorded from here on is either printed or followed.
+        newest = state.read(lambda stores: stores.audit.read(AuditQuery(newest_first=True, limit=1)))
         events = read(newest_first=True, limit=limit)[::-1]
         _print_events(events, as_lines=json or follow or not is_terminal())
         if follow:
-            newest = events[-1:] or state.read(lambda stores: stores.audit.read(AuditQuery(newest_first=True, limit=1)))
-            _follow(read, newest[0].event_id if newest else None)
+            last = events[-1:] or newest
+            _follow(read, last[0].event_id if last else None)
         elif not events:
             print_note("No event matches.")
 
