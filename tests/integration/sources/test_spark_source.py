@@ -114,6 +114,7 @@ class FailingOnce:
     sink: FileSink
     folder: Path
     leaders: tuple[str, ...]
+    packs: bool = False
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         if client_id in self.leaders:
