@@ -10,9 +10,12 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from gzip import BadGzipFile
+from io import RawIOBase
+from itertools import chain
 from typing import Protocol
 
-from isal import isal_zlib
+from isal import igzip, isal_zlib
 from zlib_ng import zlib_ng
 
 from daybreak.domain.errors import FileDamaged
@@ -23,11 +26,10 @@ PART_BYTES = 1 << 20
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
 _TIME_AT = 4
 
-_RAW, _GZIP = -15, 31
+_RAW = -15
 _MEMORY_LEVEL = 8
-# Bytes decompressed at a time. Larger blocks of memory would be returned to the system after each use. Input whose
-# content does not fit is copied, so most of it should fit.
-_COMPRESSED_BYTES, _CONTENT_BYTES = 48 << 10, 256 << 10
+# Bytes decompressed at a time. Larger blocks of memory would be returned to the system after each use.
+_CONTENT_BYTES = 256 << 10
 # igzip leaves the upper halves of vector registers in use, which slows down other vector code in the thread, such as
 # WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
 _CLEARING = bytes(256)
@@ -150,29 +152,63 @@ class GzipMember:
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a file with one gzip member, whose header has no optional fields, in pieces that are not
-    empty.
+    """Yield the content of a file with one gzip member, whose header has no optional fields.
 
     Raises FileDamaged if it is damaged.
     """
-    stream, header = isal_zlib.decompressobj(_GZIP), b""
+    rest = filter(None, pieces)
+    first = next(rest, b"")
+    while len(first) < len(HEADER) and (piece := next(rest, b"")):
+        first += piece
+    # Readers ignore time, compression level and system.
+    if first[:_TIME_AT] != HEADER[:_TIME_AT]:
+        raise FileDamaged("The header of a file's gzip data is wrong or missing.")
+    second = next(rest, b"")
+    file = _Pieces(chain((first, second), rest))
+    # A file object would take as long to make as a small file takes to decompress.
+    is_small = not second and _stated_length(first) < PART_BYTES
+    length = 0
     try:
-        for piece in pieces:
-            header += piece[: _TIME_AT - len(header)]
-            for start in range(0, len(piece), _COMPRESSED_BYTES):
-                rest, content = piece[start : start + _COMPRESSED_BYTES], b""
-                # Content that fills a piece may have more behind it, also without further input.
-                while rest or (len(content) == _CONTENT_BYTES and not stream.eof):
-                    content = stream.decompress(rest, _CONTENT_BYTES)
-                    zlib_ng.crc32(_CLEARING)
-                    if content:
-                        yield content
-                    rest = stream.unconsumed_tail
-    except isal_zlib.error as error:  # type: ignore[misc] # an exception, which the stubs do not say
+        for content in [igzip.decompress(first)] if is_small else _read(file):  # type: ignore[no-untyped-call]
+            zlib_ng.crc32(_CLEARING)
+            length += len(content)
+            yield content
+    except (EOFError, BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc] # an exception, which the stubs do not say
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
-    # Readers ignore time, compression level and system, and accept several members and zeros after the last one.
-    if header != HEADER[:_TIME_AT] or not stream.eof or stream.unused_data:
-        raise FileDamaged("The header or the end of a file's gzip data is wrong or missing.")
+    # Readers accept several members, and zeros after the last one.
+    if length & 0xFFFFFFFF != _stated_length(first if is_small else file.end):
+        raise FileDamaged("The gzip data of a file is damaged: its length is not the one at its end.")
+
+
+def _stated_length(end: bytes) -> int:
+    """Return the length of a member's content modulo 2^32, from the last bytes of the member."""
+    return int.from_bytes(end[-4:], "little")
+
+
+def _read(file: "_Pieces") -> Iterator[bytes]:
+    with igzip.open(file) as reader:  # type: ignore[no-untyped-call]
+        while content := reader.read(_CONTENT_BYTES):
+            yield content
+
+
+class _Pieces(RawIOBase):
+    """A readable file whose content arrives in pieces. `end` has the last bytes that were read."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+        self.end = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override] # the stubs allow any buffer
+        if not self._rest:
+            piece = next(self._pieces, b"")
+            self._rest, self.end = memoryview(piece), (self.end + piece[-4:])[-4:]
+        length = min(len(buffer), len(self._rest))
+        buffer[:length], self._rest = self._rest[:length], self._rest[length:]
+        return length
 
 
 CODECS: dict[str, Codec] = {
