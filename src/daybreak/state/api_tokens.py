@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.identity import ApiToken, Grant, ResolvedToken
-from daybreak.state.records import CREDENTIAL_COLUMNS, TOKEN_COLUMNS, credential_parts, token_of, values_of
+from daybreak.state.records import CREDENTIAL_COLUMNS, TOKEN_COLUMNS, credential_parts, values_of
 from daybreak.state.schema import accounts, api_tokens, grants, seats
 from daybreak.state.statements import PreparedRead, Store
 
@@ -46,7 +46,7 @@ class ApiTokenStore(Store):
         row = read.first(self._connection, value=value)
         if row is None:
             return None
-        return ResolvedToken(token_of(*row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
+        return ResolvedToken(ApiToken(*row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
     def record_use(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
         """Set the last use, unless the token was used after `not_after`."""
@@ -59,7 +59,7 @@ class ApiTokenStore(Store):
             statement = statement.where(api_tokens.c.client_id == client_id)
         if seat_id is not None:
             statement = statement.where(api_tokens.c.seat_id == seat_id)
-        return self._all(statement, token_of)
+        return self._all(statement, ApiToken)
 
     def list_expiring(self, after: datetime, until: datetime) -> list[ApiToken]:
         """Return tokens of enabled seats that are not revoked and expire after one instant and by the other."""
@@ -73,7 +73,7 @@ class ApiTokenStore(Store):
                 sa.not_(seats.c.disabled),
             )
             .order_by(api_tokens.c.expires_at, api_tokens.c.token_id),
-            token_of,
+            ApiToken,
         )
 
     def rename(self, token_id: str, name: str) -> None:

@@ -4,6 +4,7 @@ PostgreSQL stores instants as `timestamptz`, SQLite as text of fixed width (`202
 microseconds and sort by time.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -46,11 +47,6 @@ def _instant_in(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def instant_or_none(value: Any) -> datetime | None:
-    """Return None for NULL, otherwise the same as `instant_of`."""
-    return None if value is None else instant_of(value)
-
-
 def json_text(value: Any) -> str:
     """Return a JSON value as compact text."""
     return _JSON_ENCODER.encode(value).decode()
@@ -59,11 +55,6 @@ def json_text(value: Any) -> str:
 def json_of(value: Any) -> Any:
     """Return the JSON value of a stored text. Values that the driver has decoded are returned unchanged."""
     return _JSON_DECODER.decode(value) if isinstance(value, str) else value
-
-
-def strings_of(value: Any) -> tuple[str, ...]:
-    """Return the strings of a stored JSON array."""
-    return _strings_in(value) if isinstance(value, str) else tuple(value)
 
 
 @lru_cache(256)  # few distinct values: roles and authentication methods
@@ -90,7 +81,7 @@ class Instant(TypeDecorator[datetime]):
         return value if dialect.name == "postgresql" else instant_text(value)
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
-        return instant_or_none(value)
+        return None if value is None else instant_of(value)
 
 
 class Json(TypeDecorator[Any]):
@@ -106,14 +97,31 @@ class Json(TypeDecorator[Any]):
         return json_of(value)
 
 
-class StructJson(Json):
-    """A msgspec struct, stored as JSON text."""
+class Strings(Json):
+    """Strings, stored as a JSON array."""
 
     cache_ok = True
 
-    def __init__(self, kind: type[msgspec.Struct]) -> None:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+        return None if value is None else _strings_in(value)
+
+
+class JsonOf(Json):
+    """A value of a type that msgspec knows, stored as JSON text."""
+
+    cache_ok = True
+
+    def __init__(self, kind: Any) -> None:
         super().__init__()
         self.kind = kind
+        self._decode = msgspec.json.Decoder(kind).decode
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
-        return None if value is None else msgspec.json.decode(value, type=self.kind)
+        return None if value is None else self._decode(value)
+
+
+def conversion_of(kind: TypeEngine[Any]) -> Callable[[Any, sa.Dialect], Any] | None:
+    """Return the conversion of a value as a driver returns it to the type of its column, None if it needs none."""
+    if isinstance(kind, TypeDecorator):
+        return kind.process_result_value
+    return (lambda value, _dialect: bool(value)) if isinstance(kind, sa.Boolean) else None

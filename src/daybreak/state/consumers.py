@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import ApiToken
 from daybreak.state.audit import AuditStore
-from daybreak.state.records import TOKEN_COLUMNS, token_of
+from daybreak.state.records import TOKEN_COLUMNS
 from daybreak.state.schema import accounts, api_tokens
 from daybreak.state.statements import Store
 
@@ -77,7 +77,7 @@ class ConsumerStore(Store):
             .offset(offset)
             .limit(limit)
         )
-        found = [(token_of(*row[:-1]), row[-1]) for row in rows]
+        found = [(ApiToken(*row[:-1]), row[-1]) for row in rows]
         return [
             Consumer(token, name, next(self._downloads(token, timedelta(days=1), 1), None)) for token, name in found
         ]
@@ -90,7 +90,7 @@ class ConsumerStore(Store):
             .where(_usable(now), last <= now - _STOPPED_AFTER, last > now - _STOPPED_AFTER - timedelta(days=1))
             .order_by(last, api_tokens.c.token_id)
             .limit(_MAX_STOPPED),
-            token_of,
+            ApiToken,
         )
         days = {
             token: {event.at.date() for event in self._downloads(token, timedelta(days=6), _MAX_EVENTS)}

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import starmap
 
-import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.delta import (
@@ -19,7 +18,7 @@ from daybreak.domain.delta import (
 )
 from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
-from daybreak.state.columns import instant_of, json_text
+from daybreak.state.columns import json_text
 from daybreak.state.manifests import IS_SERVED
 from daybreak.state.paging import in_pages
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
@@ -30,8 +29,6 @@ _NEW_LEADER = ""
 """Resource of the row of a Leader that the snapshot before did not have."""
 _PAGE = 2_000
 _PUBLISHED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
-_DELTA = msgspec.json.Decoder(ResourceDelta)
-_DELTA_TEXT = sa.type_coerce(snapshot_deltas.c.delta, sa.Text)
 _INSERT = BulkInsert(snapshot_deltas)
 _PUBLICATION = (snapshots.c.snapshot_id, snapshots.c.version, snapshots.c.as_of, snapshots.c.published_at)
 _PUBLICATIONS = PreparedRead(snapshots, _PUBLICATION, IS_SERVED, order_by=[snapshots.c.version.desc()])
@@ -45,7 +42,9 @@ _LINKS = PreparedRead(
 )
 _DELTAS = snapshot_deltas.join(snapshots, snapshots.c.fence == snapshot_deltas.c.fence)
 _OF_ACCOUNT = _SERVICE_CHAIN, snapshot_deltas.c.client_id == sa.bindparam("client_id")
-_RESOURCES = PreparedRead(_DELTAS, (snapshots.c.snapshot_id, snapshot_deltas.c.resource, _DELTA_TEXT), *_OF_ACCOUNT)
+_RESOURCES = PreparedRead(
+    _DELTAS, (snapshots.c.snapshot_id, snapshot_deltas.c.resource, snapshot_deltas.c.delta), *_OF_ACCOUNT
+)
 _ADDED = PreparedRead(
     _DELTAS, (snapshots.c.version,), *_OF_ACCOUNT, snapshot_deltas.c.resource == sa.literal_column(f"'{_NEW_LEADER}'")
 )
@@ -102,7 +101,7 @@ class DeltaStore(Store):
         table = snapshot_deltas.c
         fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
         page = (
-            sa.select(table.client_id, table.resource, _DELTA_TEXT)
+            sa.select(table.client_id, table.resource, table.delta)
             .where(table.fence == fence, table.resource != _NEW_LEADER)
             .order_by(table.client_id, table.resource)
             .limit(_PAGE)
@@ -111,9 +110,8 @@ class DeltaStore(Store):
             page = page.where(table.resource == resource)
         if after is not None:
             page = page.where(sa.tuple_(table.client_id, table.resource) > sa.tuple_(*after))
-        rows = self._execute(page).all()
-        deltas = [LeaderDelta(client_id, name, _DELTA.decode(delta)) for client_id, name, delta in rows]
-        return deltas, (rows[-1][0], rows[-1][1]) if len(rows) == _PAGE else None
+        deltas = self._all(page, LeaderDelta)
+        return deltas, (deltas[-1].client_id, deltas[-1].resource) if len(deltas) == _PAGE else None
 
     def new_leaders(self, snapshot_id: str) -> frozenset[str]:
         """Return the Leaders of a snapshot that the snapshot before did not have."""
@@ -132,7 +130,7 @@ class DeltaStore(Store):
         row = _CURRENT.first(self._connection)
         if row is None or row[-1] is None:
             return None
-        current, service_chain_id = _publication_of(row), row[-1]
+        current, service_chain_id = Publication(*row[:-1]), row[-1]
         if not self._runs.leader_known(current.snapshot_id, client_id):
             return None
         # Requests read without a transaction. In this order, deltas that are being deleted are never taken for
@@ -140,8 +138,10 @@ class DeltaStore(Store):
         resources = self._resources(client_id, service_chain_id)
         beginning = self._beginning(client_id, service_chain_id)
         entries: list[ChainEntry] = []
-        kept = map(_publication_of, _LINKS.all(self._connection, service_chain_id=service_chain_id))
-        for publication in (each for each in kept if beginning.version < each.version <= current.version):
+        kept = _LINKS.all(self._connection, service_chain_id=service_chain_id)
+        for publication in (
+            each for each in starmap(Publication, kept) if beginning.version < each.version <= current.version
+        ):
             if publication.version != current.version - len(entries):
                 break
             entries.append(ChainEntry(publication, resources.get(publication.snapshot_id, {})))
@@ -157,7 +157,7 @@ class DeltaStore(Store):
         if current is None or not self._runs.leader_known(current[0], client_id):
             return None
         row = self._execute(
-            sa.select(*_PUBLICATION, snapshots.c.chain_id, _DELTA_TEXT.label("delta"))
+            sa.select(*_PUBLICATION, snapshots.c.chain_id, snapshot_deltas.c.delta)
             .join(snapshot_deltas, snapshots.c.fence == snapshot_deltas.c.fence)
             .where(
                 (snapshots.c.version if isinstance(publication, int) else snapshots.c.snapshot_id) == publication,
@@ -170,17 +170,16 @@ class DeltaStore(Store):
         ).first()
         if row is None or row.version <= self._beginning(client_id, row.chain_id).version:
             return None
-        delta = _DELTA.decode(row.delta)
-        stored = delta.formats.get(format)
+        stored = row.delta.formats.get(format)
         if stored is None:
             return None
         return CurrentFile(
-            row.snapshot_id, row.as_of, row.published_at, row.version, resource, format, delta.lines, stored
+            row.snapshot_id, row.as_of, row.published_at, row.version, resource, format, row.delta.lines, stored
         )
 
     def publications(self) -> list[Publication]:
         """Return the published snapshot and those before it that have files, newest first."""
-        return list(map(_publication_of, _PUBLICATIONS.all(self._connection)))
+        return list(starmap(Publication, _PUBLICATIONS.all(self._connection)))
 
     def version_after(self, instant: datetime) -> int | None:
         """Return the version of the first publication at or after an instant, kept or not."""
@@ -218,7 +217,7 @@ class DeltaStore(Store):
             snapshot_deltas.c.fence.in_(fences),
             snapshot_deltas.c.resource != _NEW_LEADER,
         )
-        deltas = [_DELTA.decode(text) for text in self._execute(sa.select(_DELTA_TEXT).where(own)).scalars()]
+        deltas = self._connection.scalars(sa.select(snapshot_deltas.c.delta).where(own)).all()
         self._execute(sa.delete(snapshot_deltas).where(own))
         return [stored.key for delta in deltas if delta.has_rows for stored in delta.formats.values()]
 
@@ -316,7 +315,7 @@ class DeltaStore(Store):
         values = {"client_id": client_id, "service_chain_id": service_chain_id}
         rows = _RESOURCES.all(self._connection, **values)
         for snapshot_id, resource, delta in rows:
-            found.setdefault(snapshot_id, {})[resource] = _DELTA.decode(delta)
+            found.setdefault(snapshot_id, {})[resource] = delta
         return found
 
 
@@ -327,9 +326,3 @@ class _Beginning:
     chain_id: str
     version: int
     reason: str
-
-
-def _publication_of(row: Sequence[Any]) -> Publication:
-    """Return the publication of a row that begins with _PUBLICATION."""
-    snapshot_id, version, as_of, published_at, *_ = row
-    return Publication(snapshot_id, version, instant_of(as_of), instant_of(published_at))

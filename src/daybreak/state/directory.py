@@ -14,8 +14,6 @@ from daybreak.state.records import (
     account_of,
     account_values,
     columns_of,
-    grant_of,
-    seat_of,
     values_of,
 )
 from daybreak.state.schema import accounts, directory_syncs, grants, seats
@@ -56,8 +54,8 @@ class DirectoryStore(Store):
         found_grants = sa.select(*GRANT_COLUMNS).order_by(grants.c.seat_id, grants.c.client_id)
         return Directory(
             accounts=tuple(self._all(sa.select(*ACCOUNT_COLUMNS).order_by(accounts.c.client_id), account_of)),
-            seats=tuple(self._all(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded), seat_of)),
-            grants=tuple(self._all(found_grants, grant_of)),
+            seats=tuple(self._all(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded), Seat)),
+            grants=tuple(self._all(found_grants, Grant)),
         )
 
     def account(self, client_id: str) -> Account | None:

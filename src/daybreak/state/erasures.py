@@ -1,11 +1,8 @@
 """Repository of erasures."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.erasure import Erasure, ReplacedFiles, SignedReceipt
@@ -24,7 +21,7 @@ class ErasureStore(Store):
     def begin(self, erasure: Erasure) -> Erasure:
         """Add an erasure, and return it. If another one of the same Member has not finished, return that one."""
         is_open = erasures.c.member_sha256 == erasure.member_sha256, erasures.c.finished_at.is_(None)
-        found = self._first(sa.select(*_COLUMNS).where(*is_open).with_for_update(), _erasure_of)
+        found = self._first(sa.select(*_COLUMNS).where(*is_open).with_for_update(), Erasure)
         if found is None:
             self._execute(sa.insert(erasures).values(values_of(erasure)))
         return found or erasure
@@ -45,7 +42,7 @@ class ErasureStore(Store):
         if not set(new_keys) <= set(found.obsolete_keys):
             raise Conflict("Another erasure has deleted the new files.")
         kept = [key for key in found.obsolete_keys if key not in set(new_keys)]
-        files = msgspec.to_builtins([*found.replaced, *replaced])
+        files = (*found.replaced, *replaced)
         self._change(erasures, erasure_id, replaced=files, obsolete_keys=[*kept, *old_keys])
 
     def take_obsolete(self, erasure_id: str) -> list[str]:
@@ -65,7 +62,7 @@ class ErasureStore(Store):
 
     def get(self, erasure_id: str) -> Erasure | None:
         """Return an erasure, None if it is unknown."""
-        return self._first(sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id), _erasure_of)
+        return self._first(sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id), Erasure)
 
     def finish(self, erasure_id: str, now: datetime) -> None:
         """Record that the files of all recorded keys are deleted, and that the erasure has finished."""
@@ -98,14 +95,8 @@ class ErasureStore(Store):
 
     def list_all(self) -> list[Erasure]:
         """Return all erasures, oldest first."""
-        return self._all(sa.select(*_COLUMNS).order_by(erasures.c.started_at, erasures.c.erasure_id), _erasure_of)
+        return self._all(sa.select(*_COLUMNS).order_by(erasures.c.started_at, erasures.c.erasure_id), Erasure)
 
     def _locked(self, erasure_id: str) -> Erasure:
         statement = sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id).with_for_update()
-        return _erasure_of(*self._execute(statement).one())
-
-
-def _erasure_of(*row: Any) -> Erasure:
-    found = Erasure(*row)
-    files = msgspec.convert(found.replaced, tuple[ReplacedFiles, ...])
-    return replace(found, replaced=files, obsolete_keys=tuple(found.obsolete_keys))
+        return Erasure(*self._execute(statement).one())

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from msgspec import structs
 
 from daybreak.domain.snapshot import ManifestEntry, Since, StoredFormat, TableFiles
-from daybreak.state.columns import instant_of, json_of
 from daybreak.state.schema import snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import PreparedRead
 
@@ -100,14 +99,11 @@ def entry_of(row: Sequence[Any]) -> ManifestEntry:
 
 def table_of(row: Sequence[Any]) -> TableFiles | None:
     """Return the table of a row of `ManifestStore.table`, None without Parquet files with statistics."""
-    snapshot_id, as_of, published_at, version, rows, formats, _replaced_at, shared_rows, shared_formats, columns = row
-    if formats is None:
-        rows, formats = shared_rows, shared_formats
+    snapshot_id, as_of, published_at, version, rows, formats, _replaced_at, columns = row
     stored = None if formats is None else FORMATS.decode(formats).get(PARQUET)
     if stored is None or stored.statistics is None:
         return None
-    at = instant_of(as_of), instant_of(published_at)
-    return TableFiles(snapshot_id, *at, version, rows, stored, json_of(columns))
+    return TableFiles(snapshot_id, as_of, published_at, version, rows, stored, columns)
 
 
 def as_replaced(connection: sa.Connection, snapshot_id: str, entry: ManifestEntry, now: datetime) -> ManifestEntry:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict, RunFenced
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, TableFiles, TableVersion
-from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
+from daybreak.state.columns import Instant, instant_text, json_text
 from daybreak.state.manifest_entries import (
     ENTRY_COLUMNS,
     FINGERPRINTS,
@@ -43,13 +43,11 @@ _FILE_COLUMNS = (
     snapshots.c.as_of,
     snapshots.c.published_at,
     snapshots.c.version,
-    _own.c.rows,
-    _own.c.formats,
+    sa.func.coalesce(_own.c.rows, _shared.c.rows),
+    sa.type_coerce(sa.func.coalesce(_own.c.formats, _shared.c.formats), sa.Text),
     _own.c.replaced_at,
-    _shared.c.rows,
-    _shared.c.formats,
 )
-_TABLE_COLUMNS = (*_FILE_COLUMNS, sa.type_coerce(snapshots.c.columns, sa.Text))
+_TABLE_COLUMNS = (*_FILE_COLUMNS, snapshots.c.columns)
 IS_SERVED = sa.and_(
     snapshots.c.state.in_([sa.literal_column("'published'"), sa.literal_column("'retired'")]),
     snapshots.c.files_stand.is_(True),
@@ -184,14 +182,10 @@ class ManifestStore(Store):
             row = _FILE.first(self._connection, client_id=client_id, resource=resource, snapshot_id=snapshot_id)
         if row is None:
             return None
-        found_id, as_of, published_at, version, rows, formats, replaced_at, shared_rows, shared_formats = row
-        if formats is None:
-            rows, formats = shared_rows, shared_formats
+        found_id, as_of, published_at, version, rows, formats, replaced_at = row
         stored = None if formats is None else FORMATS.decode(formats).get(format)
         if stored is None:
             return None
-        as_of, published_at = instant_of(as_of), instant_of(published_at)
-        replaced_at = instant_or_none(replaced_at)
         return CurrentFile(found_id, as_of, published_at, version, resource, format, rows, stored, replaced_at)
 
     def table(self, client_id: str, resource: str, at: TableVersion) -> TableFiles | None:

@@ -1,14 +1,14 @@
 """Repositories of node heartbeats, and of the faults of long-lived tasks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
 from daybreak.settings.text_forms import duration_in_words
-from daybreak.state.records import values_of
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.service_tables import nodes, task_faults
 from daybreak.state.statements import Store
 
@@ -87,10 +87,8 @@ class NodeStore(Store):
             raise OperatorError(f"{describe_offset(offset)} Nothing is built, published, sent or deleted until then.")
 
     def list_seen(self, since: datetime) -> list[Node]:
-        rows = self._execute(
-            sa.select(*nodes.columns).where(nodes.c.seen_at >= since).order_by(nodes.c.host, nodes.c.node_id)
-        )
-        return [replace(Node(*row), roles=tuple(row.roles)) for row in rows]
+        seen = sa.select(*columns_of(Node, nodes)).where(nodes.c.seen_at >= since)
+        return self._all(seen.order_by(nodes.c.host, nodes.c.node_id), Node)
 
     def delete_before(self, before: datetime) -> int:
         """Delete nodes not seen since that instant, and return how many."""

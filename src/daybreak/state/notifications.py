@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, OPERATOR_EVENTS, EventType
-from daybreak.state.records import GRANT_COLUMNS, grant_of
+from daybreak.domain.identity import Grant
+from daybreak.state.records import GRANT_COLUMNS
 from daybreak.state.schema import accounts, grants, notification_choices, seats
 from daybreak.state.statements import Store
 
@@ -33,7 +34,7 @@ class NotificationStore(Store):
             .join(seats, seats.c.seat_id == grants.c.seat_id)
             .where(grants.c.client_id == client_id, sa.not_(seats.c.disabled))
             .order_by(seats.c.seat_id),
-            grant_of,
+            Grant,
         )
         return [grant.seat_id for grant in found if grant.manages_account]
 

@@ -1,9 +1,4 @@
-"""Columns of domain values in rows, and conversion of the rows.
-
-SQLAlchemy converts each column, so `Device(*row)` is the device of a row of DEVICE_COLUMNS. The functions also convert
-rows of a PreparedRead, which contain the values of the driver. Each takes the values of the columns that its docstring
-names.
-"""
+"""Columns of domain values in rows: `Device(*row)` is the device of a row of DEVICE_COLUMNS."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -13,7 +8,6 @@ import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.identity import Account, AccountStatus, ApiToken, BillingState, Device, Grant, Seat, Session
-from daybreak.state.columns import instant_of, instant_or_none, strings_of
 from daybreak.state.schema import accounts, api_tokens, devices, grants, seats, sessions
 from daybreak.state.service_tables import revoked_keys
 
@@ -44,7 +38,11 @@ SEAT_COLUMNS = (
 )
 SESSION_COLUMNS = columns_of(Session, sessions)
 DEVICE_COLUMNS = columns_of(Device, devices)
-TOKEN_COLUMNS = columns_of(ApiToken, api_tokens)
+TOKEN_COLUMNS = (
+    *columns_of(ApiToken, api_tokens)[:-1],
+    # The last field, `allowed_networks`.
+    sa.func.coalesce(api_tokens.c.allowed_networks, sa.literal_column("'[]'")),
+)
 # Columns that the queries for sessions and API tokens share.
 CREDENTIAL_COLUMNS = (
     *SEAT_COLUMNS,
@@ -71,46 +69,14 @@ def account_values(account: Account) -> dict[str, Any]:
     return values | values_of(values.pop("billing"))
 
 
-def grant_of(seat_id: str, client_id: str, roles: Any, data_export: Any, async_rest_api: Any) -> Grant:
-    """Return the grant of a row of GRANT_COLUMNS."""
-    return Grant(seat_id, client_id, strings_of(roles), bool(data_export), bool(async_rest_api))
-
-
-def seat_of(*row: Any) -> Seat:
-    """Return the seat of a row of SEAT_COLUMNS."""
-    seat_id, email, password_hash, disabled, operator, enrolled, *others = row
-    return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), *others)
-
-
-def session_of(*row: Any) -> Session:
-    """Return the session of a row of SESSION_COLUMNS."""
-    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, proved, seen = row
-    started, expires, ended = instant_of(started), instant_of(expires), instant_or_none(ended)
-    proved, seen, amr = instant_or_none(proved), instant_or_none(seen), strings_of(amr)
-    return Session(sid, seat_id, started, expires, amr, bool(awaiting), device_id, ended, reason, kind, proved, seen)
-
-
-def token_of(*row: Any) -> ApiToken:
-    """Return the API token of a row of TOKEN_COLUMNS."""
-    token_id, digest, seat_id, client_id, name, last_four, *rest = row
-    created, expires, used, revoked, reason, email, gzip_as, allowed = rest
-    created, expires = instant_of(created), instant_or_none(expires)
-    used, revoked = instant_or_none(used), instant_or_none(revoked)
-    networks = () if allowed is None else strings_of(allowed)
-    return ApiToken(
-        token_id, digest, seat_id, client_id, name, last_four, created, expires, used, revoked, reason, email, gzip_as,
-        networks,
-    )  # fmt: skip
-
-
 def credential_parts(row: Sequence[Any]) -> tuple[Seat, AccountStatus | None, Grant | None, int]:
     """Return the seat, account, grant and number of revoked keys of a row of CREDENTIAL_COLUMNS.
 
     Account and grant are None without a grant.
     """
-    seat = seat_of(*row[:_SEAT_END])
+    seat = Seat(*row[:_SEAT_END])
     client_id, roles, data_export, async_rest_api, active, tokens, factor, revoked = row[_SEAT_END:]
     if client_id is None:
-        return seat, None, None, int(revoked)
-    grant = grant_of(seat.seat_id, client_id, roles, data_export, async_rest_api)
-    return seat, AccountStatus(client_id, bool(active), bool(tokens), bool(factor)), grant, int(revoked)
+        return seat, None, None, revoked
+    grant = Grant(seat.seat_id, client_id, roles, data_export, async_rest_api)
+    return seat, AccountStatus(client_id, active, tokens, factor), grant, revoked

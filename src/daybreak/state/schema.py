@@ -6,8 +6,10 @@ database's part of SQLAlchemy in every process.
 
 import sqlalchemy as sa
 
+from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.erasure import ReplacedFiles
 from daybreak.domain.run_report import RunProgress, RunReport
-from daybreak.state.columns import KEY, ROW_NUMBER, Instant, Json, StructJson
+from daybreak.state.columns import KEY, ROW_NUMBER, Instant, Json, JsonOf, Strings
 
 metadata = sa.MetaData()
 
@@ -89,7 +91,7 @@ grants = sa.Table(
     metadata,
     sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("client_id", KEY, sa.ForeignKey("accounts.client_id", ondelete="CASCADE"), primary_key=True, index=True),
-    sa.Column("roles", Json, nullable=False),
+    sa.Column("roles", Strings, nullable=False),
     sa.Column("data_export", sa.Boolean, nullable=False),
     sa.Column("async_rest_api", sa.Boolean, nullable=False),
 )
@@ -103,7 +105,7 @@ sessions = sa.Table(
     sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("started_at", Instant, nullable=False),
     sa.Column("expires_at", Instant, nullable=False, index=True),
-    sa.Column("amr", Json, nullable=False),
+    sa.Column("amr", Strings, nullable=False),
     sa.Column("awaiting_second_factor", sa.Boolean, nullable=False),
     sa.Column("device_id", KEY),
     sa.Column("ended_at", Instant, index=True),
@@ -145,7 +147,7 @@ api_tokens = sa.Table(
     # NULL: the setting files.serve_gzip_as.
     sa.Column("serve_gzip_as", sa.Text),
     # NULL: requests may come from any address.
-    sa.Column("allowed_networks", Json),
+    sa.Column("allowed_networks", Strings),
 )
 
 throttle = sa.Table(
@@ -209,8 +211,8 @@ snapshots = sa.Table(
     sa.Column("builder", sa.Text, nullable=False),
     sa.Column("heartbeat_at", Instant),
     sa.Column("lease_until", Instant),
-    sa.Column("progress", StructJson(RunProgress), nullable=False),
-    sa.Column("report", StructJson(RunReport), nullable=False),
+    sa.Column("progress", JsonOf(RunProgress), nullable=False),
+    sa.Column("report", JsonOf(RunReport), nullable=False),
     sa.Column("columns", Json),  # by resource, NULL for runs of earlier versions
     sa.Column("accepted_reason", sa.Text),
     sa.Column("files_stand", sa.Boolean, nullable=False),
@@ -256,8 +258,8 @@ erasures = sa.Table(
     sa.Column("requested_by", sa.Text, nullable=False),
     sa.Column("started_at", Instant, nullable=False),
     sa.Column("finished_at", Instant),
-    sa.Column("replaced", Json, nullable=False),
-    sa.Column("obsolete_keys", Json, nullable=False),
+    sa.Column("replaced", JsonOf(tuple[ReplacedFiles, ...]), nullable=False),
+    sa.Column("obsolete_keys", Strings, nullable=False),
 )
 
 # One row per Leader and resource whose rows changed. Without a resource: the Leader is new in this snapshot.
@@ -267,7 +269,7 @@ snapshot_deltas = sa.Table(
     sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("client_id", KEY, primary_key=True),
     sa.Column("resource", KEY, primary_key=True),
-    sa.Column("delta", Json, nullable=False),
+    sa.Column("delta", JsonOf(ResourceDelta), nullable=False),
 )
 
 # Chains of single accounts, which replace the chain of the service until that ends.

@@ -7,16 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.identity import Grant, GrantedAccount, InitialAccount, Seat, SeatIdentity, folded_email
-from daybreak.state.records import (
-    ACCOUNT_COLUMNS,
-    GRANT_COLUMNS,
-    SEAT_COLUMNS,
-    account_of,
-    columns_of,
-    grant_of,
-    seat_of,
-    values_of,
-)
+from daybreak.state.records import ACCOUNT_COLUMNS, GRANT_COLUMNS, SEAT_COLUMNS, account_of, columns_of, values_of
 from daybreak.state.schema import accounts, grants, passkeys, recovery_codes, seat_identities, seats
 from daybreak.state.statements import PreparedRead, Store
 
@@ -56,7 +47,7 @@ _GRANTED = sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS).join_from(
 def _granted_of(*row: Any) -> GrantedAccount:
     """Return the account and the grant of a row of `_GRANTED`."""
     width = len(ACCOUNT_COLUMNS)
-    return GrantedAccount(account_of(*row[:width]), grant_of(*row[width:]))
+    return GrantedAccount(account_of(*row[:width]), Grant(*row[width:]))
 
 
 class SeatStore(Store):
@@ -65,19 +56,19 @@ class SeatStore(Store):
     def by_email(self, email: str) -> Seat | None:
         """Return the seat of an email, ignoring case."""
         row = _BY_EMAIL.first(self._connection, email=folded_email(email))
-        return None if row is None else seat_of(*row)
+        return None if row is None else Seat(*row)
 
     def by_id(self, seat_id: str) -> Seat | None:
         row = _BY_ID.first(self._connection, seat_id=seat_id)
-        return None if row is None else seat_of(*row)
+        return None if row is None else Seat(*row)
 
     def get_for_update(self, seat_id: str) -> Seat | None:
         """Return and lock a seat: other transactions that change or lock it wait until this one ends."""
         row = self._execute(_BY_ID_LOCKED, {"of_seat": seat_id}).first()
-        return None if row is None else seat_of(*row)
+        return None if row is None else Seat(*row)
 
     def list_all(self) -> list[Seat]:
-        return self._all(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded), seat_of)
+        return self._all(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded), Seat)
 
     def set_password_hash(self, seat_id: str, password_hash: str) -> None:
         self._change(seats, seat_id, password_hash=password_hash)
@@ -127,7 +118,7 @@ class SeatStore(Store):
             .order_by(seats.c.email_folded)
         )
         width = len(SEAT_COLUMNS)
-        return [(seat_of(*row[:width]), grant_of(*row[width:])) for row in rows]
+        return [(Seat(*row[:width]), Grant(*row[width:])) for row in rows]
 
     def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
         """Return the emails of seats with a grant on an account, in alphabetical order."""

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import KEY, Instant, Json
+from daybreak.state.columns import KEY, Instant, Strings
 from daybreak.state.schema import metadata
 
 password_resets = sa.Table(
@@ -34,7 +34,7 @@ nodes = sa.Table(
     sa.Column("version", sa.Text, nullable=False),
     sa.Column("started_at", Instant, nullable=False),
     sa.Column("seen_at", Instant, nullable=False, index=True),
-    sa.Column("roles", Json, nullable=False),
+    sa.Column("roles", Strings, nullable=False),
     # NULL for nodes of earlier versions.
     sa.Column("keyring", sa.Text),
 )

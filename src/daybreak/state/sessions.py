@@ -6,14 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.domain.identity import Device, ResolvedSession, Session
-from daybreak.state.records import (
-    CREDENTIAL_COLUMNS,
-    DEVICE_COLUMNS,
-    SESSION_COLUMNS,
-    credential_parts,
-    session_of,
-    values_of,
-)
+from daybreak.state.records import CREDENTIAL_COLUMNS, DEVICE_COLUMNS, SESSION_COLUMNS, credential_parts, values_of
 from daybreak.state.schema import accounts, devices, grants, seats, sessions
 from daybreak.state.statements import PreparedRead, Store
 
@@ -68,7 +61,7 @@ class SessionStore(Store):
         row = _RESOLVE.first(self._connection, sid=sid, client_id=client_id or "")
         if row is None:
             return None
-        return ResolvedSession(session_of(*row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
+        return ResolvedSession(Session(*row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         """End a session. Returns False when it had ended already."""
@@ -108,7 +101,7 @@ class SessionStore(Store):
             )
             .order_by(sessions.c.started_at.desc(), sessions.c.sid)
         )
-        return [(session_of(*row[:_WIDTH]), None if row[_WIDTH] is None else Device(*row[_WIDTH:])) for row in rows]
+        return [(Session(*row[:_WIDTH]), None if row[_WIDTH] is None else Device(*row[_WIDTH:])) for row in rows]
 
     def mark_reauthenticated(self, sid: str, now: datetime) -> None:
         self._change(sessions, sid, reauthenticated_at=now)

@@ -2,7 +2,8 @@
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import KEY, Instant, Json
+from daybreak.domain.signing import StatementPack
+from daybreak.state.columns import KEY, Instant, JsonOf, Strings
 from daybreak.state.schema import metadata
 
 # Statements of the accounts of a run, in packs.
@@ -16,7 +17,7 @@ snapshot_statements = sa.Table(
     sa.Column("signed_at", Instant, nullable=False),
     sa.Column("expires_at", Instant, nullable=False),
     sa.Column("public_key", sa.Text, nullable=False),
-    sa.Column("packs", Json, nullable=False),
+    sa.Column("packs", JsonOf(tuple[StatementPack, ...]), nullable=False),
 )
 
 # Statements that replace others after an erasure, one row for each later revision.
@@ -28,7 +29,7 @@ statement_revisions = sa.Table(
     sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("erasure_id", KEY, nullable=False),
     sa.Column("public_key", sa.Text, nullable=False),
-    sa.Column("pack", Json, nullable=False),
+    sa.Column("pack", JsonOf(StatementPack), nullable=False),
     sa.Column("sha256", sa.Text, nullable=False),
 )
 
@@ -37,7 +38,7 @@ trust_files = sa.Table(
     metadata,
     sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("service", sa.Text, nullable=False),
-    sa.Column("cas", Json, nullable=False),
+    sa.Column("cas", Strings, nullable=False),
     sa.Column("recovery", sa.Text, nullable=False),
     sa.Column("signature", sa.Text, nullable=False),
     sa.Column("created_at", Instant, nullable=False),

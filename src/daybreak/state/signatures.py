@@ -2,35 +2,30 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import starmap
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.domain.delta import LeaderDelta, ResourceDelta
+from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import Conflict
-from daybreak.domain.signing import Edition, Revision, SignedSnapshot, StatementPack, Trust
+from daybreak.domain.signing import Edition, Revision, SignedSnapshot, Trust
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.state.columns import instant_of
 from daybreak.state.manifest_entries import ENTRY_COLUMNS, entry_of
 from daybreak.state.manifests import IS_SERVED, locked_run
-from daybreak.state.records import values_of
+from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import account_chains, current_snapshot, snapshot_deltas, snapshot_files, snapshots
 from daybreak.state.signature_tables import revoked_signers, snapshot_statements, statement_revisions, trust_files
 from daybreak.state.snapshots import UNPUBLISHED
 from daybreak.state.statements import PreparedRead, Store
 
 _SIGNED = ("version", "chain_id", "epoch", "signed_at", "expires_at", "public_key", "packs")
-_DELTA = msgspec.json.Decoder(ResourceDelta)
-_PACK = msgspec.json.Decoder(StatementPack)
-_PACKS = msgspec.json.Decoder(tuple[StatementPack, ...])
 
 
 def _statements_of(*where: sa.ColumnElement[bool]) -> PreparedRead:
     source = snapshot_statements.join(snapshots, snapshots.c.fence == snapshot_statements.c.fence)
-    texts = {"packs": sa.type_coerce(snapshot_statements.c.packs, sa.Text)}
-    columns = (texts.get(name, snapshot_statements.c[name]) for name in _SIGNED)
+    columns = (snapshot_statements.c[name] for name in _SIGNED)
     return PreparedRead(source, (snapshots.c.snapshot_id, *columns), *where)
 
 
@@ -38,11 +33,18 @@ def _revisions_of(*where: sa.ColumnElement[bool]) -> PreparedRead:
     table = statement_revisions.c
     return PreparedRead(
         statement_revisions.join(snapshots, snapshots.c.fence == table.fence),
-        (table.client_id, snapshots.c.version, table.revision, table.sha256, sa.type_coerce(table.pack, sa.Text),
-         table.erasure_id, table.public_key),
+        (
+            table.client_id,
+            snapshots.c.version,
+            table.revision,
+            table.sha256,
+            table.pack,
+            table.erasure_id,
+            table.public_key,
+        ),
         *where,
         order_by=[table.client_id, table.revision],
-    )  # fmt: skip
+    )
 
 
 _IS_SNAPSHOT = snapshots.c.snapshot_id == sa.bindparam("snapshot_id")
@@ -60,7 +62,7 @@ _ENTRIES = PreparedRead(
 )
 _DELTAS = PreparedRead(
     snapshot_deltas.join(snapshots, snapshots.c.fence == snapshot_deltas.c.fence),
-    (snapshot_deltas.c.client_id, snapshot_deltas.c.resource, sa.type_coerce(snapshot_deltas.c.delta, sa.Text)),
+    (snapshot_deltas.c.client_id, snapshot_deltas.c.resource, snapshot_deltas.c.delta),
     _IS_SNAPSHOT,
     snapshot_deltas.c.client_id >= sa.bindparam("first"),
     snapshot_deltas.c.client_id <= sa.bindparam("last"),
@@ -128,7 +130,7 @@ class SignatureStore(Store):
         else:
             rows = _REVISIONS_OF_ACCOUNT.all(self._connection, snapshot_id=snapshot_id, client_id=client_id)
         return [
-            Revision(owner, Edition(version, revision, sha256), _PACK.decode(pack), erasure_id, public_key)
+            Revision(owner, Edition(version, revision, sha256), pack, erasure_id, public_key)
             for owner, version, revision, sha256, pack, erasure_id, public_key in rows
         ]
 
@@ -145,7 +147,7 @@ class SignatureStore(Store):
     def deltas(self, snapshot_id: str, first: str, last: str) -> list[LeaderDelta]:
         """Return the deltas of the accounts from `first` to `last`."""
         rows = _DELTAS.all(self._connection, snapshot_id=snapshot_id, first=first, last=last)
-        return [LeaderDelta(client_id, resource, _DELTA.decode(delta)) for client_id, resource, delta in rows]
+        return list(starmap(LeaderDelta, rows))
 
     def account_chains(self, service_chain_id: str) -> dict[str, tuple[str, datetime]]:
         """Return the own chains of accounts, and when their chain of the service was closed."""
@@ -160,8 +162,8 @@ class SignatureStore(Store):
 
     def trust(self) -> Trust | None:
         """Return the current trust file, None if the service has not signed anything."""
-        row = self._execute(sa.select(trust_files).order_by(trust_files.c.version.desc()).limit(1)).first()
-        return None if row is None else Trust(row.service, row.version, tuple(row.cas), row.recovery, row.signature)
+        newest_first = sa.select(*columns_of(Trust, trust_files)).order_by(trust_files.c.version.desc())
+        return self._first(newest_first.limit(1), Trust)
 
     def add_trust(self, trust: Trust, now: datetime) -> None:
         """Add the next version of the trust file. Raises Conflict if another one was added in the meantime."""
@@ -184,8 +186,4 @@ class SignatureStore(Store):
 
 
 def _signed_of(row: Sequence[Any] | None) -> SignedSnapshot | None:
-    if row is None:
-        return None
-    snapshot_id, version, chain_id, epoch, signed_at, expires_at, public_key, packs = row
-    times = instant_of(signed_at), instant_of(expires_at)
-    return SignedSnapshot(snapshot_id, version, chain_id, epoch, *times, public_key, _PACKS.decode(packs))
+    return None if row is None else SignedSnapshot(*row)

@@ -13,7 +13,6 @@ from daybreak.domain.delta import FIRST_PUBLICATION, OTHER_PUBLICATION
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.run_report import RunProgress, RunReport
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.state.columns import json_of
 from daybreak.state.manifests import ManifestStore
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import (
@@ -26,12 +25,8 @@ from daybreak.state.schema import (
     snapshot_leaders,
     snapshots,
 )
-from daybreak.state.statements import PreparedRead
 
 SNAPSHOT_COLUMNS = columns_of(Snapshot, snapshots)
-_COLUMNS = PreparedRead(
-    snapshots, (sa.type_coerce(snapshots.c.columns, sa.Text),), snapshots.c.snapshot_id == sa.bindparam("snapshot_id")
-)
 _LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database, or clocks differ."
 ERASED = "[erased]"
 UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HELD)
@@ -245,8 +240,7 @@ class SnapshotStore(ManifestStore):
 
     def columns(self, snapshot_id: str) -> RecordedColumns | None:
         """Return the columns that the files of a run have, None if it recorded none."""
-        row = _COLUMNS.first(self._connection, snapshot_id=snapshot_id)
-        return None if row is None else json_of(row[0])
+        return self._execute(sa.select(snapshots.c.columns).where(snapshots.c.snapshot_id == snapshot_id)).scalar()
 
     def of_day(self, day: date) -> Snapshot | None:
         """Return the latest run for that day's publication."""

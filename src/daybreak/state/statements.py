@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
-from daybreak.state.columns import json_of
+from daybreak.state.columns import conversion_of, json_of
 from daybreak.state.schema import counters
 
 T = TypeVar("T")
@@ -105,8 +105,8 @@ class PreparedRead:
     """SELECT that is compiled once per database and passed directly to the driver.
 
     A download runs two of these. Compiling the statement, or finding it in SQLAlchemy's cache, takes longer than
-    running it. Parameters are text. Rows contain the driver's values; `daybreak.state.columns` converts them. With the
-    parameter `limit`, rows have few columns.
+    running it. Parameters are text. Values have the types of their columns. With the parameter `limit`, rows have few
+    columns.
     """
 
     def __init__(
@@ -121,15 +121,25 @@ class PreparedRead:
         # SQLite has an OFFSET with each LIMIT, which would be a parameter.
         self._select = select if limit is None else select.limit(limit).offset(sa.literal_column("0"))
         self._has_limit = limit is not None
+        conversions = enumerate(conversion_of(column.type) for column in columns)
+        self._conversions = [(index, convert) for index, convert in conversions if convert is not None]
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def first(self, connection: sa.Connection, **values: str) -> Sequence[Any] | None:
         """Return the first row, or None."""
-        return next(self._rows(connection, values), None)
+        row = next(self._rows(connection, values), None)
+        return None if row is None else self._converted(row, connection.dialect)
 
     def all(self, connection: sa.Connection, **values: str) -> list[Sequence[Any]]:
         """Return all rows."""
-        return list(self._rows(connection, values))
+        rows = self._rows(connection, values)
+        return [self._converted(row, connection.dialect) for row in rows] if self._conversions else list(rows)
+
+    def _converted(self, row: Sequence[Any], dialect: sa.Dialect) -> Sequence[Any]:
+        values = list(row)
+        for index, convert in self._conversions:
+            values[index] = convert(values[index], dialect)
+        return values
 
     def _rows(self, connection: sa.Connection, values: Mapping[str, str]) -> Iterator[Sequence[Any]]:
         dialect = connection.dialect

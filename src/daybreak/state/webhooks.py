@@ -6,8 +6,8 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.domain.events import Webhook
-from daybreak.domain.identity import Seat
-from daybreak.state.records import GRANT_COLUMNS, columns_of, grant_of, values_of
+from daybreak.domain.identity import Grant, Seat
+from daybreak.state.records import GRANT_COLUMNS, columns_of, values_of
 from daybreak.state.schema import accounts, grants, seats, webhooks
 from daybreak.state.statements import Store
 
@@ -75,7 +75,7 @@ class WebhookStore(Store):
         return [
             Webhook(*row[:width])
             for row in self._execute(statement).all()
-            if row[width] is not False or row[width + 1] is None or not grant_of(*row[width + 1 :]).manages_webhooks
+            if row[width] is not False or row[width + 1] is None or not Grant(*row[width + 1 :]).manages_webhooks
         ]
 
     def remove(self, endpoint_id: str) -> bool:
