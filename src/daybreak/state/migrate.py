@@ -104,7 +104,13 @@ def _require_known(found: str, named: str) -> None:
 def _revision(state: Database) -> str | None:
     """Return the schema revision of the database, None if it is missing or empty."""
     path = getattr(state, "path", None)
-    return None if path is not None and not path.exists() else state.revision()
+    return None if path is not None and not path.exists() else state.read(lambda stores: _recorded(stores.connection))
+
+
+def _recorded(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
 
 
 def migrate(url: str) -> str:
@@ -125,7 +131,7 @@ def migrate(url: str) -> str:
     with translated_errors(), _connection(url) as connection:
         config = _alembic_config()
         config.attributes["connection"] = connection
-        if sa.inspect(connection).has_table("alembic_version"):
+        if _recorded(connection) is not None:
             command.upgrade(config, "head")
         else:
             create_schema(connection)

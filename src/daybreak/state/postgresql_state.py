@@ -168,13 +168,6 @@ class PostgresqlState:
 
     # --- Shared ----------------------------------------------------------------------------------
 
-    def revision(self) -> str | None:
-        """Return the schema revision, None for a database without migrations."""
-        with translated_errors(), self._engine.connect() as connection:
-            if connection.exec_driver_sql("SELECT to_regclass('alembic_version')").scalar() is None:
-                return None
-            return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-
     def truncate_log(self) -> None:
         """Do nothing: the server keeps its log."""
 

@@ -104,13 +104,6 @@ class SqliteState:
         with translated_errors():
             return await asyncio.wrap_future(self._queue.submit(work))
 
-    def revision(self) -> str | None:
-        """Return the schema revision, None for a database without migrations."""
-        with translated_errors(), self._engine.connect() as connection:
-            if not sa.inspect(connection).has_table("alembic_version"):
-                return None
-            return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-
     def truncate_log(self) -> None:
         until = time.monotonic() + self._wait_seconds
         with translated_errors(), self._engine.connect() as connection:

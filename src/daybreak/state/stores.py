@@ -6,7 +6,8 @@ every method raises `Unavailable` with the code `state_unavailable`.
 """
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from functools import cached_property
+from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
 
@@ -37,48 +38,38 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _StoreOf(Generic[S]):
-    """Attribute that creates a store when it is first read. A transaction uses few of them."""
-
-    def __init__(self, kind: Callable[[sa.Connection], S]) -> None:
-        self._kind = kind
-
-    def __set_name__(self, _owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, stores: "Stores", _owner: type) -> S:
-        # The next read finds the store in the dictionary.
-        store = stores.__dict__[self._name] = self._kind(stores.connection)
-        return store
+def _store(kind: Callable[[sa.Connection], S]) -> cached_property[S]:
+    """Return an attribute that creates a store when it is first read. A transaction uses few of them."""
+    return cached_property(lambda stores: kind(stores.connection))
 
 
 class Stores:
     """Stores of one transaction. Not usable after it ends."""
 
-    seats = _StoreOf(SeatStore)
-    identities = _StoreOf(IdentityStore)
-    sessions = _StoreOf(SessionStore)
-    passkeys = _StoreOf(PasskeyStore)
-    api_tokens = _StoreOf(ApiTokenStore)
-    consumers = _StoreOf(ConsumerStore)
-    throttle = _StoreOf(ThrottleStore)
-    audit = _StoreOf(AuditStore)
-    run_requests = _StoreOf(RunRequestStore)
-    snapshots = _StoreOf(SnapshotStore)
-    deltas = _StoreOf(DeltaStore)
-    signatures = _StoreOf(SignatureStore)
-    erasures = _StoreOf(ErasureStore)
-    file_faults = _StoreOf(FileFaultStore)
-    directory = _StoreOf(DirectoryStore)
-    coverage = _StoreOf(CoverageStore)
-    task_faults = _StoreOf(TaskFaultStore)
-    nodes = _StoreOf(NodeStore)
-    outbox = _StoreOf(OutboxStore)
-    deliveries = _StoreOf(DeliveryStore)
-    webhooks = _StoreOf(WebhookStore)
-    notifications = _StoreOf(NotificationStore)
-    password_resets = _StoreOf(PasswordResetStore)
-    revoked_keys = _StoreOf(RevokedKeyStore)
+    seats = _store(SeatStore)
+    identities = _store(IdentityStore)
+    sessions = _store(SessionStore)
+    passkeys = _store(PasskeyStore)
+    api_tokens = _store(ApiTokenStore)
+    consumers = _store(ConsumerStore)
+    throttle = _store(ThrottleStore)
+    audit = _store(AuditStore)
+    run_requests = _store(RunRequestStore)
+    snapshots = _store(SnapshotStore)
+    deltas = _store(DeltaStore)
+    signatures = _store(SignatureStore)
+    erasures = _store(ErasureStore)
+    file_faults = _store(FileFaultStore)
+    directory = _store(DirectoryStore)
+    coverage = _store(CoverageStore)
+    task_faults = _store(TaskFaultStore)
+    nodes = _store(NodeStore)
+    outbox = _store(OutboxStore)
+    deliveries = _store(DeliveryStore)
+    webhooks = _store(WebhookStore)
+    notifications = _store(NotificationStore)
+    password_resets = _store(PasswordResetStore)
+    revoked_keys = _store(RevokedKeyStore)
 
     def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection

@@ -2,5 +2,3 @@
 
 revision = "r0010"
 down_revision = None
-branch_labels = None
-depends_on = None

@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "r0011"
 down_revision = "r0010"
-branch_labels = None
-depends_on = None
 
 
 _KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")

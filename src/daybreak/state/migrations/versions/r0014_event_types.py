@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "r0014"
 down_revision = "r0013"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
