@@ -58,16 +58,13 @@ class UnknownResponse(SignInRefused):
     """No pending request of this browser has the state of the response, such as after the back button."""
 
 
-class PendingRequest(msgspec.Struct, frozen=True):
+class PendingRequest(AuthorizationRequest, frozen=True):
     """An authorization request as the browser's sealed cookie contains it.
 
     `sid` is the session that reauthenticates on the account `client_id`, None for a sign-in. `started_at` is in epoch
     seconds.
     """
 
-    state: str
-    nonce: str
-    code_verifier: str
     next_path: str
     started_at: int
     sid: str | None = None
@@ -103,7 +100,7 @@ async def begin(services: Services, *, next_path: str, active: ActiveSession | N
     if len(msgspec.json.encode(pending)) > _MAXIMUM_COOKIE_CONTENT:
         pending = msgspec.structs.replace(pending, next_path="")
     with _outages_logged():
-        url = await provider.authorization_url(_authorization_request(pending))
+        url = await provider.authorization_url(pending, reauthenticate=sid is not None)
     cookie = sealed_text.seal(
         msgspec.json.encode(pending), purpose="oidc-request", keyring=services.keyring.current(), random=services.random
     )
@@ -197,17 +194,9 @@ async def _authorization_code(provider: Provider, settings: OidcSettings, parame
 async def _redeem(services: Services, provider: Provider, code: str, pending: PendingRequest) -> IdToken:
     settings = services.settings.oidc
     try:
-        return await provider.redeem(
-            code, _authorization_request(pending), wants_email=settings.match == "email" and pending.sid is None
-        )
+        return await provider.redeem(code, pending, wants_email=settings.match == "email" and pending.sid is None)
     except TokenRefused as refused:
         raise _invalid_response(refused.reason, settings) from None
-
-
-def _authorization_request(pending: PendingRequest) -> AuthorizationRequest:
-    return AuthorizationRequest(
-        pending.state, pending.nonce, pending.code_verifier, reauthenticate=pending.sid is not None
-    )
 
 
 def _random_text(services: Services) -> str:

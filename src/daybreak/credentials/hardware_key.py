@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.operator_file import OTHER_USERS, read_bounded
+from daybreak.domain.operator_file import read_private
 
 if TYPE_CHECKING:
     import pkcs11
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 SCHEME = "pkcs11:"
 _EXAMPLE = "pkcs11:token=daybreak;object=ca?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/daybreak/pin"
 _COORDINATE_BYTES = 32
-_MAX_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +148,3 @@ def _p256_parameters() -> bytes:
 def _attributes(text: str, separator: str) -> dict[str, str]:
     parts = (part.partition("=") for part in text.split(separator) if part)
     return {name: unquote(value) for name, _, value in parts}
-
-
-def read_private(path: Path) -> bytes:
-    """Return the content. Raises OperatorError if it cannot be read, or if others can."""
-    try:
-        content, mode = read_bounded(path, _MAX_BYTES)
-    except OSError as error:
-        raise OperatorError(f"{path} cannot be read: {error.strerror}.") from None
-    if mode & OTHER_USERS:
-        raise OperatorError(f"Other users can read {path}. Run `chmod 600 {path}`.")
-    return content

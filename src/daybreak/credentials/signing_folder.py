@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
-from daybreak.credentials.hardware_key import SCHEME, HardwareKey, TokenUri, create_hardware_key, read_private
+from daybreak.credentials.hardware_key import SCHEME, HardwareKey, TokenUri, create_hardware_key
 from daybreak.credentials.ssh_signature import CertificateAuthority, SigningKey, public_text
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.operator_file import write_private
+from daybreak.domain.operator_file import read_private, write_private
 
 CA_FILE = "ca"
 _NEXT_CA_FILE = "ca.next"

@@ -5,6 +5,8 @@ import os
 import stat
 from pathlib import Path
 
+from daybreak.domain.errors import OperatorError
+
 OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 """Bits of a mode that give other users access."""
 MAX_DOCUMENT_BYTES = 256 << 20
@@ -21,6 +23,18 @@ def read_bounded(path: Path, max_bytes: int) -> tuple[bytes, int]:
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content, mode
+
+
+def read_private(path: Path, max_bytes: int = 1 << 16, *, setting: str = "") -> bytes:
+    """Return the content of a file that only its owner can read. Raises OperatorError, which names the setting."""
+    name = f"{setting}: {path}" if setting else str(path)
+    try:
+        content, mode = read_bounded(path, max_bytes)
+    except OSError as error:
+        raise OperatorError(f"{name} cannot be read: {error.strerror}.") from None
+    if mode & OTHER_USERS:
+        raise OperatorError(f"{name} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`.")
+    return content
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -24,15 +24,6 @@ MAXIMUM_CONCURRENT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderRequest:
-    """A GET request, or a POST request if it has a form."""
-
-    url: str
-    form: Mapping[str, str] | None = field(default=None, repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class ProviderResponse:
     """Status and parsed JSON object of a response."""
 
@@ -55,17 +46,19 @@ def is_secure(url: object) -> bool:
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK_HOSTS))
 
 
-async def send(request: ProviderRequest) -> ProviderResponse:
-    """Send a request and parse the response. Raises ProviderUnavailable."""
+async def send(
+    url: str, *, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+) -> ProviderResponse:
+    """Send a GET request, or a POST request with a form, and parse the response. Raises ProviderUnavailable."""
     # Imported here, because only processes that sign users in send requests.
     import httpx
 
-    address = request.url.partition("?")[0]
-    if not is_secure(request.url):
+    address = url.partition("?")[0]
+    if not is_secure(url):
         raise ProviderUnavailable(f"{address} is not an https URL")
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            status, body = await _exchange(request)
+            status, body = await _exchange(url, form, headers or {})
     except TimeoutError:
         raise ProviderUnavailable(f"{address} did not respond within {DEADLINE_SECONDS:g} seconds") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
@@ -79,19 +72,19 @@ async def send(request: ProviderRequest) -> ProviderResponse:
     return ProviderResponse(status, document)
 
 
-async def _exchange(request: ProviderRequest) -> tuple[int, bytes]:
+async def _exchange(url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
     import httpx
 
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **request.headers}
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
     # A new client for each request: sign-ins are rare, and an idle connection may have been closed.
     certificates = trusted_certificates()
     if slots.locked():
         raise ProviderUnavailable(f"{MAXIMUM_CONCURRENT} requests to the provider are in progress")
-    method = "GET" if request.form is None else "POST"
+    method = "GET" if form is None else "POST"
     async with (
         slots,
         httpx.AsyncClient(verify=certificates, follow_redirects=False, timeout=DEADLINE_SECONDS) as client,
-        client.stream(method, request.url, data=request.form, headers=headers) as response,
+        client.stream(method, url, data=form, headers=headers) as response,
     ):
         return response.status_code, await _read_body(response)
 

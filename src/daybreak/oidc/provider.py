@@ -3,18 +3,18 @@
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+import msgspec
 import structlog
 
 from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnverifiedIdToken, validate
 from daybreak.domain.errors import OperatorError, ProviderUnavailable, ReasonError
-from daybreak.domain.operator_file import OTHER_USERS, read_bounded
-from daybreak.oidc.http import ProviderRequest, is_secure, send
+from daybreak.domain.operator_file import read_private
+from daybreak.oidc.http import ProviderResponse, is_secure, send
 from daybreak.settings import OidcSettings
 
 _MAXIMUM_BYTES = 4096
@@ -87,20 +87,10 @@ def _client_authentication(document: Mapping[str, Any]) -> ClientAuthentication:
 
 def read_client_secret(settings: OidcSettings) -> str:
     """Return the client secret. Raises OperatorError that names the setting and the fix."""
-    if settings.client_secret_file is None:
+    path = settings.client_secret_file
+    if path is None:
         return settings.client_secret.get_secret_value()
-    return _read_file(settings.client_secret_file)
-
-
-def _read_file(path: Path) -> str:
-    try:
-        content, mode = read_bounded(path, _MAXIMUM_BYTES)
-    except OSError as error:
-        raise OperatorError(f"oidc.client_secret_file: {path} cannot be read: {error.strerror}.") from None
-    if mode & OTHER_USERS:
-        raise OperatorError(
-            f"oidc.client_secret_file: {path} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`."
-        )
+    content = read_private(path, _MAXIMUM_BYTES, setting="oidc.client_secret_file")
     try:
         secret = content.decode("ascii").strip()
     except UnicodeDecodeError:
@@ -116,14 +106,16 @@ class TokenRefused(ReasonError):
     """The provider refused the authorization code, or sent an invalid ID token."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationRequest:
+class AuthorizationRequest(msgspec.Struct, frozen=True):
     """The values of one authorization request that the response and the tokens must match."""
 
     state: str
-    nonce: str = field(repr=False)
-    code_verifier: str = field(repr=False)
-    reauthenticate: bool = False
+    nonce: str
+    code_verifier: str
+
+    def __repr__(self) -> str:
+        """Leave the secrets out of logs."""
+        return f"{type(self).__name__}({self.state})"
 
 
 class Provider:
@@ -151,7 +143,7 @@ class Provider:
             self._metadata_fetched_at = self._clock()
         return self._metadata
 
-    async def authorization_url(self, request: AuthorizationRequest) -> str:
+    async def authorization_url(self, request: AuthorizationRequest, *, reauthenticate: bool = False) -> str:
         """Return the URL at which the user signs in: authorization code flow with PKCE (RFC 7636).
 
         Raises ProviderUnavailable.
@@ -167,7 +159,7 @@ class Provider:
             "code_challenge": _base64url(hashlib.sha256(request.code_verifier.encode()).digest()),
             "code_challenge_method": "S256",
         }
-        if request.reauthenticate:
+        if reauthenticate:
             # Ask for the credentials even if the provider has a session, and state when they were entered.
             parameters |= {"prompt": "login", "max_age": "0"}
         return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(parameters)}"
@@ -179,7 +171,7 @@ class Provider:
         Raises TokenRefused, ProviderUnavailable.
         """
         metadata = await self.metadata()
-        response = await send(self._token_request(metadata, code, request.code_verifier))
+        response = await self._request_tokens(metadata, code, request.code_verifier)
         if response.status == _TOO_MANY_REQUESTS or response.status >= _SERVER_ERROR:
             # An outage, whatever the body says.
             raise _unexpected(metadata.token_endpoint, response.status)
@@ -204,7 +196,7 @@ class Provider:
         """Fetch metadata and keys, and return the number of keys. Raises ProviderUnavailable."""
         return len(await self._current_keys())
 
-    def _token_request(self, metadata: ProviderMetadata, code: str, code_verifier: str) -> ProviderRequest:
+    async def _request_tokens(self, metadata: ProviderMetadata, code: str, code_verifier: str) -> ProviderResponse:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -214,11 +206,11 @@ class Provider:
         client_id = self._settings.client_id
         if metadata.client_authentication == "client_secret_post":
             form |= {"client_id": client_id, "client_secret": self._client_secret}
-            return ProviderRequest(metadata.token_endpoint, form)
+            return await send(metadata.token_endpoint, form=form)
         # RFC 6749 §2.3.1: both parts are form-encoded before they are joined.
         credentials = f"{quote_plus(client_id)}:{quote_plus(self._client_secret)}"
         basic = base64.b64encode(credentials.encode()).decode()
-        return ProviderRequest(metadata.token_endpoint, form, {"Authorization": f"Basic {basic}"})
+        return await send(metadata.token_endpoint, form=form, headers={"Authorization": f"Basic {basic}"})
 
     async def _validate(self, id_token: str, access_token: str, nonce: str) -> IdToken:
         keys = await self._current_keys()
@@ -259,7 +251,7 @@ class Provider:
 
 
 async def _get(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    response = await send(ProviderRequest(url, headers=headers or {}))
+    response = await send(url, headers=headers)
     if response.status != 200:
         raise _unexpected(url, response.status)
     return response.document

@@ -11,7 +11,7 @@ import pytest
 
 from daybreak.domain.errors import ProviderUnavailable
 from daybreak.oidc import http
-from daybreak.oidc.http import ProviderRequest, ProviderResponse, is_secure, send
+from daybreak.oidc.http import is_secure, send
 from tests.parts.scripted_service import DISCONNECT, Reply, ScriptedService, scripted_service
 
 
@@ -21,13 +21,9 @@ def service() -> Iterator[ScriptedService]:
         yield found
 
 
-async def fetch(url: str) -> ProviderResponse:
-    return await send(ProviderRequest(url))
-
-
 async def test_json_object_is_returned(service: ScriptedService) -> None:
     service.script = lambda _: Reply(400, {"error": "invalid_grant"})
-    response = await fetch(service.url)
+    response = await send(service.url)
     assert (response.status, response.document) == (400, {"error": "invalid_grant"})
     assert service.requests[0].headers["accept-encoding"] == "identity"
 
@@ -48,7 +44,7 @@ async def test_json_object_is_returned(service: ScriptedService) -> None:
 async def test_hostile_response_is_refused(reply: Reply, detail: str, service: ScriptedService) -> None:
     service.script = lambda _: reply
     with pytest.raises(ProviderUnavailable) as refused:
-        await fetch(service.url)
+        await send(service.url)
     assert detail in refused.value.detail
 
 
@@ -56,7 +52,7 @@ async def test_redirect_is_not_followed(service: ScriptedService) -> None:
     service.script = lambda request: (
         Reply(302, {}, {"Location": f"{service.url}/elsewhere"}) if request.path == "/" else Reply(200, {})
     )
-    assert (await fetch(service.url)).status == 302
+    assert (await send(service.url)).status == 302
     assert [request.path for request in service.requests] == ["/"]
 
 
@@ -79,7 +75,7 @@ async def test_slow_response_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> No
         thread.start()
         try:
             with pytest.raises(ProviderUnavailable, match="does not respond") as refused:
-                await fetch(f"http://127.0.0.1:{server.getsockname()[1]}")
+                await send(f"http://127.0.0.1:{server.getsockname()[1]}")
         finally:
             ended.set()
             thread.join()
@@ -88,12 +84,12 @@ async def test_slow_response_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_requests_in_progress_are_limited() -> None:
     async def work(port: int) -> None:
-        request = ProviderRequest(f"http://127.0.0.1:{port}/")
-        waiting = [asyncio.create_task(send(request)) for _ in range(http.MAXIMUM_CONCURRENT)]
+        url = f"http://127.0.0.1:{port}/"
+        waiting = [asyncio.create_task(send(url)) for _ in range(http.MAXIMUM_CONCURRENT)]
         await asyncio.sleep(0)
         assert http.slots.locked()
         with pytest.raises(ProviderUnavailable) as refused:
-            await send(request)
+            await send(url)
         assert "in progress" in refused.value.detail
         for task in waiting:
             task.cancel()
@@ -109,7 +105,7 @@ async def test_closed_port_is_reported(service: ScriptedService) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
     with pytest.raises(ProviderUnavailable) as refused:
-        await fetch(f"http://127.0.0.1:{port}/x?secret=1")
+        await send(f"http://127.0.0.1:{port}/x?secret=1")
     assert "cannot be reached" in refused.value.detail
     assert "secret" not in refused.value.detail
 
@@ -134,7 +130,7 @@ def test_only_https_is_secure_outside_the_loopback(url: object, secure: bool) ->
 
 async def test_plain_http_is_refused_before_it_is_sent() -> None:
     with pytest.raises(ProviderUnavailable) as refused:
-        await fetch("http://192.0.2.1/")
+        await send("http://192.0.2.1/")
     assert "is not an https URL" in refused.value.detail
 
 
@@ -142,5 +138,5 @@ async def test_refused_connection_is_the_named_cause() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/keys"
     with pytest.raises(ProviderUnavailable) as caught:
-        await fetch(url)
+        await send(url)
     assert caught.value.detail == f"{url} cannot be reached: Connection refused"
