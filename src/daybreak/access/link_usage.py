@@ -100,15 +100,16 @@ class LinkRate:
         attempts = permits.uncounted + block
 
         def take(stores: Stores) -> int | None:
-            if stores.throttle.count([rule], now, attempts=attempts) is None:
+            refused = stores.throttle.count([rule], now, attempts=attempts)
+            if refused is None:
                 return None
             if stores.throttle.count([recorded], now) is None:
                 stores.audit.append(refusal())
-            return stores.throttle.retry_after_seconds(rule, now, attempts=attempts)
+            return refused.wait_seconds
 
         wait_seconds = await self._state.awrite(take)
         if wait_seconds is not None:
-            wait = timedelta(seconds=max(1, wait_seconds))
+            wait = timedelta(seconds=wait_seconds)
             permits.refused_until = now + wait
             raise self._limited(counted, wait)
         permits.left, permits.uncounted = permits.left + block, 0

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from daybreak.domain.errors import RateLimited
 from daybreak.domain.identity import folded_email
 from daybreak.settings import AccessSettings, Rate
-from daybreak.state.stores import State, Stores
+from daybreak.state.stores import State
 from daybreak.state.throttle import ThrottleRule
 
 # Each known device has its own second-factor limit, so this number bounds the guesses at a seat.
@@ -31,21 +31,13 @@ _IPV6_NETWORK_BITS = 48
 
 async def count_attempt(state: State, rules: Sequence[ThrottleRule], now: datetime) -> None:
     """Count one attempt against every rule. Raises RateLimited when one is exceeded."""
-
-    def count(stores: Stores) -> tuple[ThrottleRule, int] | None:
-        exceeded = stores.throttle.count(rules, now)
-        if exceeded is None:
-            return None
-        return exceeded, stores.throttle.retry_after_seconds(exceeded, now)
-
-    refused = await state.awrite(count)
+    refused = await state.awrite(lambda stores: stores.throttle.count(rules, now))
     if refused is not None:
-        rule, seconds = refused
         raise RateLimited(
             "Too many attempts. Wait and try again.",
-            retry_after_seconds=max(1, seconds),
-            limit=rule.limit,
-            window_seconds=rule.window_seconds,
+            retry_after_seconds=refused.wait_seconds,
+            limit=refused.rule.limit,
+            window_seconds=refused.rule.window_seconds,
         )
 
 

@@ -174,8 +174,8 @@ class MailDelivery:
         rules = [ThrottleRule(f"mail:{subject.seat.seat_id}", MAX_PER_DAY, _DAY_SECONDS)]
         if delivery.type not in _ALARMING:
             rules.append(ThrottleRule(f"mail:{subject.seat.seat_id}:routine", MAX_ROUTINE_PER_DAY, _DAY_SECONDS))
-        exceeded = await self._context.state.awrite(lambda stores: stores.throttle.count(rules, now))
-        return f"The seat received {exceeded.limit} mails within a day." if exceeded is not None else ""
+        refused = await self._context.state.awrite(lambda stores: stores.throttle.count(rules, now))
+        return f"The seat received {refused.rule.limit} mails within a day." if refused is not None else ""
 
     async def _content(self, delivery: Delivery, subject: MailSubject) -> MailContent:
         if delivery.type not in LINK_LIFETIMES:

@@ -26,6 +26,14 @@ class ThrottleRule:
     window_seconds: int
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The rule that refuses attempts, and the time until it allows them."""
+
+    rule: ThrottleRule
+    wait_seconds: int
+
+
 _EXACT_LIMIT = 64
 _SLOTS = 64
 _SECOND = 1_000_000
@@ -77,25 +85,24 @@ def _in_window(rule: ThrottleRule, hits: _Hits, now_us: int) -> _Hits:
     return [hit for hit in hits if now_us - window_us < hit[0] <= latest]
 
 
-def _wait_us(rule: ThrottleRule, counted: _Hits, now_us: int, attempts: int) -> int:
-    """Return the microseconds until that many attempts are allowed, 0 for now."""
+def _wait_seconds(rule: ThrottleRule, counted: _Hits, now_us: int, attempts: int) -> int:
+    """Return the time until that many attempts are allowed, rounded up; 0 for now."""
     excess = sum(count for _, count in counted) + attempts - 1 - rule.limit
-    wait = 0
+    wait_us = 0
     for at_us, count in counted:
         if excess < 0:
             break
         excess -= count
-        wait = at_us + rule.window_seconds * _SECOND - now_us
-    return max(wait, 0) if excess < 0 else rule.window_seconds * _SECOND
+        wait_us = at_us + rule.window_seconds * _SECOND - now_us
+    return max(-(-wait_us // _SECOND), 0) if excess < 0 else rule.window_seconds
 
 
 class ThrottleStore(Store):
     """Attempt counters, shared by all workers and nodes."""
 
-    def count(self, rules: Sequence[ThrottleRule], now: datetime, *, attempts: int = 1) -> ThrottleRule | None:
-        """Count attempts against every rule, atomically. Returns the exceeded rule, None when all are allowed.
-
-        Refused attempts are not counted.
+    def count(self, rules: Sequence[ThrottleRule], now: datetime, *, attempts: int = 1) -> Refusal | None:
+        """Count attempts against every rule, atomically. Returns the refusal with the longest wait, None when all rules
+        allow them. Refused attempts are not counted.
         """
         if not rules:
             return None
@@ -103,13 +110,13 @@ class ThrottleStore(Store):
         ordered = sorted(set(rules), key=lambda rule: (rule.key, rule.window_seconds))
         now_us = _microseconds(now)
         stored = self._lock(ordered, now)
-        longest: tuple[int, ThrottleRule] | None = None
+        refusal: Refusal | None = None
         changes = []
         for rule in ordered:
             counted = _in_window(rule, stored[rule.key, rule.window_seconds], now_us)
-            wait_us = _wait_us(rule, counted, now_us, attempts)
-            if wait_us > 0 and (longest is None or wait_us > longest[0]):
-                longest = (wait_us, rule)
+            wait_seconds = _wait_seconds(rule, counted, now_us, attempts)
+            if wait_seconds > (0 if refusal is None else refusal.wait_seconds):
+                refusal = Refusal(rule, wait_seconds)
             slot = _slot(rule, now_us)
             if counted and counted[-1][0] == slot:
                 counted[-1][1] += attempts
@@ -119,25 +126,14 @@ class ThrottleStore(Store):
             changes.append(
                 {"k": rule.key, "w": rule.window_seconds, "new_hits": sorted(counted), "new_over_at": over_at}
             )
-        if longest is not None:
+        if refusal is not None:
             # A refused attempt must not create rows: invented emails could fill the disk.
             created = [{"k": key, "w": window} for (key, window), hits in stored.items() if not hits]
             if created:
                 self._execute(_DELETE, created)
-            return longest[1]
-        self._execute(_COUNT, changes)
-        return None
-
-    def retry_after_seconds(self, rule: ThrottleRule, now: datetime, *, attempts: int = 1) -> int:
-        """Return the time until that many attempts are allowed."""
-        hits = self._execute(
-            sa.select(throttle.c.hits).where(
-                throttle.c.key == rule.key, throttle.c.window_seconds == rule.window_seconds
-            )
-        ).scalar()
-        now_us = _microseconds(now)
-        wait_us = _wait_us(rule, _in_window(rule, hits or [], now_us), now_us, attempts)
-        return max(1, -(-wait_us // _SECOND)) if wait_us else 0
+        else:
+            self._execute(_COUNT, changes)
+        return refusal
 
     def clear(self, key: str) -> None:
         self._execute(_CLEAR, {"k": key})

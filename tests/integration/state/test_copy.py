@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import OperatorError
 from daybreak.state.copy import copy_state
 from daybreak.state.database import Database
 from daybreak.state.nodes import Node
+from daybreak.state.schema import throttle
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
 from tests.integration.state.test_sessions import DEVICE, SID
@@ -40,7 +42,7 @@ def everything(stores: Stores) -> list[object]:
         stores.api_tokens.list_for(),
         stores.seats.sealed_seed(SEAT.seat_id),
         stores.seats.recovery_codes_left(SEAT.seat_id),
-        stores.throttle.retry_after_seconds(ThrottleRule("k", 1, 600), NOW),
+        list(stores.connection.execute(sa.select(throttle))),
         stores.audit.read(AuditQuery()),
         stores.snapshots.recent(),
         stores.snapshots.current(),

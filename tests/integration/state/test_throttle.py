@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daybreak.state.database import Database
 from daybreak.state.stores import Stores
-from daybreak.state.throttle import ThrottleRule
+from daybreak.state.throttle import Refusal, ThrottleRule
 from tests.integration.state.values import NOW
 
 SEAT_RULE = ThrottleRule("factor:seat", 5, 300)
@@ -17,15 +17,15 @@ SECOND = timedelta(seconds=1)
 
 
 def count(state: Database, now: datetime, *rules: ThrottleRule) -> ThrottleRule | None:
-    return state.write(lambda stores: stores.throttle.count(rules, now))
+    refusal = state.write(lambda stores: stores.throttle.count(rules, now))
+    return None if refusal is None else refusal.rule
 
 
 def test_limit_holds_in_every_window_and_wait_is_exact(state: Database) -> None:
     for second in range(5):
         assert count(state, NOW + 10 * second * SECOND, SEAT_RULE) is None
-    assert count(state, NOW + 60 * SECOND, SEAT_RULE) == SEAT_RULE
-    wait = state.read(lambda stores: stores.throttle.retry_after_seconds(SEAT_RULE, NOW + 60 * SECOND))
-    assert wait == 240
+    refusal = state.write(lambda stores: stores.throttle.count([SEAT_RULE], NOW + 60 * SECOND))
+    assert refusal == Refusal(SEAT_RULE, wait_seconds=240)
     assert count(state, NOW + 299 * SECOND, SEAT_RULE) == SEAT_RULE
     assert count(state, NOW + 300 * SECOND, SEAT_RULE) is None
     assert count(state, NOW + 301 * SECOND, SEAT_RULE) == SEAT_RULE, "the second attempt was at 10 s"
@@ -87,8 +87,7 @@ def test_large_limits_are_exact_in_a_burst_and_expire(state: Database, limit: in
 def test_attempts_in_the_future_are_ignored(state: Database) -> None:
     for _ in range(5):
         count(state, NOW + timedelta(days=2), SEAT_RULE)
-    assert count(state, NOW, SEAT_RULE) is None
-    assert state.read(lambda stores: stores.throttle.retry_after_seconds(SEAT_RULE, NOW)) == 0
+    assert [count(state, NOW, SEAT_RULE) for _ in range(5)] == [None] * 5
 
 
 def test_rule_with_limit_zero_refuses_attempts(state: Database) -> None:
@@ -118,12 +117,12 @@ def test_no_window_exceeds_the_limit_and_waits_are_exact(
             at += step
             now = NOW + at * SECOND
             in_window = sum(other > at - 100 for other in allowed)
-            if stores.throttle.count([rule], now) is None:
+            refusal = stores.throttle.count([rule], now)
+            if refusal is None:
                 assert in_window < limit, "more than the limit in a window"
                 allowed.append(at)
             else:
                 assert in_window == limit, "refused below the limit"
-                wait = stores.throttle.retry_after_seconds(rule, now)
-                assert wait == allowed[-limit] + 100 - at
+                assert refusal.wait_seconds == allowed[-limit] + 100 - at
 
     state.write(attempt_all)
