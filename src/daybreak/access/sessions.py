@@ -4,7 +4,6 @@ without activity (ASVS 5.0, 7.3.1).
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -78,14 +77,6 @@ class ActiveSession(msgspec.Struct, frozen=True):
         return self.origin(at, caller).event(action, "ok", {**details, **new_id})
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """An account that the seat can switch to."""
-
-    granted: GrantedAccount
-    current: bool
-
-
 async def active_session(services: Services, token: str) -> ActiveSession:
     """Return the session of a bearer token. Raises Unauthenticated, Forbidden(second_factor_required)."""
     now = services.clock()
@@ -143,14 +134,9 @@ def is_pending(resolved: ResolvedSession, now: datetime) -> bool:
     return open_ and session.awaiting_second_factor
 
 
-async def contexts(services: Services, active: ActiveSession) -> list[Context]:
-    """Return every active account that the seat has a grant on, by name."""
-    accounts = await services.granted_accounts(active.seat.seat_id)
-    return [
-        Context(granted, current=granted.account.client_id == active.client_id)
-        for granted in accounts
-        if granted.account.active
-    ]
+async def contexts(services: Services, active: ActiveSession) -> list[GrantedAccount]:
+    """Return the accounts that the seat can switch to, by name: those that it has a grant on and that are active."""
+    return [each for each in await services.granted_accounts(active.seat.seat_id) if each.account.active]
 
 
 async def switch(services: Services, active: ActiveSession, client_id: str, caller: Caller) -> str:

@@ -43,10 +43,7 @@ async def test_each_request_takes_one_query(instance: Instance) -> None:
 async def test_contexts_are_the_active_accounts_by_name(instance: Instance) -> None:
     active = await sessions.active_session(instance.services, (await instance.log_in()).token)
     found = await sessions.contexts(instance.services, active)
-    assert [(c.granted.account.client_id, c.current) for c in found] == [
-        (ALPHA, True),
-        (BRAVO, False),
-    ]
+    assert [each.account.client_id for each in found] == [ALPHA, BRAVO]
 
 
 async def test_account_without_data_export_is_listed(instance: Instance) -> None:
@@ -189,7 +186,7 @@ async def test_revoked_grant_allows_switching_and_logout(instance: Instance) -> 
     started = await instance.log_in()
     instance.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
     active = await sessions.active_session(instance.services, started.token)
-    assert [c.granted.account.client_id for c in await sessions.contexts(instance.services, active)] == [BRAVO]
+    assert [each.account.client_id for each in await sessions.contexts(instance.services, active)] == [BRAVO]
     switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
     await sessions.authenticate(instance.services, switched)
     await sessions.logout(instance.services, active, CALLER)

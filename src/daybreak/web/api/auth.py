@@ -12,7 +12,7 @@ from starlette.responses import Response
 from daybreak.access import enrolment, second_factor, sessions
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
 from daybreak.access.services import Services
-from daybreak.access.sessions import Context
+from daybreak.domain.identity import GrantedAccount
 from daybreak.web.api import examples
 from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.operation import (
@@ -313,7 +313,8 @@ class _AuthEndpoints:
         found = await sessions.contexts(self.services, session)
 
         def response() -> Response:
-            return LIST_CONTEXTS.response.create(ContextList(tuple(_context_view(context) for context in found)))
+            views = tuple(_context_view(each, session.client_id) for each in found)
+            return LIST_CONTEXTS.response.create(ContextList(views))
 
         return await self.services.run_without_blocking(session.seat.seat_id, len(found), response)
 
@@ -347,13 +348,13 @@ class _AuthEndpoints:
         return CONFIRM_ENROLMENT.response.create(RecoveryCodesResult(RecoveryCodesView(enrolled.recovery_codes)))
 
 
-def _context_view(context: Context) -> ContextView:
-    account = context.granted.account
+def _context_view(granted: GrantedAccount, current_id: str) -> ContextView:
+    account = granted.account
     return view_of(
         ContextView,
         account,
-        current_context=context.current,
-        roles=context.granted.grant.roles,
+        current_context=account.client_id == current_id,
+        roles=granted.grant.roles,
         onboarding_billing_state=view_of(BillingStateView, account.billing),
     )
 
