@@ -88,8 +88,7 @@ async def login(
         rehashed = await services.hashing.hash(password)
     now = services.clock()
     start = SessionStart(services, seat, caller, device, kind, now, ("pwd",), proved_at=now, held_sid=held_sid)
-    transaction = _PasswordLogin(start, rehashed, rules[0].key)
-    return start.result(await services.commit(transaction.write))
+    return start.result(await services.commit(lambda stores: _start_session(stores, start, rehashed, rules[0].key)))
 
 
 @dataclass(slots=True)
@@ -161,29 +160,23 @@ class SessionStart:
         return origin.event("login", result, {"kind": self.kind, **self.details})
 
 
-@dataclass(frozen=True, slots=True)
-class _PasswordLogin:
-    """The transaction that starts a session after the password was verified."""
-
-    start: SessionStart
-    rehashed: str | None
-    throttle_key: str
-
-    def write(self, stores: Stores) -> Session | Forbidden | Unauthenticated:
-        """Start and return the session, or return the refusal, which is recorded in the audit trail."""
-        verified = self.start.seat
-        seat = stores.seats.get_for_update(verified.seat_id)
-        if seat is None or seat.disabled or seat.password_hash != verified.password_hash:
-            # Changed while the password was verified.
-            stores.audit.append(self.start.event("invalid_credentials"))
-            return _invalid_credentials()
-        outcome = self.start.write(stores, seat)
-        if isinstance(outcome, Session):
-            if self.rehashed is not None:
-                stores.seats.set_password_hash(seat.seat_id, self.rehashed)
-            # A correct password clears earlier failures of this seat from this address.
-            stores.throttle.clear(self.throttle_key)
-        return outcome
+def _start_session(
+    stores: Stores, start: SessionStart, rehashed: str | None, throttle_key: str
+) -> Session | Forbidden | Unauthenticated:
+    """Start and return the session after the password was verified, or return the refusal. Both are recorded."""
+    verified = start.seat
+    seat = stores.seats.get_for_update(verified.seat_id)
+    if seat is None or seat.disabled or seat.password_hash != verified.password_hash:
+        # Changed while the password was verified.
+        stores.audit.append(start.event("invalid_credentials"))
+        return _invalid_credentials()
+    outcome = start.write(stores, seat)
+    if isinstance(outcome, Session):
+        if rehashed is not None:
+            stores.seats.set_password_hash(seat.seat_id, rehashed)
+        # A correct password clears earlier failures of this seat from this address.
+        stores.throttle.clear(throttle_key)
+    return outcome
 
 
 def session_started(
