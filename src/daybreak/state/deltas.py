@@ -183,11 +183,13 @@ class DeltaStore(Store):
 
     def version_after(self, instant: datetime) -> int | None:
         """Return the version of the first publication at or after an instant, kept or not."""
-        return self._version(sa.func.min(snapshots.c.version), snapshots.c.published_at >= instant)
+        version = sa.func.min(snapshots.c.version)
+        return self._execute(sa.select(version).where(snapshots.c.published_at >= instant)).scalar()
 
     def version_before(self, instant: datetime) -> int | None:
         """Return the version of the last publication at or before an instant, kept or not."""
-        return self._version(sa.func.max(snapshots.c.version), snapshots.c.published_at <= instant)
+        version = sa.func.max(snapshots.c.version)
+        return self._execute(sa.select(version).where(snapshots.c.published_at <= instant)).scalar()
 
     # --- End of chains and deletion -----------------------------------------------------------------
 
@@ -291,10 +293,6 @@ class DeltaStore(Store):
         )
 
     # --- Internal --------------------------------------------------------------------------------
-
-    def _version(self, version: sa.ColumnElement[int], condition: sa.ColumnElement[bool]) -> int | None:
-        found: int | None = self._execute(sa.select(version).where(condition)).scalar()
-        return found
 
     def _beginning(self, client_id: str, service_chain_id: str) -> "_Beginning":
         """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""

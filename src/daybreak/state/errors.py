@@ -1,6 +1,8 @@
 """Translation of database errors to errors of the service."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import sqlalchemy.exc
 
@@ -107,15 +109,13 @@ def _service_error_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
     return None
 
 
-class translated_errors:  # noqa: N801 - used as `with translated_errors():`
-    """Context manager that raises the service's errors in place of the database's."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None and isinstance(error, sqlalchemy.exc.SQLAlchemyError | sqlite3.Error | TimeoutError):
-            translated = service_error(error)
-            if translated is not None:
-                raise translated from error
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Raise the service's errors in place of the database's."""
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, TimeoutError) as error:
+        translated = service_error(error)
+        if translated is None:
+            raise
+        raise translated from error

@@ -39,15 +39,12 @@ class PasswordResetStore(Store):
 
         A reset is invalid after its expiry, after the credentials of the seat ended, and with another email.
         """
-        found: str | None = self._execute(sa.select(password_resets.c.seat_id).where(*_is_valid(digest, now))).scalar()
-        return found
+        return self._execute(sa.select(password_resets.c.seat_id).where(*_is_valid(digest, now))).scalar()
 
     def use(self, digest: str, now: datetime) -> str | None:
         """Delete a valid reset and return its seat, atomically: only one caller receives it."""
-        used: str | None = self._execute(
-            sa.delete(password_resets).where(*_is_valid(digest, now)).returning(password_resets.c.seat_id)
-        ).scalar()
-        return used
+        used = sa.delete(password_resets).where(*_is_valid(digest, now)).returning(password_resets.c.seat_id)
+        return self._execute(used).scalar()
 
     def delete_expired(self, now: datetime) -> int:
         return self._changes(sa.delete(password_resets).where(password_resets.c.expires_at <= now))
