@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import Conflict, RunFenced
 from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, TableFiles, TableVersion
 from daybreak.state.columns import Instant, instant_text, json_text
@@ -217,7 +218,7 @@ class ManifestStore(Store):
 
     def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
         """Return the entries of one Leader by resource, header-only ones included. Empty for an unknown Leader."""
-        found = self.manifests([snapshot_id], client_id, self._resources(snapshot_id))
+        found = self.manifests([snapshot_id], client_id, RESOURCE_NAMES)
         return list(found.get(snapshot_id, {}).values())
 
     def manifests(
@@ -235,12 +236,10 @@ class ManifestStore(Store):
             found.setdefault(snapshot_id, {})[entry[0]] = entry_of((client_id, *entry))
         return found
 
-    def entries(
-        self, snapshot_id: str, resource: str | None = None, wanted: Callable[[str], bool] | None = None
-    ) -> Iterator[ManifestEntry]:
-        """Yield the entries of all or of `wanted` Leaders, by resource and client_id."""
-        for name in self._resources(snapshot_id) if resource is None else [resource]:
-            yield from in_pages(partial(self.entries_after, snapshot_id, name, wanted=wanted))
+    def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
+        """Yield the entries of one or all resources, by resource and client_id."""
+        for name in sorted(RESOURCE_NAMES) if resource is None else [resource]:
+            yield from in_pages(partial(self.entries_after, snapshot_id, name))
 
     def entries_after(
         self, snapshot_id: str, resource: str, after: str | None, wanted: Callable[[str], bool] | None = None
@@ -357,23 +356,3 @@ class ManifestStore(Store):
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
         fence = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)).scalar()
         return -1 if fence is None else fence
-
-    def _resources(self, snapshot_id: str) -> list[str]:
-        """Return the resources of a run, sorted.
-
-        A recursive query seeks from one value to the next. `SELECT DISTINCT` would read every row.
-        """
-        fence = self._fence_of(snapshot_id)
-        first = sa.select(sa.func.min(snapshot_files.c.resource).label("resource")).where(
-            snapshot_files.c.fence == fence
-        )
-        walk = first.cte("resources", recursive=True)
-        following = (
-            sa.select(sa.func.min(snapshot_files.c.resource))
-            .where(snapshot_files.c.fence == fence, snapshot_files.c.resource > walk.c.resource)
-            .correlate(walk)
-            .scalar_subquery()
-        )
-        walk = walk.union_all(sa.select(following).select_from(walk).where(walk.c.resource.is_not(None)))
-        names = self._execute(sa.select(walk.c.resource).where(walk.c.resource.is_not(None))).scalars()
-        return sorted(names)

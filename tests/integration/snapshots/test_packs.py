@@ -137,9 +137,7 @@ def test_files_that_an_erasure_replaced_stay_in_later_snapshots(
         clock[0] += timedelta(days=1)
     first, second, third = (each.snapshot_id for each in snapshots)
     leader = leader_ids(LEADERS)[3]
-    (old,) = context.state.read(
-        lambda stores: list(stores.snapshots.entries(second, "members", wanted=lambda one: one == leader))
-    )
+    (old,) = context.state.read(lambda stores: stores.snapshots.entries_of(second, "members", [leader]))
     with context.store.revise(second, "a1") as revision:
         written = revision.write(leader, "members", "csv", [b"others"])
         revision.commit()

@@ -136,8 +136,11 @@ def test_files_are_listed_page_by_page(state: Database, monkeypatch: pytest.Monk
     snapshot_id = published(state, 9)
     monkeypatch.setattr("daybreak.state.manifests._PAGE", 2)
     entries = state.read(lambda stores: list(stores.snapshots.entries(snapshot_id)))
-    wanted = state.read(lambda stores: list(stores.snapshots.entries(snapshot_id, wanted=lambda one: one == ONE)))
+    wanted, position = state.read(
+        lambda stores: stores.snapshots.entries_after(snapshot_id, "members", None, lambda one: one == ONE)
+    )
     assert wanted == [each for each in entries if each.client_id == ONE]
+    assert position == ONE
     after, found, pages = ("", ""), [], []
     while page := state.read(lambda stores, after=after: stores.snapshots.places(snapshot_id, after)):  # type: ignore[misc]
         pages.append(len(page))
