@@ -1,10 +1,10 @@
 """State on PostgreSQL: pooled connections, asynchronous for web workers, with a deadline for every wait."""
 
 import asyncio
-import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
@@ -75,9 +75,6 @@ class PostgresqlState:
         self._wait_seconds = wait_seconds
         self._parameters = connection_parameters(url)
         self._engine = blocking_engine(url, wait_seconds * _BLOCKING_WAIT_FACTOR)
-        self._lock = threading.Lock()
-        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-        self._async_engines: tuple[AsyncEngine, AsyncEngine] | None = None
         self._async_connections: weakref.WeakSet[BoundedAsyncConnection] = weakref.WeakSet()
 
     # --- Blocking: builder and command line --------------------------------------------------------
@@ -113,7 +110,7 @@ class PostgresqlState:
             async with asyncio.timeout(self._wait_seconds + _CONNECT_SECONDS):
                 while True:
                     try:
-                        engine = self._engines_of_loop()[writes].sync_engine
+                        engine = self._async_engines[writes].sync_engine
                         # One greenlet for all statements. The methods of AsyncEngine start one each.
                         return cast("T", await greenlet_spawn(run, engine, work, retries))
                     except sa.exc.DBAPIError as error:
@@ -121,20 +118,14 @@ class PostgresqlState:
                             raise
                     await asyncio.sleep(retries.pause_seconds)
 
-    def _engines_of_loop(self) -> tuple[AsyncEngine, AsyncEngine]:
-        """Return the read and write engines of the running event loop. Connections cannot move to another loop."""
-        loop = asyncio.get_running_loop()
-        if self._async_engines is not None and self._loop is not None and self._loop() is loop:
-            return self._async_engines
-        with self._lock:
-            self._drop_async()
-            self._loop = weakref.ref(loop)
-            # READ COMMITTED statements see the same data with or without a transaction. Autocommit saves two of three
-            # exchanges per read, and the reset when a connection returns to the pool.
-            reads, writes = self._async_engine(pool_reset_on_return=None), self._async_engine()
-            _begin_transactions(writes.sync_engine, self._wait_seconds)
-            self._async_engines = (reads, writes)
-            return self._async_engines
+    @cached_property
+    def _async_engines(self) -> tuple[AsyncEngine, AsyncEngine]:
+        """Engines of reads and writes, for one event loop: connections cannot move to another one."""
+        # READ COMMITTED statements see the same data with or without a transaction. Autocommit saves two of three
+        # exchanges per read, and the reset when a connection returns to the pool.
+        reads, writes = self._async_engine(pool_reset_on_return=None), self._async_engine()
+        _begin_transactions(writes.sync_engine, self._wait_seconds)
+        return reads, writes
 
     def _async_engine(self, **options: Any) -> AsyncEngine:
         return create_async_engine(
@@ -158,28 +149,20 @@ class PostgresqlState:
         self._async_connections.add(connection)
         return connection
 
-    def _drop_async(self) -> None:
-        """Discard the engines of an earlier event loop, which may be closed: their connections cannot be awaited."""
-        for engine in self._async_engines or ():
-            engine.sync_engine.dispose(close=False)
-        self._async_engines = None
-        for connection in list(self._async_connections):
-            connection.pgconn.finish()
-
     # --- Shared ----------------------------------------------------------------------------------
 
     def truncate_log(self) -> None:
         """Do nothing: the server keeps its log."""
 
     def close(self) -> None:
-        self._drop_async()
+        # Their event loop may be closed, so they cannot be awaited.
+        for connection in list(self._async_connections):
+            connection.pgconn.finish()
         self._engine.dispose()
 
     async def aclose(self) -> None:
-        if self._loop is not None and self._loop() is asyncio.get_running_loop():
-            for engine in self._async_engines or ():
-                await engine.dispose()
-            self._async_engines = None
+        for engine in self._async_engines:
+            await engine.dispose()
         self.close()
 
 

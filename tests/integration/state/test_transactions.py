@@ -70,12 +70,6 @@ async def test_async_write_returns_its_result_and_is_visible(state: Database) ->
     await state.aclose()
 
 
-async def test_state_works_with_successive_event_loops(state: Database) -> None:
-    for number in range(3):
-        await state.awrite(lambda stores, number=number: stores.audit.append(event(number)))  # type: ignore[misc]
-        assert len(await state.aread(lambda stores: stores.audit.read(AuditQuery()))) == number + 1
-
-
 async def test_failed_concurrent_writes_do_not_affect_others(state: Database) -> None:
     def succeeding(number: int) -> Callable[[Stores], int]:
         def work(stores: Stores) -> int:
