@@ -8,6 +8,7 @@ in the same transaction, with an audit event each.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from msgspec import to_builtins
@@ -25,6 +26,7 @@ from daybreak.state.stores import Stores
 
 T = TypeVar("T", Account, Seat, Grant)
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+_ACCOUNT_ACTIONS = {"added": "account.added", "changed": "account.changed", "removed": "account.deactivated"}
 _SEAT_ACTIONS = {"added": "seat.added", "changed": "seat.changed", "removed": "seat.disabled"}
 _KINDS = ("added", "changed", "removed", "counted")
 ALWAYS_ALLOWED = 5
@@ -190,10 +192,8 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
 
     Every change is recorded in the audit trail, except message counts. `actor` is `operator` or `service`.
     """
-    directory, events = stores.directory, _EventList(now, actor)
+    directory = stores.directory
     directory.put_accounts(*(change.entry for change in changes.accounts))
-    for account in changes.accounts:
-        events.add_account(account)
     # Addresses can move between seats: first those that move are free, then each seat gets its new one.
     directory.release_emails(*(change.entry for change in changes.seats if change.kind != "added"))
     seats = [change.entry for change in changes.seats]
@@ -202,8 +202,6 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
     for seat, reason in zip(seats, reasons, strict=True):
         if reason is not None:
             end_credentials(stores, seat.seat_id, reason, now)
-    for each in changes.seats:
-        events.add(_SEAT_ACTIONS[each.kind], seat_id=each.entry.seat_id, seat=each.entry.email)
     grants = [change.entry for change in changes.grants if change.kind != "removed"]
     removed = [change.entry for change in changes.grants if change.kind == "removed"]
     directory.put_grants(*grants)
@@ -211,11 +209,9 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
     stores.api_tokens.revoke_for_grants(without_tokens, now, "grant.changed")
     stores.api_tokens.revoke_for_grants(removed, now, "grant.removed")
     directory.remove_grants(*removed)
-    for grant in changes.grants:
-        events.add_grant(grant, changes.emails)
     if any(change.kind != "added" for change in changes.grants):
         stop_ownerless_webhooks(stores, now)
-    stores.audit.append_all(events.events)
+    stores.audit.append_all(_events(changes, now, actor))
 
 
 def _with_missing_deactivated(current: Directory, wanted: Directory) -> Directory:
@@ -250,53 +246,37 @@ def _end_reason(before: Seat | None, after: Seat) -> EndReason | None:
     return EndReason.PASSWORD_CHANGED if is_new_password else None
 
 
-class _EventList:
-    """Audit events of one import or sync."""
-
-    def __init__(self, now: datetime, actor: str) -> None:
-        self._now = now
-        self._actor = actor
-        self.events: list[AuditEvent] = []
-
-    def add(self, action: str, *, seat_id: str | None = None, client_id: str | None = None, **details: object) -> None:
-        self.events.append(
-            AuditEvent(
-                at=self._now,
-                action=action,
-                result="ok",
-                actor=self._actor,
-                seat_id=seat_id,
-                client_id=client_id,
-                details=details,
-            )
-        )
-
-    def add_account(self, change: Change[Account]) -> None:
-        """Add the event of an account that was added or changed, with the settings that differ."""
-        account, before = change.entry, change.before
-        if before is None:
-            self.add("account.added", client_id=account.client_id)
-        elif change.kind != "counted":
-            old, new = to_builtins(before), to_builtins(account)
-            names = [name for name in new if old[name] != new[name] and name != "campaign_messages_monthly_used"]
-            self.add(
-                "account.deactivated" if change.kind == "removed" else "account.changed",
-                client_id=account.client_id,
-                before={name: old[name] for name in names},
-                after={name: new[name] for name in names},
-            )
-
-    def add_grant(self, change: Change[Grant], emails: Mapping[str, str]) -> None:
-        """Add the event of a grant that was added, changed or removed, with the email of its seat."""
+def _events(changes: DirectoryChanges, now: datetime, actor: str) -> list[AuditEvent]:
+    """Return the audit events of changes. Those of accounts have the settings that differ."""
+    event = partial(AuditEvent, now, result="ok", actor=actor)
+    events: list[AuditEvent] = []
+    for account in changes.accounts:
+        if account.kind != "counted":
+            action, details = _ACCOUNT_ACTIONS[account.kind], _differences(account.before, account.entry)
+            events.append(event(action, client_id=account.entry.client_id, details=details))
+    events += (
+        event(_SEAT_ACTIONS[seat.kind], seat_id=seat.entry.seat_id, details={"seat": seat.entry.email})
+        for seat in changes.seats
+    )
+    for change in changes.grants:
         grant, is_removed = change.entry, change.kind == "removed"
-        self.add(
-            "grant.removed" if is_removed else "grant.changed",
-            seat_id=grant.seat_id,
-            client_id=grant.client_id,
-            seat=emails[grant.seat_id],
-            before=_permissions(change.before),
-            after=_permissions(None if is_removed else grant),
-        )
+        details = {
+            "seat": changes.emails[grant.seat_id],
+            "before": _permissions(change.before),
+            "after": _permissions(None if is_removed else grant),
+        }
+        action = "grant.removed" if is_removed else "grant.changed"
+        events.append(event(action, seat_id=grant.seat_id, client_id=grant.client_id, details=details))
+    return events
+
+
+def _differences(before: Account | None, account: Account) -> dict[str, object]:
+    """Return the settings of a changed account that differ, except the number of messages sent this month."""
+    if before is None:
+        return {}
+    old, new = to_builtins(before), to_builtins(account)
+    names = [name for name in new if old[name] != new[name] and name != "campaign_messages_monthly_used"]
+    return {"before": {name: old[name] for name in names}, "after": {name: new[name] for name in names}}
 
 
 def _permissions(grant: Grant | None) -> dict[str, object] | None:
@@ -343,5 +323,5 @@ def set_api_tokens_enabled(stores: Stores, account: Account, now: datetime, *, e
 
 def grant_of(stores: Stores, seat: Seat, client_id: str) -> Grant | None:
     """Return the present grant of a seat on an account, if any."""
-    granted = stores.seats.granted_accounts(seat.seat_id)
-    return next((each.grant for each in granted if each.account.client_id == client_id), None)
+    granted = stores.seats.granted_account(seat.seat_id, client_id)
+    return None if granted is None else granted.grant

@@ -14,7 +14,6 @@ from daybreak.domain.errors import DaybreakError, OperatorError, SourceError
 from daybreak.domain.events import EventType, new_event
 from daybreak.settings import DirectorySettings
 from daybreak.sources.reading import DirectorySource, PlatformSource, Reading
-from daybreak.state.directory import Directory
 from daybreak.state.stores import State, Stores
 
 _EVENT_AFTER = timedelta(days=1)
@@ -69,21 +68,18 @@ class DirectorySync:
     def _synchronize(self, actor: str, *, dry_run: bool, accept_removals: bool) -> tuple[DirectoryChanges, list[str]]:
         # Compared before the write transaction: 100,000 accounts take seconds, and a writer blocks logins.
         current = self.state.read(lambda stores: stores.directory.load())
-        wanted, faults = self._read_platform(current)
+        wanted, faults = directory_from_rows(
+            self._query("directory.accounts", self.settings.accounts),
+            self._query("directory.seats", self.settings.seats),
+            self._query("directory.access", self.settings.access),
+            current,
+        )
         changes = compare_directories(current, wanted, complete=True)
         if not accept_removals:
             check_removals(changes, current, self.settings.max_removed_share, faults)
         if not dry_run and not changes.is_empty:
             self.state.write(lambda stores: apply_changes(stores, changes, self.clock(), actor))
         return changes, faults
-
-    def _read_platform(self, current: Directory) -> tuple[Directory, list[str]]:
-        return directory_from_rows(
-            self._query("directory.accounts", self.settings.accounts),
-            self._query("directory.seats", self.settings.seats),
-            self._query("directory.access", self.settings.access),
-            current,
-        )
 
     def _query(self, setting: str, sql: str) -> list[dict[str, object]]:
         try:
