@@ -10,7 +10,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from joserfc import jwt
@@ -60,10 +60,6 @@ class IdToken:
     email_verified: bool
     auth_time: int | None
     second_factor: bool
-
-    def with_email(self, email: str | None, *, verified: bool) -> "IdToken":
-        """Return the claims with the email of another source."""
-        return replace(self, email=email, email_verified=verified)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ class WebhookDelivery:
             return "The webhook is disabled."
         if stores.webhooks.list_ownerless(endpoint_id=webhook.endpoint_id):
             return "The webhook has no owner."
-        if not stores.webhooks.is_account_active(webhook.client_id):
+        account = stores.directory.account(webhook.client_id)
+        if account is None or not account.active:
             return "The account is inactive."
         settings = self._context.settings.events
         try:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import quote_plus, urlencode, urlsplit
@@ -34,7 +34,6 @@ ClientAuthentication = Literal["client_secret_basic", "client_secret_post"]
 class ProviderMetadata:
     """The endpoints of a provider. `sends_issuer`: authorization responses contain `iss` (RFC 9207)."""
 
-    issuer: str
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
@@ -59,7 +58,6 @@ def parse_metadata(document: Mapping[str, Any], issuer: str) -> ProviderMetadata
         )
     userinfo = document.get("userinfo_endpoint")
     return ProviderMetadata(
-        issuer=issuer,
         authorization_endpoint=_endpoint(document, "authorization_endpoint"),
         token_endpoint=_endpoint(document, "token_endpoint"),
         jwks_uri=_endpoint(document, "jwks_uri"),
@@ -242,9 +240,8 @@ class Provider:
         if document.get("sub") != claims.subject:
             raise TokenRefused("userinfo_subject")
         email = document.get("email")
-        return claims.with_email(
-            email if isinstance(email, str) and email else None, verified=document.get("email_verified") is True
-        )
+        email = email if isinstance(email, str) and email else None
+        return replace(claims, email=email, email_verified=document.get("email_verified") is True)
 
     def _is_due(self, fetched_at: datetime | None, interval: timedelta) -> bool:
         return fetched_at is None or fetched_at + interval <= self._clock()

@@ -123,10 +123,6 @@ class WebhookStore(Store):
     def set_failing(self, endpoint_id: str, since: datetime | None) -> None:
         self._change(webhooks, endpoint_id, failing_since=since)
 
-    def is_account_active(self, client_id: str) -> bool:
-        found = self._execute(sa.select(accounts.c.active).where(accounts.c.client_id == client_id))
-        return bool(found.scalar())
-
     def sealed_secrets(self) -> list[str]:
         """Return every stored secret, encrypted."""
         rows = self._execute(sa.select(webhooks.c.sealed_secret, webhooks.c.previous_secret))

@@ -265,7 +265,6 @@ def test_webhooks_change_state(state: Database) -> None:
     found = state.read(lambda stores: stores.webhooks.get("endpoint-0"))
     assert found is not None
     assert (found.sealed_secret, found.previous_secret, found.previous_until) == ("k2.new", "k3", NOW)
-    assert state.read(lambda stores: stores.webhooks.is_account_active(ACCOUNTS[2])) is False
 
 
 def test_recipients_depend_on_access_role_and_choice(state: Database) -> None:
