@@ -30,7 +30,6 @@ class SessionStarted:
     """A completed login, on its initial account."""
 
     session: Session
-    seat_id: str
     client_id: str
     device_id: str
     token: str
@@ -41,7 +40,6 @@ class SecondFactorPending:
     """A login that waits for its second factor. `enrolled`: whether the seat has one."""
 
     session: Session
-    seat_id: str
     token: str
     enrolled: bool
 
@@ -145,14 +143,10 @@ class SessionStart:
         return session
 
     def result(self, session: Session) -> SessionStarted | SecondFactorPending:
+        token = issue_token(self.services, session, client_id=self.client_id, now=self.now)
         if self.client_id is None or session.device_id is None:
-            return SecondFactorPending(
-                session=session,
-                seat_id=session.seat_id,
-                token=issue_token(self.services, session, client_id=None, now=self.now),
-                enrolled=self.seat.second_factor_enrolled,
-            )
-        return session_started(self.services, session, self.client_id, session.device_id, self.now)
+            return SecondFactorPending(session, token, enrolled=self.seat.second_factor_enrolled)
+        return SessionStarted(session, self.client_id, session.device_id, token)
 
     def event(self, result: str, session: Session | None = None) -> AuditEvent:
         subject = f"session:{session.sid}" if session else None
@@ -177,19 +171,6 @@ def _start_session(
         # A correct password clears earlier failures of this seat from this address.
         stores.throttle.clear(throttle_key)
     return outcome
-
-
-def session_started(
-    services: Services, session: Session, client_id: str, device_id: str, now: datetime
-) -> SessionStarted:
-    """Return a completed login with a new token."""
-    return SessionStarted(
-        session=session,
-        seat_id=session.seat_id,
-        client_id=client_id,
-        device_id=device_id,
-        token=issue_token(services, session, client_id=client_id, now=now),
-    )
 
 
 def issue_token(services: Services, session: Session, *, client_id: str | None, now: datetime) -> str:

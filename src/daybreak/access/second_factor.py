@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from daybreak.access import passkeys, throttle
-from daybreak.access.login import SessionStarted, find_device, no_active_account, session_started, updated_device
+from daybreak.access.login import SessionStarted, find_device, issue_token, no_active_account, updated_device
 from daybreak.access.services import Services
 from daybreak.access.sessions import is_pending, login_ended, pending_login
 from daybreak.credentials import totp
@@ -164,7 +164,8 @@ class LoginCompletion:
             return login_ended()
         stores.seats.set_last_client(seat.seat_id, initial.client_id)
         stores.audit.append(self.event("second_factor", "ok", initial.client_id, session))
-        return session_started(self.services, session, initial.client_id, device.device_id, self.now)
+        token = issue_token(self.services, session, client_id=initial.client_id, now=self.now)
+        return SessionStarted(session, initial.client_id, device.device_id, token)
 
     def event(
         self, action: str, result: str, client_id: str | None = None, started: Session | None = None

@@ -43,7 +43,7 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
 
 async def test_login_opens_the_first_account_by_name(instance: Instance) -> None:
     started = await instance.log_in()
-    assert (started.seat_id, started.client_id) == (ROSA, ALPHA)
+    assert (started.session.seat_id, started.client_id) == (ROSA, ALPHA)
     principal = await sessions.authenticate(instance.services, started.token)
     assert principal.account.client_id == ALPHA
     assert principal.subject == f"session:{started.session.sid}"
@@ -135,7 +135,7 @@ async def test_missing_account_is_reported_after_the_password(instance: Instance
 
 async def test_account_or_seat_can_require_a_second_factor(instance: Instance) -> None:
     pending = await instance.start_login("ines@example.org")
-    assert (pending.seat_id, pending.enrolled) == (INES, False)
+    assert (pending.session.seat_id, pending.enrolled) == (INES, False)
     assert isinstance(await instance.login("omar@example.org"), SessionStarted)
     instance.enrol_second_factor()
     again = await instance.login("omar@example.org")

@@ -34,7 +34,7 @@ async def test_session_lasts_seven_days_from_the_password(instance: Instance) ->
     pending = await instance.start_login()
     instance.advance(minutes=9)
     started = await complete_login(instance, instance.code(seed), pending.token)
-    assert (started.seat_id, started.client_id) == (OMAR, ALPHA)
+    assert (started.session.seat_id, started.client_id) == (OMAR, ALPHA)
     assert started.session.expires_at == instance.now[0] - timedelta(minutes=9) + timedelta(days=7)
     principal = await sessions.authenticate(instance.services, started.token)
     assert principal.session is not None

@@ -120,7 +120,7 @@ def setup(tmp_path: Path) -> Iterator[Setup]:
 
 async def test_first_sign_in_binds_the_user_to_the_seat(setup: Setup) -> None:
     started = await setup.signed_in()
-    assert (started.seat_id, started.session.kind, started.session.amr) == (ROSA, "dashboard", ("sso",))
+    assert (started.session.seat_id, started.session.kind, started.session.amr) == (ROSA, "dashboard", ("sso",))
     identities = setup.instance.state.read(lambda stores: stores.identities.list_for(ROSA))
     assert [(each.issuer, each.subject) for each in identities] == [(setup.provider.issuer, "user-1")]
     event = setup.instance.audit("login")[-1]
@@ -130,7 +130,7 @@ async def test_first_sign_in_binds_the_user_to_the_seat(setup: Setup) -> None:
 
 async def test_bound_user_keeps_the_seat_when_the_email_changes(setup: Setup) -> None:
     await setup.signed_in()
-    assert (await setup.signed_in(email="omar@example.org", email_verified=False)).seat_id == ROSA
+    assert (await setup.signed_in(email="omar@example.org", email_verified=False)).session.seat_id == ROSA
 
 
 async def test_bound_seat_cannot_be_taken_by_another_user(setup: Setup) -> None:
@@ -161,7 +161,7 @@ async def test_unknown_email_is_refused(claims: dict[str, object], reason: str, 
 async def test_email_equal_only_after_case_folding_is_refused(setup: Setup) -> None:
     setup.instance.write(lambda stores: stores.directory.put_seats(Seat(ROSA, "strasse@example.org")))
     assert await setup.refusal(email="stra\u00dfe@example.org") == "no_seat"
-    assert (await setup.signed_in(email="STRASSE@example.org")).seat_id == ROSA
+    assert (await setup.signed_in(email="STRASSE@example.org")).session.seat_id == ROSA
 
 
 async def test_disabled_seat_is_refused(setup: Setup) -> None:
@@ -182,7 +182,7 @@ async def test_unbound_subject_is_refused_when_matching_by_subject(setup: Setup)
             stores, setup.instance.seat(ROSA), setup.provider.issuer, "user-1", setup.instance.now[0], actor="operator"
         )
     )
-    assert (await setup.signed_in(email=None)).seat_id == ROSA
+    assert (await setup.signed_in(email=None)).session.seat_id == ROSA
 
 
 async def test_same_subject_of_another_issuer_is_another_user(setup: Setup) -> None:
@@ -209,7 +209,7 @@ async def test_unbinding_ends_the_sessions(setup: Setup) -> None:
     assert unbound == (1, 1)
     with pytest.raises(Unauthenticated):
         await setup.active(started)
-    assert (await setup.signed_in(sub="user-2")).seat_id == ROSA
+    assert (await setup.signed_in(sub="user-2")).session.seat_id == ROSA
 
 
 async def test_reset_of_the_second_factor_keeps_the_binding(setup: Setup) -> None:
@@ -230,7 +230,7 @@ async def test_own_second_factor_is_required(setup: Setup) -> None:
     assert started.session.amr == ("sso", "otp")
     required = await setup.sign_in(sub="user-2", email="ines@example.org", **MFA)
     assert isinstance(required, SecondFactorPending)
-    assert required.seat_id == INES
+    assert required.session.seat_id == INES
 
 
 @pytest.mark.parametrize("claims", [MFA, {"acr": "phr"}])
@@ -401,7 +401,7 @@ async def test_removed_key_is_refused_after_an_hour(setup: Setup) -> None:
 
 async def test_missing_email_is_read_from_userinfo(setup: Setup) -> None:
     setup.provider.userinfo = {"sub": "user-1", "email": "rosa@example.org", "email_verified": True}
-    assert (await setup.signed_in(email=None, email_verified=None)).seat_id == ROSA
+    assert (await setup.signed_in(email=None, email_verified=None)).session.seat_id == ROSA
 
 
 async def test_userinfo_of_another_user_is_refused(setup: Setup) -> None:

@@ -361,8 +361,8 @@ def _context_view(granted: GrantedAccount, current_id: str) -> ContextView:
 
 def _login_result(outcome: SessionStarted | SecondFactorPending) -> LoginResult:
     if isinstance(outcome, SecondFactorPending):
-        return LoginResult(seat_id=outcome.seat_id, token=outcome.token)
-    return view_of(LoginResult, outcome)
+        return LoginResult(seat_id=outcome.session.seat_id, token=outcome.token)
+    return view_of(LoginResult, outcome, seat_id=outcome.session.seat_id)
 
 
 def _device_id(request: Request) -> str | None:
