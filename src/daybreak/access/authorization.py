@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Interface, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Literal
 
 from daybreak.domain.errors import FieldFault, Forbidden, InvalidRequest, NotFound, RequestError, Unauthenticated
@@ -255,16 +255,12 @@ def _parsed(text: str) -> _Network:
     """Return the network. Raises ValueError with the remedy."""
     shown = text.strip()[:60]
     try:
-        network = ip_network(text.strip())
-    except ValueError:
-        pass
-    else:
-        if isinstance(network, IPv4Network) or network.network_address.ipv4_mapped is None:
-            return network
-        # Addresses of clients are compared in their IPv4 form.
-        raise ValueError(f"{shown} contains an IPv4 address. Write it as IPv4.")
-    try:
-        containing = ip_network(text.strip(), strict=False)
+        interface = ip_interface(text.strip())
     except ValueError:
         raise ValueError(f"{shown!r} is not an address or a network. Use one such as 203.0.113.0/24.") from None
-    raise ValueError(f"{shown} is an address within a network. Use {containing}.")
+    if isinstance(interface, IPv6Interface) and interface.ip.ipv4_mapped is not None:
+        # Addresses of clients are compared in their IPv4 form.
+        raise ValueError(f"{shown} contains an IPv4 address. Write it as IPv4.")
+    if interface.ip != interface.network.network_address:
+        raise ValueError(f"{shown} is an address within a network. Use {interface.network}.")
+    return interface.network

@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.events import Attempt, Channel, Delivery, DeliveryState, EventType
+from daybreak.state.outbox import KNOWN_TYPES
 from daybreak.state.records import columns_of, values_of
 from daybreak.state.schema import deliveries, delivery_attempts, webhooks
 from daybreak.state.statements import Store
@@ -39,8 +40,6 @@ class DeliveryBacklog:
 
 
 _COLUMNS = columns_of(Delivery, deliveries)
-# A later version may have recorded others, before an operator returned to this one.
-_KNOWN_TYPES = tuple(EventType)
 # Replies of a mail server from here on are permanent (RFC 5321 §4.2.1).
 _PERMANENT_REPLY = 500
 _RETRIABLE = (DeliveryState.FAILED, DeliveryState.SKIPPED)
@@ -72,7 +71,7 @@ class DeliveryStore(Store):
             .where(
                 deliveries.c.channel == "webhook",
                 deliveries.c.next_attempt_at <= now,
-                deliveries.c.type.in_(_KNOWN_TYPES),
+                deliveries.c.type.in_(KNOWN_TYPES),
                 deliveries.c.endpoint_id.not_in(list(exclude)),
                 webhooks.c.failing_since.is_not(None) if failing else webhooks.c.failing_since.is_(None),
             )
@@ -93,7 +92,7 @@ class DeliveryStore(Store):
         return self._all(
             sa.select(*_COLUMNS)
             .where(
-                deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now, deliveries.c.type.in_(_KNOWN_TYPES)
+                deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now, deliveries.c.type.in_(KNOWN_TYPES)
             )
             .order_by(is_patient, turn, deliveries.c.next_attempt_at, deliveries.c.delivery_id)
             .limit(limit),
@@ -122,7 +121,7 @@ class DeliveryStore(Store):
         due_at = sa.case((is_without_server, deliveries.c.created_at), else_=deliveries.c.next_attempt_at)
         pending = self._execute(
             sa.select(deliveries.c.channel, sa.func.count(), sa.func.min(due_at))
-            .where(deliveries.c.next_attempt_at.is_not(None), deliveries.c.type.in_(_KNOWN_TYPES))
+            .where(deliveries.c.next_attempt_at.is_not(None), deliveries.c.type.in_(KNOWN_TYPES))
             .group_by(deliveries.c.channel)
         )
         failed = self._execute(

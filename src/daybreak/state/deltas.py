@@ -292,8 +292,6 @@ class DeltaStore(Store):
             sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
         )
 
-    # --- Internal --------------------------------------------------------------------------------
-
     def _beginning(self, client_id: str, service_chain_id: str) -> "_Beginning":
         """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""
         values = {"client_id": client_id, "service_chain_id": service_chain_id}

@@ -350,8 +350,6 @@ class ManifestStore(Store):
         is_first = sa.tuple_(*keys).in_(first) if len(keys) > 1 else keys[0].in_(first)
         return self._changes(sa.delete(table).where(own, is_first))
 
-    # --- Internal --------------------------------------------------------------------------------
-
     def _fence_of(self, snapshot_id: str) -> int:
         """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
         fence = self._execute(sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)).scalar()

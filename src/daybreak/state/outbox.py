@@ -24,7 +24,7 @@ class OutboxEntry:
 _COLUMNS = columns_of(Event, outbox)
 _LEASE = "deliverer"
 # A later version may have recorded others, before an operator returned to this one.
-_KNOWN_TYPES = tuple(EventType)
+KNOWN_TYPES = tuple(EventType)
 
 
 def _event_of(event_id: str, type_: str, *rest: Any) -> Event:
@@ -59,7 +59,7 @@ class OutboxStore(Store):
         )
         rows = self._execute(
             sa.select(*_COLUMNS, outbox.c.cursor)
-            .where(outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES))
+            .where(outbox.c.completed_at.is_(None), outbox.c.type.in_(KNOWN_TYPES))
             .order_by(turn, outbox.c.at, outbox.c.event_id)
             .limit(limit)
         )
@@ -69,7 +69,7 @@ class OutboxStore(Store):
         """Return the number of events without all their deliveries, and the time of the oldest."""
         count, oldest = self._execute(
             sa.select(sa.func.count(), sa.func.min(outbox.c.at)).where(
-                outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES)
+                outbox.c.completed_at.is_(None), outbox.c.type.in_(KNOWN_TYPES)
             )
         ).one()
         return count, oldest
@@ -84,13 +84,13 @@ class OutboxStore(Store):
 
     def has_work(self, now: datetime) -> bool:
         """Return whether an event is incomplete or a delivery is due."""
-        incomplete = sa.exists().where(outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES))
+        incomplete = sa.exists().where(outbox.c.completed_at.is_(None), outbox.c.type.in_(KNOWN_TYPES))
         due = sa.or_(
             *(
                 sa.exists().where(
                     deliveries.c.channel == channel,
                     deliveries.c.next_attempt_at <= now,
-                    deliveries.c.type.in_(_KNOWN_TYPES),
+                    deliveries.c.type.in_(KNOWN_TYPES),
                 )
                 for channel in ("mail", "webhook")
             )

@@ -30,7 +30,6 @@ SNAPSHOT_COLUMNS = columns_of(Snapshot, snapshots)
 _LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database, or clocks differ."
 ERASED = "[erased]"
 UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HELD)
-_END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
 
 _NEWEST = (snapshots.c.fence.desc(),)
 _LATEST = (snapshots.c.published_at.desc(), *_NEWEST)
@@ -62,8 +61,7 @@ class SnapshotStore(ManifestStore):
         run failed, with a new fence and a new snapshot id. Return None when another builder has the day, or when it is
         complete, held or published.
         """
-        if snapshot.day is None:
-            raise ValueError("a claim needs a day")
+        assert snapshot.day is not None
         if self._is_claimed(snapshot.day, now):
             return None
         # The update locks the counter, so that concurrent claims continue one at a time.
@@ -98,8 +96,6 @@ class SnapshotStore(ManifestStore):
         failure: str | None = None,
     ) -> None:
         """Change a building run to complete, held or failed. Raises RunFenced."""
-        if state not in _END_STATES:
-            raise ValueError(f"{state} is not an end state of a run")
         self.require_builder(snapshot_id, fence)
         self._change(
             snapshots, snapshot_id, state=state, finished_at=now, report=report, failure=failure, lease_until=None
@@ -275,8 +271,6 @@ class SnapshotStore(ManifestStore):
         stand = snapshots.c.files_stand
         is_abandoned = sa.or_(sa.and_(finished, stand), sa.and_(sa.not_(stand), has_rows))
         return self._snapshots(is_abandoned, order=(snapshots.c.fence,))
-
-    # --- Internal --------------------------------------------------------------------------------
 
     def _is_claimed(self, day: date, now: datetime) -> bool:
         """Return whether the day is done, or being built under a valid lease."""
