@@ -24,7 +24,6 @@ from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
 from daybreak.credentials import signed_link
 from daybreak.credentials.signed_link import (
     LINK_FILE_NAME,
-    LINK_MARKER,
     LINK_PART,
     InvalidLink,
     LinkRequest,
@@ -317,21 +316,13 @@ async def not_ready(services: Services, client_id: str) -> NotFound:
 
 def _verified_target(services: Services, request: LinkRequest, named: NamedFile, now: datetime) -> LinkTarget:
     """Return the signed target of a link. Raises Forbidden."""
-    parameters = list(request.parameters)
-    if LINK_MARKER in parameters:
-        parameters.remove(LINK_MARKER)
-    texts = [value for name, value in parameters if name == LINK_FILE_NAME]
+    texts = [value for name, value in request.parameters if name == LINK_FILE_NAME]
     names = [saved.file_name if (saved := parse_saved_name(text)) is not None else text for text in texts]
     known = link_names(services.settings.snapshot.formats)
     if len(names) > 1 or any(name not in known or NamedFile(*known[name]).subject != named.subject for name in names):
         raise Forbidden("Invalid link.", code="invalid_link")
     verified = signed_link.verify(
-        client_id=request.client_id,
-        snapshot_id=request.snapshot_id,
-        resource=named.subject,
-        parameters=[parameter for parameter in parameters if parameter[0] not in (LINK_FILE_NAME, LINK_PART)],
-        keyring=services.keyring.current(),
-        now_seconds=now.timestamp(),
+        request, named.subject, keyring=services.keyring.current(), now_seconds=now.timestamp()
     )
     if isinstance(verified, InvalidLink):
         if verified.reason == "expired":

@@ -85,40 +85,27 @@ def sign(target: LinkTarget, *, keyring: Keyring, random: Callable[[int], bytes]
     return f"expires={target.expires}&nonce={nonce}&subject={subject}&kid={kid}&signature={signature}"
 
 
-def verify(
-    *,
-    client_id: str,
-    snapshot_id: str,
-    resource: str,
-    parameters: Sequence[tuple[str, str]],
-    keyring: Keyring,
-    now_seconds: float,
-) -> LinkTarget | InvalidLink:
-    """Return the target of a valid link. Never raises.
+def verify(request: LinkRequest, resource: str, *, keyring: Keyring, now_seconds: float) -> LinkTarget | InvalidLink:
+    """Return the target of a valid link, which has exactly one of each of `PARAMETERS`, in any order. Never raises.
 
-    Checks the signature before the expiry.
-
-    Args:
-        client_id: From the path.
-        snapshot_id: From the path.
-        resource: Resource name of the catalogue.
-        parameters: Exactly one of each of `PARAMETERS`, in any order.
-        keyring: Keys that may have signed the link.
-        now_seconds: Current time in epoch seconds.
+    Checks the signature before the expiry. `resource` is the resource name that the file name of the request contains.
     """
-    values = dict(parameters)
-    if len(values) != len(parameters) or values.keys() != _NAMES:
+    signed = [each for each in request.parameters if each[0] not in (LINK_FILE_NAME, LINK_PART)]
+    if LINK_MARKER in signed:
+        signed.remove(LINK_MARKER)
+    values = dict(signed)
+    if len(values) != len(signed) or values.keys() != _NAMES:
         return InvalidLink("malformed")
     if not _VALUES.fullmatch("&".join([values[name] for name in PARAMETERS])):
         return InvalidLink("malformed")
-    if not (is_id(client_id) and is_id(snapshot_id)):
+    if not (is_id(request.client_id) and is_id(request.snapshot_id)):
         return InvalidLink("malformed")
     key = keyring.derive(values["kid"], "signed-link")
     if key is None:
         return InvalidLink("unknown_key")
     target = LinkTarget(
-        client_id=client_id,
-        snapshot_id=snapshot_id,
+        client_id=request.client_id,
+        snapshot_id=request.snapshot_id,
         resource=resource,
         subject=f"{_KINDS[values['subject'][0]]}:{UUID(values['subject'][1:])}",
         expires=int(values["expires"]),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from daybreak.credentials.keyring import Key, Keyring
-from daybreak.credentials.signed_link import InvalidLink, LinkTarget, sign, verify
+from daybreak.credentials.signed_link import InvalidLink, LinkRequest, LinkTarget, sign, verify
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
 SECONDS = int(NOW.timestamp())
@@ -38,14 +38,8 @@ PAIRS = parse_qsl(QUERY)
 def check(
     pairs: list[tuple[str, str]] = PAIRS, now: float = SECONDS, target: LinkTarget = TARGET
 ) -> LinkTarget | InvalidLink:
-    return verify(
-        client_id=target.client_id,
-        snapshot_id=target.snapshot_id,
-        resource=target.resource,
-        parameters=pairs,
-        keyring=RING,
-        now_seconds=now,
-    )
+    request = LinkRequest(target.client_id, target.snapshot_id, f"{target.resource}.csv.gz", pairs)
+    return verify(request, target.resource, keyring=RING, now_seconds=now)
 
 
 @pytest.mark.parametrize("kind", ["session", "token"])
