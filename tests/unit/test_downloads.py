@@ -64,12 +64,7 @@ async def principal(instance: Instance) -> Principal:
 async def api_token(instance: Instance, **options: Any) -> Principal:
     """Return the principal of a new API token with these options."""
     created = await api_tokens.create(
-        instance.services,
-        await principal(instance),
-        name="job",
-        expires_at=None,
-        caller=CALLER,
-        options=api_tokens.TokenOptions(**options),
+        instance.services, await principal(instance), api_tokens.TokenOptions("job", **options), CALLER
     )
     return await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
@@ -248,7 +243,7 @@ async def test_link_ends_with_its_session(instance: Instance, services: Services
 async def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: Services) -> None:
     publish(instance)
     user = await principal(instance)
-    created = await api_tokens.create(instance.services, user, name="job", expires_at=None, caller=CALLER)
+    created = await api_tokens.create(instance.services, user, api_tokens.TokenOptions("job"), CALLER)
     credential = await api_tokens.authenticate(instance.services, created.secret, CALLER)
     url = (await link(instance, services, credential)).url
     instance.write(lambda stores: stores.sessions.end_all(ROSA, instance.now[0], "logout"))
@@ -263,7 +258,7 @@ async def test_link_beyond_the_credentials_account_is_refused(instance: Instance
     publish(instance, leaders=(ALPHA, BRAVO, FOREIGN))
     # Signed by the service, but the token is for Alpha, and the seat has no grant on Foreign.
     created = await api_tokens.create(
-        instance.services, await principal(instance), name="job", expires_at=None, caller=CALLER
+        instance.services, await principal(instance), api_tokens.TokenOptions("job"), CALLER
     )
     for subject, client_id in (
         ((f"token:{created.token.token_id}"), BRAVO),
@@ -470,7 +465,8 @@ async def test_link_of_a_key_that_was_revoked_on_another_node_is_refused(
 async def test_api_token_receives_links_of_a_valid_key(instance: Instance, services: Services) -> None:
     publish(instance)
     seat, now = instance.seat(ROSA), instance.now[0]
-    created = api_tokens.new_token(seat, ALPHA, now=now, random=secrets.token_bytes, name="t", expires_at=None)
+    options = api_tokens.TokenOptions("t")
+    created = api_tokens.new_token(seat, ALPHA, options, now=now, random=secrets.token_bytes)
     instance.write(lambda stores: stores.api_tokens.add(created.token))
     kid = services.keyring.current().signing_kid
     instance.write(lambda stores: stores.revoked_keys.add(kid, now))

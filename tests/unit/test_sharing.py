@@ -10,6 +10,7 @@ import pytest
 
 from daybreak import sharing
 from daybreak.access import api_tokens
+from daybreak.access.api_tokens import TokenOptions
 from daybreak.access.authorization import require_own
 from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
@@ -55,7 +56,7 @@ def publish(instance: Instance, snapshot_id: str = RUN, *, statistics: bool = Tr
 
 async def principal_of(instance: Instance) -> Principal:
     created = api_tokens.new_token(
-        instance.seat(ROSA), ALPHA, now=instance.now[0], random=secrets.token_bytes, name="sharing", expires_at=None
+        instance.seat(ROSA), ALPHA, TokenOptions("sharing"), now=instance.now[0], random=secrets.token_bytes
     )
     instance.write(lambda stores: stores.api_tokens.add(created.token))
     return await api_tokens.authenticate(instance.services, created.secret, CALLER)

@@ -84,13 +84,12 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenOptions:
-    """Properties of a new token that have a default. See `ApiToken`."""
+    """Properties of a new token. See `ApiToken`."""
 
+    name: str
+    expires_at: datetime | None = None
     serve_gzip_as: ServeGzipAs | None = None
     allowed_networks: tuple[str, ...] = ()
-
-
-_DEFAULT_OPTIONS = TokenOptions()
 
 
 async def authenticate(services: Services, secret: str, caller: Caller) -> Principal:
@@ -144,15 +143,7 @@ async def _authenticate(
     )
 
 
-async def create(
-    services: Services,
-    principal: Principal,
-    *,
-    name: str,
-    expires_at: datetime | None,
-    caller: Caller,
-    options: TokenOptions = _DEFAULT_OPTIONS,
-) -> NewToken:
+async def create(services: Services, principal: Principal, options: TokenOptions, caller: Caller) -> NewToken:
     """Create a token of the principal's seat on its account. The caller must have verified the password recently.
 
     Raises Forbidden when account or seat may not have tokens, InvalidRequest, Conflict when the seat has too many on
@@ -160,15 +151,7 @@ async def create(
     """
     require(principal, "manage_api_tokens", principal.account.client_id)
     now = services.clock()
-    created = new_token(
-        principal.seat,
-        principal.account.client_id,
-        now=now,
-        random=services.random,
-        name=name,
-        expires_at=expires_at,
-        options=options,
-    )
+    created = new_token(principal.seat, principal.account.client_id, options, now=now, random=services.random)
 
     def write(stores: Stores) -> None:
         add(stores, created.token, now)
@@ -237,18 +220,11 @@ async def change(
 
 
 def new_token(
-    seat: Seat,
-    client_id: str,
-    *,
-    now: datetime,
-    random: Callable[[int], bytes],
-    name: str,
-    expires_at: datetime | None,
-    options: TokenOptions = _DEFAULT_OPTIONS,
+    seat: Seat, client_id: str, options: TokenOptions, *, now: datetime, random: Callable[[int], bytes]
 ) -> NewToken:
     """Create a secret and its row, without storing it. Raises InvalidRequest."""
-    normalized_name = normalize_name(name, subject=NAME_SUBJECT)
-    if expires_at is not None and expires_at <= now:
+    name = normalize_name(options.name, subject=NAME_SUBJECT)
+    if options.expires_at is not None and options.expires_at <= now:
         raise InvalidRequest(
             "The expiry is in the past.", faults=(FieldFault("/expires_at", "Use a time in the future."),)
         )
@@ -258,10 +234,10 @@ def new_token(
         digest=digest(secret),
         seat_id=seat.seat_id,
         client_id=client_id,
-        name=normalized_name,
+        name=name,
         last_four=secret[-4:],
         created_at=now,
-        expires_at=expires_at,
+        expires_at=options.expires_at,
         created_by_email=seat.email,
         serve_gzip_as=options.serve_gzip_as,
         allowed_networks=options.allowed_networks,

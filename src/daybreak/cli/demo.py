@@ -161,9 +161,8 @@ def _set_up_seats(settings: Settings, directory: DemoDirectory) -> str:
                 known = operators.find_seat(stores, seat.email)
                 operators.grant_operator(stores, known, now, second_factor=True, actor="demo")
         found = operators.find_seat(stores, owner.email)
-        created = api_tokens.new_token(
-            found, owner.client_ids[0], now=now, random=os.urandom, name="demo", expires_at=None
-        )
+        options = api_tokens.TokenOptions("demo")
+        created = api_tokens.new_token(found, owner.client_ids[0], options, now=now, random=os.urandom)
         operators.add_token(stores, created.token, now, actor="demo")
         return created.secret
 

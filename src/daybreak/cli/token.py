@@ -57,15 +57,8 @@ def create(
         if granted is None:
             raise OperatorError(f"{seat} has no access to the account {account}. See `daybreakd directory export`.")
         _require_usable(granted, owner)
-        created = api_tokens.new_token(
-            owner,
-            granted.account.client_id,
-            now=now,
-            random=os.urandom,
-            name=name,
-            expires_at=expires_at,
-            options=api_tokens.TokenOptions(serve_gzip_as, networks),
-        )
+        options = api_tokens.TokenOptions(name, expires_at, serve_gzip_as, networks)
+        created = api_tokens.new_token(owner, granted.account.client_id, options, now=now, random=os.urandom)
         state.write(lambda stores: operators.add_token(stores, created.token, now, actor="operator"))
     print_note(f"{created.token.token_id} for {granted.account.name}. You won't be able to see the token again:")
     print_text(created.secret)

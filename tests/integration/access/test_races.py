@@ -237,7 +237,7 @@ async def test_logout_ends_the_token_in_every_worker(instance: Instance, workers
 
 async def test_parallel_creation_respects_the_token_limit(instance: Instance, workers: list[Services]) -> None:
     async def create(services: Services, at: int) -> api_tokens.NewToken:
-        return await api_tokens.create(services, who, name=f"number {at}", expires_at=None, caller=CALLER)
+        return await api_tokens.create(services, who, api_tokens.TokenOptions(f"number {at}"), CALLER)
 
     who = await sessions.authenticate(instance.services, await _token_of_alpha(instance))
     outcomes = await run_in_parallel(workers, 2 * api_tokens.MAX_LIVE_TOKENS, create)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daybreak.access import api_tokens, keys, operators, sessions
-from daybreak.access.api_tokens import NewToken
+from daybreak.access.api_tokens import NewToken, TokenOptions
 from daybreak.credentials import keyring
 from daybreak.domain.errors import (
     Conflict,
@@ -29,11 +29,8 @@ async def principal(instance: Instance, email: str = "rosa@example.org") -> Prin
 
 
 async def create_token(instance: Instance, email: str = "rosa@example.org", **more: Any) -> NewToken:
-    return await api_tokens.create(
-        instance.services,
-        await principal(instance, email),
-        **({"name": "nightly job", "expires_at": None, "caller": CALLER} | more),
-    )
+    options = TokenOptions(**({"name": "nightly job"} | more))
+    return await api_tokens.create(instance.services, await principal(instance, email), options, CALLER)
 
 
 def caller_from(address: str) -> Caller:
@@ -131,7 +128,7 @@ async def test_api_token_cannot_create_api_tokens(instance: Instance) -> None:
     created = await create_token(instance)
     user = await api_tokens.authenticate(instance.services, created.secret, CALLER)
     with pytest.raises(Forbidden) as caught:
-        await api_tokens.create(instance.services, user, name="another", expires_at=None, caller=CALLER)
+        await api_tokens.create(instance.services, user, TokenOptions("another"), CALLER)
     assert caught.value.code == "session_required"
 
 
@@ -159,9 +156,9 @@ async def test_up_to_20_tokens_are_valid_at_the_same_time(instance: Instance) ->
     user = await principal(instance)
     await api_tokens.revoke(instance.services, user, first.token.token_id, CALLER)
     for _ in range(19):
-        await api_tokens.create(instance.services, user, name="one more", expires_at=None, caller=CALLER)
+        await api_tokens.create(instance.services, user, TokenOptions("one more"), CALLER)
     with pytest.raises(Conflict):
-        await api_tokens.create(instance.services, user, name="too many", expires_at=None, caller=CALLER)
+        await api_tokens.create(instance.services, user, TokenOptions("too many"), CALLER)
     assert await error_code(instance, first.secret) == "token_revoked"
     await api_tokens.authenticate(instance.services, second.secret, CALLER)
 
@@ -250,8 +247,7 @@ async def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -
 
 
 async def test_token_is_refused_from_other_addresses(instance: Instance) -> None:
-    options = api_tokens.TokenOptions(allowed_networks=("203.0.113.0/24", "2001:db8::/32"))
-    created = await create_token(instance, options=options)
+    created = await create_token(instance, allowed_networks=("203.0.113.0/24", "2001:db8::/32"))
 
     async def authenticate(address: str) -> None:
         await api_tokens.authenticate(instance.services, created.secret, caller_from(address))
@@ -276,7 +272,7 @@ async def test_token_is_refused_from_other_addresses(instance: Instance) -> None
 
 
 async def test_refusal_does_not_depend_on_the_audit_trail(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    created = await create_token(instance, options=api_tokens.TokenOptions(allowed_networks=("203.0.113.9/32",)))
+    created = await create_token(instance, allowed_networks=("203.0.113.9/32",))
 
     async def unavailable(work: object) -> None:
         raise Unavailable("unavailable", code="state_unavailable")
@@ -326,10 +322,9 @@ async def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
     created = api_tokens.new_token(
         instance.seat(ROSA),
         ALPHA,
+        TokenOptions("created by the operator"),
         now=instance.now[0],
         random=secrets.token_bytes,
-        name="created by the operator",
-        expires_at=None,
     )
     instance.write(lambda stores: operators.add_token(stores, created.token, instance.now[0], actor="operator"))
     await api_tokens.authenticate(instance.services, created.secret, CALLER)

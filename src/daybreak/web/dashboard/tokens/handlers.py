@@ -89,15 +89,10 @@ async def create_token(page: PageRequest) -> Response | PageOutcome:
         return invalid_field("delivery", "Choose an option from the list.")
     _, lifetime = EXPIRIES[values["expiry"]]
     _, serve_gzip_as = DELIVERIES[values["delivery"]]
+    expires_at = page.now + lifetime if lifetime is not None else None
     try:
-        created = await api_tokens.create(
-            page.services,
-            page.principal,
-            name=values["name"],
-            expires_at=page.now + lifetime if lifetime is not None else None,
-            caller=page.caller,
-            options=TokenOptions(serve_gzip_as, _networks(values)),
-        )
+        options = TokenOptions(values["name"], expires_at, serve_gzip_as, _networks(values))
+        created = await api_tokens.create(page.services, page.principal, options, page.caller)
     except (InvalidRequest, Conflict) as error:
         return rejected(error, _field_of(error))
     return render_page(page, "tokens/created.html", created_context(page, created, values["tool"]))
