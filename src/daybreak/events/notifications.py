@@ -16,6 +16,7 @@ from daybreak.domain.events import (
     EventType,
 )
 from daybreak.domain.identity import Caller, Seat
+from daybreak.state.outbox import KNOWN_TYPES
 from daybreak.state.stores import Stores
 
 _CHANGED = "notifications.changed"
@@ -79,7 +80,7 @@ async def unsubscribe(services: Services, token: str, caller: Caller) -> EventTy
 def parse_link(services: Services, token: str) -> tuple[str, EventType]:
     """Return seat and type of event of an unsubscribe link. Raises NotFound."""
     found = verify_unsubscribe_token(token, keyring=services.keyring.current())
-    if found is None:
+    if found is None or found[1] not in KNOWN_TYPES:
         raise _invalid_link()
     seat_id, type_ = found
     return seat_id, EventType(type_)

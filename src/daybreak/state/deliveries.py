@@ -40,6 +40,7 @@ class DeliveryBacklog:
 
 
 _COLUMNS = columns_of(Delivery, deliveries)
+_IS_KNOWN = deliveries.c.type.in_(KNOWN_TYPES)
 # Replies of a mail server from here on are permanent (RFC 5321 §4.2.1).
 _PERMANENT_REPLY = 500
 _RETRIABLE = (DeliveryState.FAILED, DeliveryState.SKIPPED)
@@ -71,7 +72,7 @@ class DeliveryStore(Store):
             .where(
                 deliveries.c.channel == "webhook",
                 deliveries.c.next_attempt_at <= now,
-                deliveries.c.type.in_(KNOWN_TYPES),
+                _IS_KNOWN,
                 deliveries.c.endpoint_id.not_in(list(exclude)),
                 webhooks.c.failing_since.is_not(None) if failing else webhooks.c.failing_since.is_(None),
             )
@@ -91,22 +92,22 @@ class DeliveryStore(Store):
         )
         return self._all(
             sa.select(*_COLUMNS)
-            .where(
-                deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now, deliveries.c.type.in_(KNOWN_TYPES)
-            )
+            .where(deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now, _IS_KNOWN)
             .order_by(is_patient, turn, deliveries.c.next_attempt_at, deliveries.c.delivery_id)
             .limit(limit),
             _delivery_of,
         )
 
     def get(self, delivery_id: str) -> Delivery | None:
-        return self._first(sa.select(*_COLUMNS).where(deliveries.c.delivery_id == delivery_id), _delivery_of)
+        is_it = deliveries.c.delivery_id == delivery_id
+        return self._first(sa.select(*_COLUMNS).where(is_it, _IS_KNOWN), _delivery_of)
 
     def list_recent(self, selected: DeliveryFilter, limit: int) -> list[Delivery]:
         """Return deliveries, newest first."""
         wanted = {name: value for name, value in values_of(selected).items() if value is not None}
         newest = deliveries.c.created_at.desc(), deliveries.c.delivery_id
-        return self._all(sa.select(*_COLUMNS).filter_by(**wanted).order_by(*newest).limit(limit), _delivery_of)
+        found = sa.select(*_COLUMNS).filter_by(**wanted).where(_IS_KNOWN)
+        return self._all(found.order_by(*newest).limit(limit), _delivery_of)
 
     def backlog(self, failed_since: datetime) -> dict[str, DeliveryBacklog]:
         """Return the pending deliveries of each channel, and how many failed since that instant."""
@@ -121,7 +122,7 @@ class DeliveryStore(Store):
         due_at = sa.case((is_without_server, deliveries.c.created_at), else_=deliveries.c.next_attempt_at)
         pending = self._execute(
             sa.select(deliveries.c.channel, sa.func.count(), sa.func.min(due_at))
-            .where(deliveries.c.next_attempt_at.is_not(None), deliveries.c.type.in_(KNOWN_TYPES))
+            .where(deliveries.c.next_attempt_at.is_not(None), _IS_KNOWN)
             .group_by(deliveries.c.channel)
         )
         failed = self._execute(

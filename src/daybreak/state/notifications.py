@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, OPERATOR_EVENTS, EventType
 from daybreak.domain.identity import Grant
+from daybreak.state.outbox import KNOWN_TYPES
 from daybreak.state.records import GRANT_COLUMNS
 from daybreak.state.schema import accounts, grants, notification_choices, seats
 from daybreak.state.statements import Store
@@ -21,7 +22,7 @@ class NotificationStore(Store):
                 notification_choices.c.seat_id == seat_id
             )
         )
-        return {EventType(type_): bool(enabled) for type_, enabled in rows}
+        return {EventType(type_): enabled for type_, enabled in rows if type_ in KNOWN_TYPES}
 
     def choose(self, seat_id: str, choices: Mapping[EventType, bool]) -> None:
         rows = [{"seat_id": seat_id, "type": type_, "enabled": enabled} for type_, enabled in choices.items()]

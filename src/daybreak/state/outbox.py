@@ -23,8 +23,8 @@ class OutboxEntry:
 
 _COLUMNS = columns_of(Event, outbox)
 _LEASE = "deliverer"
-# A later version may have recorded others, before an operator returned to this one.
 KNOWN_TYPES = tuple(EventType)
+"""A later version may have recorded others, before an operator returned to this one."""
 
 
 def _event_of(event_id: str, type_: str, *rest: Any) -> Event:

@@ -4,12 +4,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from daybreak.domain.events import Attempt, Channel, Delivery, DeliveryState, EventType, Webhook, new_event
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.database import Database
 from daybreak.state.deliveries import DeliveryBacklog, DeliveryFilter
 from daybreak.state.password_resets import PasswordReset
+from daybreak.state.schema import deliveries, notification_choices
 from daybreak.state.stores import Stores
 from tests.integration.state.values import NOW
 
@@ -291,6 +293,25 @@ def test_recipients_depend_on_access_role_and_choice(state: Database) -> None:
     state.write(lambda stores: stores.seats.set_disabled(SEATS[0], disabled=True))
     assert recipients(EventType.SNAPSHOT_LATE) == [SEATS[1]]
     assert state.read(lambda stores: stores.notifications.managers(ACCOUNTS[0])) == []
+
+
+def test_records_of_a_later_version_are_left_out(state: Database) -> None:
+    def add(stores: Stores) -> None:
+        _fill(stores)
+        stores.outbox.add(EVENT)
+        stores.webhooks.add(_webhook(0))
+        stores.deliveries.add_all([_delivery("a", "endpoint-0"), _delivery("b", "endpoint-0")])
+        stores.notifications.choose(SEATS[0], {EventType.SNAPSHOT_LATE: False, EventType.SNAPSHOT_HELD: True})
+        later = {"type": "of.a.later.version"}
+        stores.connection.execute(sa.update(deliveries).where(deliveries.c.delivery_id == "b").values(later))
+        is_held = notification_choices.c.type == EventType.SNAPSHOT_HELD
+        stores.connection.execute(sa.update(notification_choices).where(is_held).values(later))
+
+    state.write(add)
+    found = state.read(lambda stores: stores.deliveries.list_recent(DeliveryFilter(), 10))
+    assert [each.delivery_id for each in found] == ["a"]
+    assert state.read(lambda stores: stores.deliveries.get("b")) is None
+    assert state.read(lambda stores: stores.notifications.choices(SEATS[0])) == {EventType.SNAPSHOT_LATE: False}
 
 
 def test_password_reset_is_used_once(state: Database) -> None:

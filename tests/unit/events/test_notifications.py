@@ -72,6 +72,7 @@ async def test_invalid_unsubscribe_links_are_refused(events: Events) -> None:
         token[:-1],
         token.replace(ROSA, UNKNOWN),
         unsubscribe_token(UNKNOWN, "token.leaked", keyring=ring),
+        unsubscribe_token(ROSA, "of.a.later.version", keyring=ring),
     ):
         with pytest.raises(NotFound):
             await unsubscribe(services, text, CALLER)
