@@ -5,7 +5,7 @@ to the next request on every node, also on those that still have the key in thei
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
 from daybreak.access.end_credentials import EndReason
@@ -68,7 +68,7 @@ def reencrypt(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) 
 def record_rotation(stores: Stores, rotated: Keyring, random: Callable[[int], bytes], now: datetime) -> Reencrypted:
     """Encrypt every stored value with the key that signs since a rotation, and record the rotation."""
     done = reencrypt(stores, rotated, random)
-    details = {"key": rotated.signing_kid, "seeds": done.seeds, "webhook_secrets": done.webhook_secrets}
+    details = {"key": rotated.signing_kid, **asdict(done)}
     stores.audit.append(AuditEvent(at=now, action="key.rotated", result="ok", actor="operator", details=details))
     return done
 
@@ -107,11 +107,6 @@ def revoke_key(
     if not stores.revoked_keys.add(kid, now):
         return KeyRevocation({}, reencrypted)
     sessions = sign_out_all(stores, now, actor="operator", reason=EndReason.KEY_REVOKED)
-    details = {
-        "key": kid,
-        "sessions": sum(sessions.values()),
-        "seeds": reencrypted.seeds,
-        "webhook_secrets": reencrypted.webhook_secrets,
-    }
+    details = {"key": kid, "sessions": sum(sessions.values()), **asdict(reencrypted)}
     stores.audit.append(AuditEvent(at=now, action="key.revoked", result="ok", actor="operator", details=details))
     return KeyRevocation(sessions, reencrypted)

@@ -16,29 +16,8 @@ _IDENTITIES = sa.select(*columns_of(SeatIdentity, seat_identities)).order_by(
 )
 
 
-def _one_if(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
-    # Literals, because a PreparedRead binds only its named parameters.
-    return sa.case((condition, sa.literal_column("1", sa.Integer)), else_=sa.literal_column("0", sa.Integer))
-
-
-_BY_EMAIL = PreparedRead(seats, SEAT_COLUMNS, seats.c.email_folded == sa.bindparam("email"))
+# Imports read each seat that they change.
 _BY_ID = PreparedRead(seats, SEAT_COLUMNS, seats.c.seat_id == sa.bindparam("seat_id"))
-# SQLite ignores FOR UPDATE: it allows one write transaction at a time.
-_BY_ID_LOCKED = (
-    sa.select(*SEAT_COLUMNS).where(seats.c.seat_id == sa.bindparam("of_seat")).with_for_update(key_share=True)
-)
-# Number of active accounts of the seat; whether one requires a second factor; whether one is the last used.
-_INITIAL_ACCOUNT = PreparedRead(
-    grants.join(accounts, accounts.c.client_id == grants.c.client_id),
-    (
-        sa.func.count(),
-        sa.func.max(_one_if(accounts.c.second_factor_required)),
-        sa.func.max(_one_if(accounts.c.client_id == sa.bindparam("last_client_id"))),
-    ),
-    grants.c.seat_id == sa.bindparam("seat_id"),
-    accounts.c.active,
-)
-
 _GRANTED = sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS).join_from(
     grants, accounts, accounts.c.client_id == grants.c.client_id
 )
@@ -55,8 +34,7 @@ class SeatStore(Store):
 
     def by_email(self, email: str) -> Seat | None:
         """Return the seat of an email, ignoring case."""
-        row = _BY_EMAIL.first(self._connection, email=folded_email(email))
-        return None if row is None else Seat(*row)
+        return self._first(sa.select(*SEAT_COLUMNS).where(seats.c.email_folded == folded_email(email)), Seat)
 
     def by_id(self, seat_id: str) -> Seat | None:
         row = _BY_ID.first(self._connection, seat_id=seat_id)
@@ -64,8 +42,9 @@ class SeatStore(Store):
 
     def get_for_update(self, seat_id: str) -> Seat | None:
         """Return and lock a seat: other transactions that change or lock it wait until this one ends."""
-        row = self._execute(_BY_ID_LOCKED, {"of_seat": seat_id}).first()
-        return None if row is None else Seat(*row)
+        # SQLite ignores FOR UPDATE: it allows one write transaction at a time.
+        by_id = sa.select(*SEAT_COLUMNS).where(seats.c.seat_id == seat_id)
+        return self._first(by_id.with_for_update(key_share=True), Seat)
 
     def list_all(self) -> list[Seat]:
         return self._all(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded), Seat)
@@ -134,9 +113,13 @@ class SeatStore(Store):
 
     def initial_account(self, seat: Seat) -> InitialAccount | None:
         """Return the account on which a login starts, None when no granted account is active."""
-        row = _INITIAL_ACCOUNT.first(self._connection, seat_id=seat.seat_id, last_client_id=seat.last_client_id or "")
-        assert row is not None  # an aggregate always returns a row
-        active, required, last_is_active = row
+        is_last = sa.case((accounts.c.client_id == (seat.last_client_id or ""), 1), else_=0)
+        requires = sa.case((accounts.c.second_factor_required, 1), else_=0)
+        active, required, last_is_active = self._execute(
+            sa.select(sa.func.count(), sa.func.max(requires), sa.func.max(is_last))
+            .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
+            .where(grants.c.seat_id == seat.seat_id, accounts.c.active)
+        ).one()
         if not active:
             return None
         if seat.last_client_id is not None and last_is_active:

@@ -38,34 +38,30 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._engine = sqlite_engine(path, _READ_WAIT_SECONDS)
-        self._connection: sa.Connection | None = None
         self._stores: Stores | None = None
         # Several event loops in one process must not use the connection at the same time.
         self._lock = threading.Lock()
 
     def run(self, work: Callable[[Stores], T]) -> T:
         with self._lock:
+            if self._stores is None:
+                self._stores = Stores(self._engine.connect())
             try:
-                return work(self._stores or self._open())
+                return work(self._stores)
             except (sqlite3.Error, sa.exc.DBAPIError):
-                self.close_connection()
+                self._close_connection()
                 raise
 
-    def _open(self) -> Stores:
-        self._connection = self._engine.connect()
-        self._stores = Stores(self._connection)
-        return self._stores
-
-    def close_connection(self) -> None:
+    def _close_connection(self) -> None:
         """Close the connection. The next read opens a new one."""
-        if self._connection is not None:
-            self._connection.invalidate()
-            self._connection.close()
-        self._connection = self._stores = None
+        if self._stores is not None:
+            self._stores.connection.invalidate()
+            self._stores.connection.close()
+        self._stores = None
 
     def close(self) -> None:
         with self._lock:
-            self.close_connection()
+            self._close_connection()
             self._engine.dispose()
 
 

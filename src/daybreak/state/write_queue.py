@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -72,28 +73,21 @@ class WriteQueue:
             self._thread = None
 
     def _serve(self) -> None:
-        while True:
-            first = self._jobs.get()
-            if first is None:
-                return
-            jobs, last = self._batch(first)
-            self._write(jobs)
-            if last:
-                return
+        while (first := self._jobs.get()) is not None:
+            self._write(self._batch(first))
 
-    def _batch(self, first: _Job) -> tuple[list[_Job], bool]:
-        """Return the batch of `first` and the jobs queued after it, and whether the queue was closed."""
-        jobs, last = [first], False
-        while len(jobs) < _MAX_BATCH:
-            try:
+    def _batch(self, first: _Job) -> list[_Job]:
+        """Return the batch of `first` and the jobs queued after it."""
+        jobs = [first]
+        with suppress(queue.Empty):
+            while len(jobs) < _MAX_BATCH:
                 job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                last = True
-                break
-            jobs.append(job)
-        return jobs, last
+                if job is None:
+                    # The end of the queue, which nothing follows. It ends `_serve` after this batch.
+                    self._jobs.put(None)
+                    break
+                jobs.append(job)
+        return jobs
 
     def _write(self, jobs: list[_Job]) -> None:
         ready = [job for job in jobs if job.done.set_running_or_notify_cancel() and not self._expired(job)]

@@ -79,9 +79,9 @@ class Instance:
         """Run a coroutine and return the statements of its reads."""
         assert isinstance(self.state, SqliteState)
         await self.state.aread(lambda stores: stores.seats.by_id(ROSA))
-        connection = self.state._reader._connection
-        assert connection is not None
-        driver: Any = connection.connection.driver_connection
+        stores = self.state._reader._stores
+        assert stores is not None
+        driver: Any = stores.connection.connection.driver_connection
         statements: list[str] = []
         driver.set_trace_callback(statements.append)
         try:
