@@ -48,6 +48,7 @@ _SHA1_LENGTH = 40
 T = TypeVar("T")
 # On two cores, more than two hashes at the same time are slower in total.
 _THREADS = 1
+# Hashes that wait or run, and the maximum time for one, waiting included.
 QUEUE_LENGTH = 18
 TIMEOUT_SECONDS = 10.0
 _NICE = 5
@@ -161,23 +162,9 @@ def _digest_after(lines: BufferedReader, position: int) -> bytes:
 class PasswordHashing:
     """Hashes and verifies passwords for one worker."""
 
-    def __init__(
-        self,
-        *,
-        queue_length: int = QUEUE_LENGTH,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        observe: Callable[[int], None] = lambda _pending: None,
-    ) -> None:
-        """Create the thread.
-
-        Args:
-            queue_length: Maximum number of hashes that wait or run.
-            timeout_seconds: Maximum time for one hash, waiting included.
-            observe: Receives the number of hashes that wait or run, when it changes.
-        """
+    def __init__(self, *, observe: Callable[[int], None] = lambda _pending: None) -> None:
+        """Create the thread. `observe` receives the number of hashes that wait or run, when it changes."""
         self._executor = ThreadPoolExecutor(_THREADS, "password-hashing", initializer=_lower_priority)
-        self._queue_length = queue_length
-        self._timeout_seconds = timeout_seconds
         self._observe = observe
         self._pending = 0
 
@@ -204,11 +191,11 @@ class PasswordHashing:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, work: Callable[[], T]) -> T:
-        if self._pending >= self._queue_length:
+        if self._pending >= QUEUE_LENGTH:
             raise _busy()
         self._count(1)
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 # Cancellation reaches the executor, so an abandoned hash leaves the queue.
                 return await asyncio.wrap_future(self._executor.submit(work))
         except (TimeoutError, MemoryError):

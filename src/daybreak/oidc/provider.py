@@ -147,6 +147,7 @@ class Provider:
         Raises ProviderUnavailable.
         """
         endpoint = (await self.metadata()).authorization_endpoint
+        challenge = hashlib.sha256(request.code_verifier.encode()).digest()
         parameters = {
             "response_type": "code",
             "client_id": self._settings.client_id,
@@ -154,7 +155,7 @@ class Provider:
             "scope": " ".join(self._settings.scopes),
             "state": request.state,
             "nonce": request.nonce,
-            "code_challenge": _base64url(hashlib.sha256(request.code_verifier.encode()).digest()),
+            "code_challenge": base64.urlsafe_b64encode(challenge).decode().rstrip("="),
             "code_challenge_method": "S256",
         }
         if reauthenticate:
@@ -256,7 +257,3 @@ async def _get(url: str, headers: Mapping[str, str] | None = None) -> dict[str, 
 
 def _unexpected(url: str, status: int) -> ProviderUnavailable:
     return ProviderUnavailable(f"{url.partition('?')[0]} responded with status {status}")
-
-
-def _base64url(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")

@@ -16,8 +16,9 @@ HASH = passwords.hash_password(PASSWORD)
 
 
 @pytest.fixture
-def hashing() -> Iterator[PasswordHashing]:
-    opened = PasswordHashing(timeout_seconds=60)
+def hashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[PasswordHashing]:
+    monkeypatch.setattr(passwords, "TIMEOUT_SECONDS", 60)
+    opened = PasswordHashing()
     yield opened
     opened.close()
 
@@ -88,9 +89,13 @@ async def test_thread_has_lower_priority_than_requests(
     assert found == [min(own + 5, 19)]
 
 
-async def test_full_queue_is_busy_until_a_request_is_canceled(blocked: Blocked) -> None:
+async def test_full_queue_is_busy_until_a_request_is_canceled(
+    blocked: Blocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passwords, "QUEUE_LENGTH", 3)
+    monkeypatch.setattr(passwords, "TIMEOUT_SECONDS", 60)
     lengths: list[int] = []
-    hashing = PasswordHashing(queue_length=3, timeout_seconds=60, observe=lengths.append)
+    hashing = PasswordHashing(observe=lengths.append)
     waiting = [asyncio.create_task(hashing.verify("h", str(number))) for number in range(3)]
     await asyncio.to_thread(blocked.started.wait, 60)
     with pytest.raises(Unavailable) as caught:
@@ -107,8 +112,9 @@ async def test_full_queue_is_busy_until_a_request_is_canceled(blocked: Blocked) 
     assert (max(lengths), lengths[-1]) == (3, 0)
 
 
-async def test_slow_verification_times_out_as_busy(blocked: Blocked) -> None:
-    hashing = PasswordHashing(timeout_seconds=0.05)
+async def test_slow_verification_times_out_as_busy(blocked: Blocked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "TIMEOUT_SECONDS", 0.05)
+    hashing = PasswordHashing()
     for _ in range(2):
         with pytest.raises(Unavailable) as caught:
             await asyncio.wait_for(hashing.verify("h", "p"), 60)

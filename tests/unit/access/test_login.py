@@ -34,8 +34,9 @@ from tests.unit.access.instance import (
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Iterator[Instance]:
-    hashing = PasswordHashing(timeout_seconds=60)
+def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Instance]:
+    monkeypatch.setattr(passwords, "TIMEOUT_SECONDS", 60)
+    hashing = PasswordHashing()
     with open_instance(tmp_path, hashing=hashing) as opened:
         yield opened
     hashing.close()

@@ -45,7 +45,7 @@ def directory_from_rows(
     found_seats = _valid("seats", seats, read_seat, lambda seat: seat.seat_id, _seat_after, known_seats, faults)
     _resolve_emails(found_seats, known_seats, faults)
     known_grants = {_grant_key(grant): grant for grant in current.grants}
-    found_grants = _valid("access", access, _grant, _grant_key, _grant_after, known_grants, faults)
+    found_grants = _valid("access", access, _grant, _grant_key, lambda _, known: known, known_grants, faults)
     for key in list(found_grants):
         seat_id, _, client_id = key.partition(" ")
         if seat_id not in found_seats or client_id not in found_accounts:
@@ -98,10 +98,6 @@ def _account_after(row: Account, current: Account) -> Account:
 
 def _seat_after(row: Seat, current: Seat) -> Seat:
     return replace(current, disabled=True) if row.disabled else current
-
-
-def _grant_after(_row: Grant, current: Grant) -> Grant:
-    return current
 
 
 def _resolve_emails(seats: dict[str, Seat], current: Mapping[str, Seat], faults: list[str]) -> None:
