@@ -81,17 +81,10 @@ class UnverifiedIdToken(InvalidIdToken):
 
 
 def validate(token: str, keys: Sequence[Mapping[str, Any]], expected: Expected, *, access_token: str) -> IdToken:
-    """Return the claims of a valid ID token.
+    """Return the claims of a valid ID token, a compact JWS. `keys` are the JSON Web Keys of the provider, and
+    `access_token` is the token that was received with it, for `at_hash`.
 
-    Args:
-        token: The compact JWS.
-        keys: The provider's public keys, as parsed JSON Web Keys.
-        expected: What the claims must state.
-        access_token: The access token that was received together with the ID token, for `at_hash`.
-
-    Raises:
-        UnverifiedIdToken: No key of the set verifies the signature.
-        InvalidIdToken: The token is invalid for another reason.
+    Raises UnverifiedIdToken if no key verifies the signature, and InvalidIdToken for any other reason.
     """
     if len(token) > MAXIMUM_LENGTH:
         raise InvalidIdToken("too_long")

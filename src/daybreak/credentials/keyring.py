@@ -142,11 +142,8 @@ class Keyring:
     ) -> "Keyring":
         """Return the keyring after one rotation: `next` signs, `signing` verifies only, a new key is `next`.
 
-        Args:
-            now: Current time.
-            random: `random(n)` returns n random bytes.
-            lifetime: Longest lifetime of a signed value. A key that stopped signing longer ago becomes `gone`.
-            kids_in_use: Keys that encrypt stored values, which do not become `gone`. None keeps every key.
+        A key that stopped signing longer ago than `lifetime`, the longest one of a signed value, becomes `gone`, unless
+        it encrypts stored values: `kids_in_use`. None keeps every key.
         """
         rotated: list[Key] = []
         for key in self.keys:

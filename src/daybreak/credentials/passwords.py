@@ -171,19 +171,14 @@ class PasswordHashing:
     async def verify(self, password_hash: str | None, password: str) -> bool:
         """Return whether the password matches the hash. None takes as long as a hash and matches no password.
 
-        Raises:
-            Unavailable: `busy` when the queue is full or the result takes too long.
+        Raises Unavailable(busy) when the queue is full or the result takes too long.
         """
         known = DUMMY_HASH if password_hash is None else password_hash
         matches = await self._run(lambda: verify(known, password))
         return matches and password_hash is not None
 
     async def hash(self, password: str) -> str:
-        """Return a new hash of the password.
-
-        Raises:
-            Unavailable: as `verify`.
-        """
+        """Return a new hash of the password. Raises as `verify`."""
         return await self._run(lambda: hash_password(password))
 
     def close(self) -> None:

@@ -54,11 +54,8 @@ class WebhookStore(Store):
         return self._all(statement, Webhook)
 
     def list_ownerless(self, *, owner_id: str | None = None, endpoint_id: str | None = None) -> list[Webhook]:
-        """Return enabled endpoints whose owner may no longer manage webhooks of the account.
-
-        Args:
-            owner_id: Only endpoints of this seat.
-            endpoint_id: Only this endpoint.
+        """Return enabled endpoints whose owner may no longer manage webhooks of the account: all, or only those of one
+        seat or with one id.
         """
         statement = (
             sa.select(*_COLUMNS, seats.c.disabled, *GRANT_COLUMNS)
