@@ -212,14 +212,14 @@ async def complete_login_with_passkey(
     """
     party, login, now = passkeys.relying_party(services), await pending_login(services, token), services.clock()
     throttle_key = await count_attempt(services, login.seat, now, device_id)
-    proof = await _verify(services, party, login, response, now)
-    details = {"name": proof.passkey.name} if proof is not None else {}
+    passkey = await _verify(services, party, login, response, now)
+    details = {"name": passkey.name} if passkey is not None else {}
     completion = LoginCompletion(services, login, caller, device_id, now, "pop", details)
 
     def accept(stores: Stores) -> RequestError | None:
-        if proof is None or stores.passkeys.find(proof.passkey.credential_id, login.seat.seat_id) is None:
+        if passkey is None or stores.passkeys.find(passkey.credential_id, login.seat.seat_id) is None:
             return passkeys.invalid_passkey()
-        if stores.passkeys.record_use(proof.passkey, proof.sign_count, now):
+        if stores.passkeys.record_use(passkey, now):
             return None
         return Unauthenticated(
             "This passkey was refused because a copy of it may exist. Enter a code, then remove the passkey in "
@@ -230,18 +230,12 @@ async def complete_login_with_passkey(
     return await services.commit(lambda stores: completion.write(stores, accept, throttle_key))
 
 
-@dataclass(frozen=True, slots=True)
-class _Proof:
-    """A verified signature of a passkey of the seat, and its counter."""
-
-    passkey: Passkey
-    sign_count: int
-
-
 async def _verify(
     services: Services, party: RelyingParty, login: ResolvedSession, response: str, now: datetime
-) -> _Proof | None:
-    """Return the proof in the browser's response, None when it is invalid. The challenge is used up either way."""
+) -> Passkey | None:
+    """Return the passkey that signed the browser's response, with the counter of the signature. None when the response
+    is invalid. The challenge is used up either way.
+    """
     seat_id = login.seat.seat_id
     challenge = await services.state.awrite(lambda stores: stores.passkeys.take_challenge(login.session.sid, now))
     try:
@@ -257,7 +251,6 @@ async def _verify(
             seat_id=seat_id,
             public_key=passkey.public_key,
         )
-        sign_count = await services.threads.run(seat_id, verify)
+        return replace(passkey, sign_count=await services.threads.run(seat_id, verify))
     except InvalidPasskeyResponse:
         return None
-    return _Proof(passkey, sign_count)

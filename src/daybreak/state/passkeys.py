@@ -31,16 +31,16 @@ class PasskeyStore(Store):
         is_it = passkeys.c.credential_id == credential_id, passkeys.c.seat_id == seat_id
         return self._first(sa.select(*_COLUMNS).where(*is_it), Passkey)
 
-    def record_use(self, passkey: Passkey, sign_count: int, now: datetime) -> bool:
-        """Store the signature counter and the time of a use, atomically.
+    def record_use(self, passkey: Passkey, now: datetime) -> bool:
+        """Store the signature counter of the passkey and the time of its use, atomically.
 
         Returns False when the counter did not increase (WebAuthn §6.1.1), or the passkey was removed. A counter that
         is always 0 is accepted.
         """
-        increased = passkeys.c.sign_count < sign_count
-        without_counter = sa.and_(passkeys.c.sign_count == 0, sa.literal(sign_count) == 0)
+        increased = passkeys.c.sign_count < passkey.sign_count
+        without_counter = sa.and_(passkeys.c.sign_count == 0, sa.literal(passkey.sign_count) == 0)
         used = sa.update(passkeys).where(*_is(passkey), sa.or_(increased, without_counter))
-        return self._changes(used.values(sign_count=sign_count, last_used_at=now)) == 1
+        return self._changes(used.values(sign_count=passkey.sign_count, last_used_at=now)) == 1
 
     def rename(self, passkey: Passkey, name: str) -> bool:
         return self._changes(sa.update(passkeys).where(*_is(passkey)).values(name=name)) == 1
