@@ -182,6 +182,9 @@ class Provider:
         id_token, access_token = response.document.get("id_token"), response.document.get("access_token")
         if not isinstance(id_token, str) or not isinstance(access_token, str):
             raise TokenRefused("no_id_token")
+        # RFC 6749, appendix A.12. The error of a header with other characters contains the token, and is logged.
+        if not access_token.isascii() or not access_token.isprintable():
+            raise TokenRefused("access_token")
         try:
             claims = await self._validate(id_token, access_token, request.nonce)
         except InvalidIdToken as error:
