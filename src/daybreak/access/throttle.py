@@ -8,7 +8,7 @@ has a separate limit.
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 
 from daybreak.domain.errors import RateLimited
 from daybreak.domain.identity import folded_email
@@ -24,9 +24,6 @@ CHANGES_PER_SEAT = Rate(600, timedelta(minutes=10))
 # A script switches to each account of its seat. A second one may do so at the same time.
 CHANGES_PER_ACCOUNT = 2
 TEST_EVENTS_PER_ACCOUNT = Rate(30, timedelta(hours=1))
-_IPV4_NETWORK_BITS = 24
-# The assignment to one site (RFC 6177 §2).
-_IPV6_NETWORK_BITS = 48
 
 
 async def count_attempt(state: State, rules: Sequence[ThrottleRule], now: datetime) -> None:
@@ -103,28 +100,24 @@ def test_event_rules(*, client_id: str) -> list[ThrottleRule]:
 
 def address_group(address: str) -> str:
     """Return the group that an address is counted in: itself for IPv4, its /64 network for IPv6."""
-    parsed = _parse_address(address)
-    if isinstance(parsed, IPv6Address):
-        return str(ip_network((parsed, 64), strict=False))
-    return "unknown" if parsed is None else str(parsed)
+    return _network(address, 32, 64)
 
 
 def address_network(address: str) -> str:
-    """Return the network that an address is counted in: a /24 for IPv4, a /48 for IPv6."""
-    parsed = _parse_address(address)
-    if parsed is None:
-        return "unknown"
-    bits = _IPV6_NETWORK_BITS if isinstance(parsed, IPv6Address) else _IPV4_NETWORK_BITS
-    return str(ip_network((parsed, bits), strict=False))
+    """Return the network that an address is counted in: a /24 for IPv4, a /48 for IPv6, which is the assignment to one
+    site (RFC 6177 §2).
+    """
+    return _network(address, 24, 48)
 
 
-def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
-    """Return the parsed address, as IPv4 if an IPv6 address contains one; None for a Unix socket."""
+def _network(address: str, ipv4_bits: int, ipv6_bits: int) -> str:
+    """Return the network of an address, of IPv4 if an IPv6 address contains one, and `unknown` for a Unix socket."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
-        return None
-    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
+        return "unknown"
+    parsed = parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
+    return str(ip_network((parsed, ipv6_bits if isinstance(parsed, IPv6Address) else ipv4_bits), strict=False))
 
 
 def _rule(key: str, rate: Rate) -> ThrottleRule:

@@ -26,11 +26,7 @@ def instant_text(value: datetime) -> str:
     """Return an aware datetime as SQLite stores it: UTC, six decimals, fixed width. Raises ValueError."""
     if value.tzinfo is None:
         raise ValueError(f"the instant {value!r} has no time zone")
-    value = value.astimezone(UTC)
-    if not value.microsecond:
-        return value.isoformat(timespec="microseconds")[:-6] + "Z"
-    # Ten times as fast as isoformat, and called for every issued link. It omits zero microseconds, handled above.
-    return _JSON_ENCODER.encode(value).decode("ascii")[1:-1]
+    return value.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def instant_of(value: Any) -> datetime:
