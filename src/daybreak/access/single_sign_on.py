@@ -123,11 +123,9 @@ async def verify_response(
         with _outages_logged():
             code = await _authorization_code(provider, services.settings.oidc, parameters)
             id_token = await _redeem(services, provider, code, pending)
-    except SignInRefused as refused:
-        await record_refusal(services, EventOrigin(now, caller), refused)
-        raise
-    except ProviderUnavailable as error:
-        await record_refusal(services, EventOrigin(now, caller), SignInRefused(error.code, error.message))
+    except (SignInRefused, ProviderUnavailable) as error:
+        reason = error.reason if isinstance(error, SignInRefused) else error.code
+        await services.record(EventOrigin(now, caller).event("login", reason, login_details(services.settings.oidc)))
         raise
     return VerifiedResponse(pending, id_token)
 
@@ -140,14 +138,6 @@ def _outages_logged() -> Iterator[None]:
     except ProviderUnavailable as error:
         _log.warning("oidc.unavailable", reason=error.detail[:_MAXIMUM_REASON_LENGTH])
         raise
-
-
-async def record_refusal(
-    services: Services, origin: EventOrigin, refused: SignInRefused, subject: str | None = None
-) -> None:
-    """Record a refused sign-in. `subject` is the user at the provider, if known."""
-    details = login_details(services.settings.oidc) | ({"identity": subject} if subject is not None else {})
-    await services.record(origin.event("login", refused.reason, details))
 
 
 def login_details(settings: OidcSettings) -> dict[str, object]:
@@ -228,7 +218,9 @@ async def sign_in(
     def write(stores: Stores) -> Session | RequestError:
         nonlocal start
         seat = _seat_of(stores, id_token, settings, now, caller)
-        if isinstance(seat, RequestError):
+        if isinstance(seat, SignInRefused):
+            details = {**login_details(settings), "identity": id_token.subject}
+            stores.audit.append(EventOrigin(now, caller).event("login", seat.reason, details))
             return seat
         trusted = settings.trust_second_factor and id_token.second_factor
         start = SessionStart(
@@ -245,13 +237,9 @@ async def sign_in(
         )
         return start.write(stores, seat)
 
-    outcome = await services.state.awrite(write)
-    if isinstance(outcome, SignInRefused):
-        await record_refusal(services, EventOrigin(now, caller), outcome, id_token.subject)
-    if isinstance(outcome, RequestError):
-        raise outcome
+    session = await services.commit(write)
     assert start is not None
-    return start.result(outcome)
+    return start.result(session)
 
 
 async def reauthenticate(
