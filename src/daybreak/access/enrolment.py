@@ -8,7 +8,7 @@ from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
 from daybreak.access.security_events import second_factor_changed
 from daybreak.access.services import Services
-from daybreak.access.sessions import ActiveSession, pending_login, renew, require_recent_password, session_ended
+from daybreak.access.sessions import ActiveSession, pending_login, renew, require_recent_password
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, Forbidden, RequestError
 from daybreak.domain.identity import Caller, ResolvedSession, Seat, Session
@@ -178,5 +178,4 @@ def _continued_session(completion: LoginCompletion, stores: Stores) -> Session |
     session = completion.login.session
     if session.awaiting_second_factor:
         return completion.fault(stores) or session
-    renewed = renew(completion.services, stores, session, completion.now, EndReason.FACTOR_ENROLLED)
-    return renewed or session_ended()
+    return renew(completion.services, stores, session, completion.now, EndReason.FACTOR_ENROLLED)

@@ -12,14 +12,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from msgspec.structs import replace
-
 from daybreak.access import throttle
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, find_device, require_password_login
 from daybreak.access.security_events import password_changed
 from daybreak.access.services import Services
-from daybreak.access.sessions import ActiveSession, renew, session_ended
+from daybreak.access.sessions import ActiveSession, mark_reauthenticated
 from daybreak.credentials import mail_tokens, passwords
 from daybreak.domain.audit import EventOrigin
 from daybreak.domain.email_address import is_email_address
@@ -59,12 +57,9 @@ async def change_own(services: Services, active: ActiveSession, *, current: str,
         if locked is None or locked.password_hash != seat.password_hash:
             stores.audit.append(active.origin(now, caller).event("password.changed", "conflict"))
             return Conflict("The password was changed elsewhere at the same time. Sign in again.")
-        stores.sessions.mark_reauthenticated(active.session.sid, now)
-        confirmed = replace(active.session, reauthenticated_at=now)
-        session = renew(services, stores, confirmed, now, EndReason.PASSWORD_CHANGED)
-        stores.audit.append(active.renewal_event("password.changed", now, caller, session))
-        if session is None:
-            return session_ended()
+        session = mark_reauthenticated(services, stores, active, caller, now, "password.changed")
+        if isinstance(session, RequestError):
+            return session
         stores.seats.set_password_hash(seat.seat_id, new_hash)
         stores.outbox.add(password_changed(seat, now, "changed", address=caller.address))
         end_credentials(stores, seat.seat_id, EndReason.PASSWORD_CHANGED, now, keep_sid=session.sid)

@@ -5,6 +5,7 @@ without activity (ASVS 5.0, 7.3.1).
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from daybreak.access.login import issue_token, require_password_login
 from daybreak.access.services import Services
 from daybreak.credentials import session_jwt
 from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
-from daybreak.domain.audit import AuditEvent, EventOrigin
+from daybreak.domain.audit import EventOrigin
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Unavailable
 from daybreak.domain.identity import (
     Caller,
@@ -35,6 +36,8 @@ from daybreak.state.stores import Stores
 REAUTHENTICATION_LIFETIME = timedelta(minutes=10)
 IDLE = "idle"
 """The `end_reason` of sessions that ended without activity."""
+_RENEWED_BY = {"reauthenticated": "password confirmed", "password.changed": EndReason.PASSWORD_CHANGED}
+"""The `end_reason` of the old id of a session, by the action that renewed it."""
 _RECORDED_EVERY = timedelta(minutes=1)
 
 
@@ -60,21 +63,6 @@ class ActiveSession(msgspec.Struct, frozen=True):
     def origin(self, at: datetime, caller: Caller) -> EventOrigin:
         """Return the event origin of changes by the seat to its own sessions and secrets."""
         return EventOrigin(at, caller, self.seat, self.client_id, self.subject)
-
-    def renewal_event(
-        self,
-        action: str,
-        at: datetime,
-        caller: Caller,
-        renewed: Session | None,
-        details: Mapping[str, object] | None = None,
-    ) -> AuditEvent:
-        """Create the event of a change that renewed the session; None if it had ended."""
-        details = details or {}
-        if renewed is None:
-            return self.origin(at, caller).event(action, "session_ended", details)
-        new_id = {"session": f"session:{renewed.sid}"} if renewed.sid != self.session.sid else {}
-        return self.origin(at, caller).event(action, "ok", {**details, **new_id})
 
 
 async def active_session(services: Services, token: str) -> ActiveSession:
@@ -239,10 +227,7 @@ async def reauthenticate(services: Services, active: ActiveSession, password: st
     if not correct:
         await services.record(active.origin(now, caller).event("reauthenticated", "invalid_credentials"))
         raise Unauthenticated("The password is wrong.", code="invalid_credentials")
-    session = await services.state.awrite(lambda stores: mark_reauthenticated(services, stores, active, caller, now))
-    if session is None:
-        raise session_ended()
-    return session
+    return await services.commit(lambda stores: mark_reauthenticated(services, stores, active, caller, now))
 
 
 def mark_reauthenticated(
@@ -251,18 +236,25 @@ def mark_reauthenticated(
     active: ActiveSession,
     caller: Caller,
     now: datetime,
+    action: Literal["reauthenticated", "password.changed"] = "reauthenticated",
     details: Mapping[str, object] | None = None,
-) -> Session | None:
-    """Record that the user proved the identity again. Returns the session, None if it has ended."""
+) -> Session | Unauthenticated:
+    """Record that the user proved the identity again. Returns the session, or the error if it had ended."""
     stores.sessions.mark_reauthenticated(active.session.sid, now)
     confirmed = replace(active.session, reauthenticated_at=now)
-    session = renew(services, stores, confirmed, now, "password confirmed")
-    stores.audit.append(active.renewal_event("reauthenticated", now, caller, session, details))
+    session = renew(services, stores, confirmed, now, _RENEWED_BY[action])
+    recorded = dict(details or {})
+    if isinstance(session, Session) and session.sid != active.session.sid:
+        recorded["session"] = f"session:{session.sid}"
+    result = "ok" if isinstance(session, Session) else session.code
+    stores.audit.append(active.origin(now, caller).event(action, result, recorded))
     return session
 
 
-def renew(services: Services, stores: Stores, session: Session, now: datetime, reason: str) -> Session | None:
-    """End a dashboard session and start it again with a new id. Returns the new session, None if it had ended.
+def renew(
+    services: Services, stores: Stores, session: Session, now: datetime, reason: str
+) -> Session | Unauthenticated:
+    """End a dashboard session and start it again with a new id. Returns the new session, or the error if it had ended.
 
     The old id and the links issued with it become invalid immediately; `reason` is recorded with it. An API session is
     returned unchanged: all tokens of a login share its id, and the client keeps them. An attacker who planted or read
@@ -271,7 +263,7 @@ def renew(services: Services, stores: Stores, session: Session, now: datetime, r
     if session.kind == "api":
         return session
     renewed = replace(session, sid=services.new_id(), last_seen_at=now)
-    return renewed if stores.sessions.replace(session.sid, renewed, now, reason) else None
+    return renewed if stores.sessions.replace(session.sid, renewed, now, reason) else _session_ended()
 
 
 def require_recent_password(services: Services, session: Session) -> None:
@@ -284,7 +276,7 @@ def require_recent_password(services: Services, session: Session) -> None:
         raise Forbidden("Enter your password again first.", code="reauthentication_required")
 
 
-def session_ended() -> Unauthenticated:
+def _session_ended() -> Unauthenticated:
     """Return the error of a session that ended during the request."""
     return Unauthenticated("This session has ended. Sign in again.", code="session_ended")
 

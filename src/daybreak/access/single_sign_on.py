@@ -20,7 +20,7 @@ from daybreak.access import throttle
 from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, find_device
 from daybreak.access.services import Services
-from daybreak.access.sessions import ActiveSession, mark_reauthenticated, session_ended
+from daybreak.access.sessions import ActiveSession, mark_reauthenticated
 from daybreak.credentials import sealed_text
 from daybreak.credentials.id_token import CLOCK_SKEW_SECONDS, IdToken
 from daybreak.domain.audit import EventOrigin
@@ -256,7 +256,7 @@ async def reauthenticate(
         if refused is not None:
             stores.audit.append(active.origin(now, caller).event("reauthenticated", refused.reason, details))
             return refused
-        return mark_reauthenticated(services, stores, active, caller, now, details) or session_ended()
+        return mark_reauthenticated(services, stores, active, caller, now, details=details)
 
     return await services.commit(write)
 
