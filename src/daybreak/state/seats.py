@@ -88,28 +88,17 @@ class SeatStore(Store):
         """Return the number of `granted_accounts`."""
         return self._number_of(grants, grants.c.seat_id == seat_id)
 
-    def list_on_account(self, client_id: str) -> list[tuple[Seat, Grant]]:
+    def list_on_account(self, client_id: str, limit: int | None = None) -> list[tuple[Seat, Grant]]:
         """Return the seats with a grant on an account, and their grants, by email."""
         rows = self._execute(
             sa.select(*SEAT_COLUMNS, *GRANT_COLUMNS)
             .join_from(seats, grants, grants.c.seat_id == seats.c.seat_id)
             .where(grants.c.client_id == client_id)
             .order_by(seats.c.email_folded)
+            .limit(limit)
         )
         width = len(SEAT_COLUMNS)
         return [(Seat(*row[:width]), Grant(*row[width:])) for row in rows]
-
-    def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
-        """Return the emails of seats with a grant on an account, in alphabetical order."""
-        return list(
-            self._execute(
-                sa.select(seats.c.email)
-                .join_from(seats, grants, grants.c.seat_id == seats.c.seat_id)
-                .where(grants.c.client_id == client_id)
-                .order_by(seats.c.email)
-                .limit(at_most)
-            ).scalars()
-        )
 
     def initial_account(self, seat: Seat) -> InitialAccount | None:
         """Return the account on which a login starts, None when no granted account is active."""

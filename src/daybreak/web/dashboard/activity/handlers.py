@@ -147,7 +147,8 @@ def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link
     shown = events[before : before + _PAGE_LENGTH]
     ids = {event.event_id for event in shown}
     rows = [row for row in event_rows(events, link_lifetime) if row.event.event_id in ids]
-    emails = stores.seats.emails_on_account(query.client_id or "", at_most=_MAXIMUM_SUGGESTIONS)
+    holders = stores.seats.list_on_account(query.client_id or "", _MAXIMUM_SUGGESTIONS)
+    emails = [seat.email for seat, _ in holders]
     return _Found(start, total, newest, shown, rows, [*emails, *_OTHER_ACTORS])
 
 
