@@ -6,7 +6,8 @@ as a fault and replaced by an empty value, so that all faults are reported toget
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from typing import Final
 from uuid import UUID
@@ -199,12 +200,8 @@ def format_faults(faults: Sequence[str]) -> str:
     return "\n".join(f"  {line}" for line in (*faults[:_MAX_FAULTS_SHOWN], *more))
 
 
-def _repeated(label: str, keys: Sequence[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for key in keys:
-        if key and key in seen:
-            yield f"{label} {key} appears twice"
-        seen.add(key)
+def _repeated(label: str, keys: Sequence[str]) -> list[str]:
+    return [f"{label} {key} appears twice" for key, number in Counter(keys).items() if key and number > 1]
 
 
 def _quoted(value: object) -> str:
