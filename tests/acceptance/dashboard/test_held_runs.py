@@ -19,6 +19,7 @@ from tests.acceptance.dashboard.conftest import (
     sign_in_without_form,
 )
 from tests.acceptance.dashboard.sample import directory, snapshots
+from tests.parts.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +61,13 @@ def test_decision_on_held_snapshot_needs_a_reason(
     expect(explained.locator("table.data tbody tr")).to_have_count(10)
     refused = page.get_by_text("you need Data Export on this account")
     expect(refused.first).to_be_visible()
-    previewed = service.state.read(lambda stores: stores.audit.read(AuditQuery(action="file.previewed")))
-    assert (directory.OPERATOR, directory.NORTHLIGHT) in {(each.actor, each.client_id) for each in previewed}
+
+    def is_recorded() -> bool:
+        previewed = service.state.read(lambda stores: stores.audit.read(AuditQuery(action="file.previewed")))
+        return (directory.OPERATOR, directory.NORTHLIGHT) in {(each.actor, each.client_id) for each in previewed}
+
+    # The service writes downloads and previews after up to a quarter of a second.
+    wait_until(is_recorded, what="the record of the preview")
     assert axe_violations(page, "missing rows") == []
     page.get_by_role("link", name="Back to the run").click()
     page.get_by_role("region", name="Decision").get_by_role("link", name="Discard").click()
