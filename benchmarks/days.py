@@ -1,4 +1,4 @@
-"""Whole runs on following days: the same rows again, some changed, and 100,000 Leaders next to 1,500."""
+"""Whole runs on following days: the same rows again, a tenth changed, and 100,000 Leaders next to 1,500."""
 
 import argparse
 import os
@@ -21,32 +21,56 @@ from benchmarks.source import AS_OF, changed_copy, even_shape, make_shape, make_
 from tests.parts.s3 import S3Bucket, running_s3
 
 _DAY = timedelta(days=1)
-_FULL, _SAME, _PART = "first day", "the same rows again", "rows of a hundredth of the Leaders changed"
+_FULL, _SAME, _TENTH = "first day", "the same rows again", "rows of a tenth of the Leaders changed"
+_PART = "rows of a hundredth of the Leaders changed"
 _LINKS_PER_SECOND, _LINK_SECONDS = 100.0, 10.0
+_USAGE = ("Time, s", "CPU, s", "Time, ratio", "CPU, ratio", "MB")
 # Tables with the id of the Leader, by which rows are changed.
 _CHANGED_TABLES = ("members", "campaigns", "communities", "custom_field_values", "outbound_messages")
 
 
-def _source(options: argparse.Namespace, leaders: int, *, changed: bool = False) -> Path:
-    """Return a platform, in which the rows of every hundredth Leader are changed."""
-    town = "CASE WHEN leader % 100 = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END" if changed else None
-    return make_shape(options.folder, even_shape(options.rows, leaders, "days-changed" if changed else "days", town))
+def _source(options: argparse.Namespace, leaders: int, *, changed: int = 0) -> Path:
+    """Return a platform, in which the rows of every `changed`-th Leader are changed."""
+    town = f"CASE WHEN leader % {changed} = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END" if changed else None
+    return make_shape(options.folder, even_shape(options.rows, leaders, f"days-{changed}", town))
 
 
-def _run(options: argparse.Namespace) -> Section:
+def _usage(runs: list[Run], base: list[Run]) -> tuple[str, ...]:
+    ratios = (f"{median(of(runs)) / median(of(base)):.2f}" for of in (walls, cpus))
+    return summarize(walls(runs)), summarize(cpus(runs)), *ratios, peak_megabytes(runs)
+
+
+def _run_quiet(options: argparse.Namespace) -> Section:
+    same = _source(options, options.leaders)
+    days = {_FULL: same, _SAME: same, _TENTH: _source(options, options.leaders, changed=10)}
+    runs: dict[str, list[Run]] = defaultdict(list)
+    for number in range(options.rounds):
+        config = make_service(options.out / f"{number}")
+        for day, (name, source) in enumerate(days.items()):
+            run = snapshot_run(config, source, AS_OF + day * _DAY)
+            runs[name].append(run)
+            print(f"round {number + 1}, {name}: {run.usage.cpu_seconds:.1f} CPU s", flush=True)
+    members = {name: some[0].resources["members"] for name, some in runs.items()}
+    written = {name: f"{2 * (found.leaders - found.carried):,}" for name, found in members.items()}
+    rows = [(name, written[name], *_usage(some, runs[_FULL])) for name, some in runs.items()]
+    body = (
+        f"{_QUIET.format(rows=options.rows, leaders=options.leaders)}\n{table(['Day', 'Files written', *_USAGE], rows)}"
+    )
+    return Section(body, packages=("duckdb", "isal", "wasmtime"))
+
+
+def _run_many(options: argparse.Namespace) -> Section:
     rows: list[list[str]] = []
     base: dict[str, list[Run]] = {}
     for leaders, packs in ((options.leaders, "yes"), (options.many, "no"), (options.many, "yes")):
         days = {_FULL: _source(options, leaders)}
         if packs == "yes":
-            days |= {_SAME: days[_FULL], _PART: _source(options, leaders, changed=True)}
+            days |= {_SAME: days[_FULL], _PART: _source(options, leaders, changed=100)}
         for day, found in _packed_days(options, leaders, "64KB" if packs == "yes" else "0B", days):
             runs = [run for run, _ in found]
             first = base.setdefault(day, runs)
-            ratios = [f"{median(of(runs)) / median(of(first)):.2f}" for of in (walls, cpus)]
-            usage = summarize(walls(runs)), summarize(cpus(runs)), *ratios, peak_megabytes(runs)
-            rows.append([f"{leaders:,}", packs, day, f"{found[0][1]:,}", *usage])
-    headings = ["Leaders", "Packs", "Day", "Files and packs", "Time, s", "CPU, s", "Time, ratio", "CPU, ratio", "MB"]
+            rows.append([f"{leaders:,}", packs, day, f"{found[0][1]:,}", *_usage(runs, first)])
+    headings = ["Leaders", "Packs", "Day", "Files and packs", *_USAGE]
     body = f"{_MANY.format(rows=options.rows)}\n{table(headings, rows, 3)}\n\n{_filled(options)}"
     return Section(body, packages=("duckdb", "isal", "wasmtime", "cryptography", "swift"))
 
@@ -125,6 +149,11 @@ def _link_times(service: Path, platform: Path) -> list[float]:
         return run_client(server, plan, expected=200).client.milliseconds
 
 
+_QUIET = """Whole runs (`daybreakd snapshot run`) of {rows:,} Members of {leaders:,} Leaders on three days. Ratios
+compare with the first day. Runs of later days also make deltas, and sign the statements of all accounts again. Other
+resources have no rows.
+"""
+
 _MANY = """The same {rows:,} Members in few and in many Leaders, and without packs. *Files and packs* are new ones on
 the local disk, with those of the state database. Ratios compare with the first row of the same day. Other resources
 have no rows.
@@ -135,15 +164,20 @@ Swift on the same machine, whose CPU time is not included. Term acceptances cont
 their files change every day. Links are those of some accounts in turn, {_LINKS_PER_SECOND:.0f} per second.
 """
 
-JOB = Job(
+_OPTIONS = {"rows": (2_000_000, "Members"), "leaders": (1_500, "Leaders of the smaller platform")}
+
+QUIET_DAYS = Job(
+    "quiet-days",
+    "Quiet days",
+    "whole runs with the same rows again, and with a tenth changed",
+    _OPTIONS | {"leaders": (1_500, "Leaders")},
+    _run_quiet,
+)
+MANY_LEADERS = Job(
     "many-leaders",
     "100,000 Leaders",
     "whole runs with 100,000 Leaders next to 1,500",
-    {
-        "rows": (2_000_000, "Members"),
-        "leaders": (1_500, "Leaders of the smaller platform"),
-        "many": (100_000, "Leaders of the larger platform"),
-    },
-    _run,
+    _OPTIONS | {"many": (100_000, "Leaders of the larger platform")},
+    _run_many,
     rounds=1,
 )
