@@ -160,7 +160,8 @@ def _copy_file(source: FileStore, target: FileStore, file: ManifestFile, *, is_p
     except FileDamaged as error:
         return FileStoreError(f"In the target: {error.message} It is not replaced.")
     try:
-        verified = checked_pieces(stored.key, source.read(stored.key), stored.bytes, stored.sha256)
+        in_source = f"{stored.key} in the source"
+        verified = checked_pieces(in_source, source.read(stored.key), stored.bytes, stored.sha256)
         target.add(stored.key, file.resource, file.format, verified)
     except StoreFull:
         raise
