@@ -61,18 +61,16 @@ class ModelRules:
 
 def rules_of(model: Model, engine: str) -> ModelRules:
     """Return the rules of a model. SQL that sqlglot cannot read, or that is nested too deeply, is one rule."""
+    dialect = DIALECTS[engine]
     try:
-        return _rules_of(sqlglot.parse_one(model.sql, read=DIALECTS[engine]), DIALECTS[engine])
+        tree = sqlglot.parse_one(model.sql, read=dialect)
+        # Generators write a placeholder in the notation of a driver.
+        for placeholder in list(tree.find_all(exp.Placeholder)):
+            placeholder.replace(exp.Var(this=_AS_OF))
+        reader = _Reader(dialect)
+        return ModelRules(tuple(dict.fromkeys(reader.rules(tree))), reader.counted(tree), reader.table(tree))
     except (sqlglot.errors.SqlglotError, RecursionError):
         return ModelRules((_shortened(" ".join(model.sql.split())),))
-
-
-def _rules_of(tree: exp.Expr, dialect: str) -> ModelRules:
-    # Generators write a placeholder in the notation of a driver.
-    for placeholder in list(tree.find_all(exp.Placeholder)):
-        placeholder.replace(exp.Var(this=_AS_OF))
-    reader = _Reader(dialect)
-    return ModelRules(tuple(dict.fromkeys(reader.rules(tree))), reader.counted(tree), reader.table(tree))
 
 
 @dataclass(frozen=True, slots=True)
