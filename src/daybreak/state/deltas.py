@@ -1,7 +1,6 @@
 """Repository of deltas and chains."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import starmap
 
@@ -136,18 +135,16 @@ class DeltaStore(Store):
         # Requests read without a transaction. In this order, deltas that are being deleted are never taken for
         # unchanged resources: rows first, then what says whether they are complete.
         resources = self._resources(client_id, service_chain_id)
-        beginning = self._beginning(client_id, service_chain_id)
+        chain_id, beginning, reason = self._beginning(client_id, service_chain_id)
         entries: list[ChainEntry] = []
         kept = _LINKS.all(self._connection, service_chain_id=service_chain_id)
-        for publication in (
-            each for each in starmap(Publication, kept) if beginning.version < each.version <= current.version
-        ):
+        for publication in (each for each in starmap(Publication, kept) if beginning < each.version <= current.version):
             if publication.version != current.version - len(entries):
                 break
             entries.append(ChainEntry(publication, resources.get(publication.snapshot_id, {})))
         oldest = current.version - len(entries)
-        started_by = beginning.reason if oldest == beginning.version else VERSION_TOO_OLD
-        return Chain(beginning.chain_id, current, oldest, tuple(reversed(entries)), started_by)
+        started_by = reason if oldest == beginning else VERSION_TOO_OLD
+        return Chain(chain_id, current, oldest, tuple(reversed(entries)), started_by)
 
     def file(self, publication: str | int, client_id: str, resource: str, format: str) -> CurrentFile | None:
         """Return one delta file of csv or json, None if it is not in the account's chain. `publication` is the id of a
@@ -168,7 +165,7 @@ class DeltaStore(Store):
                 snapshot_deltas.c.resource == resource,
             )
         ).first()
-        if row is None or row.version <= self._beginning(client_id, row.chain_id).version:
+        if row is None or row.version <= self._beginning(client_id, row.chain_id)[1]:
             return None
         stored = row.delta.formats.get(format)
         if stored is None:
@@ -292,19 +289,19 @@ class DeltaStore(Store):
             sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
         )
 
-    def _beginning(self, client_id: str, service_chain_id: str) -> "_Beginning":
-        """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""
+    def _beginning(self, client_id: str, service_chain_id: str) -> tuple[str, int, str]:
+        """Return the account's chain, its first version and why it began. It begins later than the service's after an
+        erasure or a gap.
+        """
         values = {"client_id": client_id, "service_chain_id": service_chain_id}
         closed = _CLOSED.first(self._connection, **values)
         if closed is None:
             first = _FIRST.first(self._connection, service_chain_id=service_chain_id)
             assert first is not None  # the snapshot of a chain is kept
             closed = service_chain_id, first[0], first[1] or ""
-        beginning = _Beginning(*closed)
+        chain_id, version, reason = closed
         added = max((version for (version,) in _ADDED.all(self._connection, **values)), default=0)
-        if added <= beginning.version:
-            return beginning
-        return _Beginning(beginning.chain_id, added, ACCOUNT_ADDED)
+        return (chain_id, version, reason) if added <= version else (chain_id, added, ACCOUNT_ADDED)
 
     def _resources(self, client_id: str, service_chain_id: str) -> dict[str, dict[str, ResourceDelta]]:
         found: dict[str, dict[str, ResourceDelta]] = {}
@@ -313,12 +310,3 @@ class DeltaStore(Store):
         for snapshot_id, resource, delta in rows:
             found.setdefault(snapshot_id, {})[resource] = delta
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Beginning:
-    """First version of an account's chain."""
-
-    chain_id: str
-    version: int
-    reason: str

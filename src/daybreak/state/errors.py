@@ -61,11 +61,6 @@ def is_retryable(error: BaseException) -> bool:
     return sqlstate_of(_cause(error)) in _RETRYABLE
 
 
-def is_disconnect(error: BaseException) -> bool:
-    """Return whether the connection was lost, so that a new one may work."""
-    return isinstance(error, sqlalchemy.exc.DBAPIError) and error.connection_invalidated
-
-
 def _cause(error: BaseException) -> BaseException:
     if isinstance(error, sqlalchemy.exc.DBAPIError) and error.orig is not None:
         return error.orig

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from daybreak.state.errors import is_disconnect, is_retryable, translated_errors
+from daybreak.state.errors import is_retryable, translated_errors
 from daybreak.state.postgresql_connections import (
     BoundedAsyncConnection,
     BoundedConnection,
@@ -52,15 +52,10 @@ class _Retries:
         if is_retryable(error):
             self.count += 1
             return self.count <= _MAX_RETRIES
-        if (
-            is_disconnect(error)
-            and not isinstance(error.orig, NoAnswer)
-            and not self.at_commit
-            and not self.reconnected
-        ):
-            self.reconnected = True
-            return True
-        return False
+        if not error.connection_invalidated or isinstance(error.orig, NoAnswer) or self.at_commit or self.reconnected:
+            return False
+        self.reconnected = True
+        return True
 
     @property
     def pause_seconds(self) -> float:
