@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,14 +22,6 @@ MAXIMUM_BYTES = 256 * 1024
 MAXIMUM_CONCURRENT = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderResponse:
-    """Status and parsed JSON object of a response."""
-
-    status: int
-    document: dict[str, Any] = field(repr=False)
-
-
 slots = asyncio.Semaphore(MAXIMUM_CONCURRENT)
 
 
@@ -48,8 +39,10 @@ def is_secure(url: object) -> bool:
 
 async def send(
     url: str, *, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-) -> ProviderResponse:
-    """Send a GET request, or a POST request with a form, and parse the response. Raises ProviderUnavailable."""
+) -> tuple[int, dict[str, Any]]:
+    """Send a GET request, or a POST request with a form. Return the status and the JSON object of the response. Raises
+    ProviderUnavailable.
+    """
     # Imported here, because only processes that sign users in send requests.
     import httpx
 
@@ -69,7 +62,7 @@ async def send(
         document = None
     if not isinstance(document, dict):
         raise ProviderUnavailable(f"{address} responded with status {status} and no JSON object")
-    return ProviderResponse(status, document)
+    return status, document
 
 
 async def _exchange(url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]) -> tuple[int, bytes]:

@@ -14,7 +14,7 @@ import structlog
 from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnverifiedIdToken, validate
 from daybreak.domain.errors import OperatorError, ProviderUnavailable, ReasonError
 from daybreak.domain.operator_file import read_private
-from daybreak.oidc.http import ProviderResponse, is_secure, send
+from daybreak.oidc.http import is_secure, send
 from daybreak.settings import OidcSettings
 
 _MAXIMUM_BYTES = 4096
@@ -170,16 +170,16 @@ class Provider:
         Raises TokenRefused, ProviderUnavailable.
         """
         metadata = await self.metadata()
-        response = await self._request_tokens(metadata, code, request.code_verifier)
-        if response.status == _TOO_MANY_REQUESTS or response.status >= _SERVER_ERROR:
+        status, document = await self._request_tokens(metadata, code, request.code_verifier)
+        if status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR:
             # An outage, whatever the body says.
-            raise _unexpected(metadata.token_endpoint, response.status)
-        if response.status != 200:
-            error = response.document.get("error")
-            _log.warning("oidc.token_refused", status=response.status, error=str(error)[:60])
+            raise _unexpected(metadata.token_endpoint, status)
+        if status != 200:
+            error = document.get("error")
+            _log.warning("oidc.token_refused", status=status, error=str(error)[:60])
             # invalid_grant: the code has expired or was used. Other errors have their cause in the configuration.
             raise TokenRefused("invalid_grant" if error == "invalid_grant" else "token_request_refused")
-        id_token, access_token = response.document.get("id_token"), response.document.get("access_token")
+        id_token, access_token = document.get("id_token"), document.get("access_token")
         if not isinstance(id_token, str) or not isinstance(access_token, str):
             raise TokenRefused("no_id_token")
         # RFC 6749, appendix A.12. The error of a header with other characters contains the token, and is logged.
@@ -198,7 +198,9 @@ class Provider:
         """Fetch metadata and keys, and return the number of keys. Raises ProviderUnavailable."""
         return len(await self._current_keys())
 
-    async def _request_tokens(self, metadata: ProviderMetadata, code: str, code_verifier: str) -> ProviderResponse:
+    async def _request_tokens(
+        self, metadata: ProviderMetadata, code: str, code_verifier: str
+    ) -> tuple[int, dict[str, Any]]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -252,10 +254,10 @@ class Provider:
 
 
 async def _get(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    response = await send(url, headers=headers)
-    if response.status != 200:
-        raise _unexpected(url, response.status)
-    return response.document
+    status, document = await send(url, headers=headers)
+    if status != 200:
+        raise _unexpected(url, status)
+    return document
 
 
 def _unexpected(url: str, status: int) -> ProviderUnavailable:
