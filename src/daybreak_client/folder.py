@@ -73,7 +73,7 @@ DEFAULT_WAIT = LockWait()
 
 
 def update_folder(
-    folder: Path, files: Sequence[PublishedFile], open_file: OpenFile, on_progress: ProgressCallback
+    folder: Path, files: Sequence[PublishedFile], open_file: OpenFile, on_progress: ProgressCallback | None
 ) -> tuple[PublishedFile, ...]:
     """Download the files that the folder lacks and return them. Either all of them are replaced or none.
 
@@ -156,7 +156,7 @@ class _Downloader:
     """Downloads files until `stop` is set."""
 
     open_file: OpenFile
-    on_progress: ProgressCallback
+    on_progress: ProgressCallback | None
     stop: Event = field(default_factory=Event)
 
     def download(self, partial: Path, file: PublishedFile) -> None:
@@ -200,7 +200,8 @@ class _Downloader:
                     target.write(chunk[: max(file.size_bytes + 1 - target.tell(), 0)])
                     if target.tell() > file.size_bytes:
                         break
-                    self.on_progress(file, target.tell())
+                    if self.on_progress is not None:
+                        self.on_progress(file, target.tell())
                 target.flush()
                 os.fsync(target.fileno())
 

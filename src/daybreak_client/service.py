@@ -259,7 +259,7 @@ class AccountFiles:
             with errors_named(folder), locked(folder, lock_wait or NO_WAIT):
                 previous = provenance.check(folder, force=force)
                 try:
-                    downloaded = update_folder(folder, files, self._download, on_progress or _ignore_progress)
+                    downloaded = update_folder(folder, files, self._download, on_progress)
                 except SnapshotChanged:
                     continue
                 provenance.save(folder, files)
@@ -303,7 +303,7 @@ class AccountFiles:
 
         Raises SnapshotChanged when the service replaced one of them, Refused, Unreachable, Damaged.
         """
-        update_folder(folder, files, self._download, on_progress or _ignore_progress)
+        update_folder(folder, files, self._download, on_progress)
 
     @contextlib.contextmanager
     def _download(self, file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
@@ -350,7 +350,3 @@ def _parse_s3_credentials(response: Any) -> dict[str, object]:
     secrets = {name: wire.token(response[name]) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")}
     expiration = wire.instant(response["Expiration"])
     return {"Version": 1, **secrets, "Expiration": f"{expiration:%Y-%m-%dT%H:%M:%SZ}"}
-
-
-def _ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:
-    """Ignore progress."""

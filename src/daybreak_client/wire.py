@@ -135,11 +135,6 @@ def is_file_name(text: str) -> bool:
     return _FILE_NAME.fullmatch(text) is not None
 
 
-def format_of(file_name: str) -> str:
-    """Return the format of a file with all rows of a resource."""
-    return next(name for name, ending in ENDINGS.items() if file_name.partition(".")[2] == ending[1:])
-
-
 def count(value: object) -> int:
     """Return a number of rows or bytes, or a version: an integer from 0 to 2^63 - 1."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_INTEGER:

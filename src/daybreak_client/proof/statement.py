@@ -42,7 +42,7 @@ class SignedFile:
 
     @property
     def format(self) -> str:
-        return wire.format_of(self.name)
+        return next(each for each, ending in wire.ENDINGS.items() if self.name.endswith(ending))
 
 
 @dataclass(frozen=True, slots=True)
