@@ -48,7 +48,7 @@ def daybreak(
         account: client_id of the account.
         resources: Names of the tables, such as `members`. Default: all nine.
     """
-    return dlt.resource(_changes, name="files")(address, token, account.lower(), tuple(resources))
+    return dlt.resource(_changes, name="files")(address, token, account.strip().lower(), tuple(resources))
 
 
 def _changes(address: str, token: str, client_id: str, resources: Sequence[str]) -> Iterator[Any]:

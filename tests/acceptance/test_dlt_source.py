@@ -95,6 +95,8 @@ def test_accounts_share_a_dataset(service: Service, pipeline: Any) -> None:
         assert_published(pipeline, service, client_id)
     assert load(pipeline, service, NORTH) == {}, "nothing new"
     assert load(pipeline, service, SOUTH, resources=["campaigns"]) == {}
+    token, _ = service.installation.create_token(MAYA, NORTH)
+    assert run_source(pipeline, service.address, token, f" {NORTH.upper()} ") == {}, "another spelling"
 
 
 @pytest.mark.release
