@@ -1,4 +1,4 @@
-"""Expiry of links and sessions, limits of guesses, and publication at 04:00 UTC, with a moved clock."""
+"""Expiry of links and sessions, and publication at 04:00 UTC, with a moved clock."""
 
 import shutil
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from daybreak.demo.platform import make_platform
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from tests.acceptance.conftest import new_installation
-from tests.acceptance.installation import CARL, GUESS, MAYA, NORTH, SOUTH, seat_id, totp_code
+from tests.acceptance.installation import CARL, MAYA, NORTH, SOUTH, seat_id, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_pending_login import browser_with_pending_login
 from tests.parts.moved_clock import MovedClock
@@ -114,32 +114,6 @@ def test_dashboard_session_ends_after_eight_hours_without_activity(moved: tuple[
         assert resolved is not None
         assert resolved.session.end_reason == "idle"
     service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), operator=False))
-    clock.move("+0")
-
-
-@pytest.mark.release  # a unit test moves its clock over the same hours
-def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(moved: tuple[Service, MovedClock]) -> None:
-    service, clock = moved
-
-    def verified(minutes: int) -> int:
-        """Return how many of six guesses at that time are verified."""
-        clock.move(f"+{minutes}m")
-        pending = service.log_in(GUESS).json()["token"]
-        statuses = [service.answer_second_factor(pending, "none").status_code for _ in range(6)]
-        assert statuses == sorted(statuses), "no guess is verified after the limit"
-        assert set(statuses) <= {401, 429}
-        return statuses.count(401)
-
-    assert [verified(minutes) for minutes in (0, 6, 12, 18, 24)] == [5, 5, 5, 5, 0]
-    assert [verified(minutes) for minutes in (70, 76, 82, 88, 94)] == [5, 5, 5, 5, 0]
-    assert [verified(minutes) for minutes in (160, 166, 172, 700)] == [5, 5, 0, 0]
-    for minutes, status in ((700, 429), (1460, 200)):
-        clock.move(f"+{minutes}m")
-        pending = service.log_in(GUESS).json()["token"]
-        correct_code = totp_code(at=datetime.now(UTC) + timedelta(minutes=minutes))
-        assert service.answer_second_factor(pending, correct_code).status_code == status, (
-            "the correct code is limited as well"
-        )
     clock.move("+0")
 
 

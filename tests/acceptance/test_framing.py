@@ -308,23 +308,6 @@ def test_request_has_at_most_one_authorization(service: Service) -> None:
         assert b'"code":"missing_token"' in answer
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-def test_other_methods_are_not_allowed(service: Service, method: str) -> None:
-    found = service.request(method, "/healthz")
-    assert found.status_code == 405
-    assert set(found.headers["Allow"].split(", ")) == {"GET", "HEAD"}
-    assert found.json()["code"] == "method_not_allowed"
-
-
-@pytest.mark.parametrize(
-    "path", ["//", "/nowhere", "/download", "/download/v1/files", "/healthz/", "//healthz", "/%2e%2e/x"]
-)
-def test_unknown_path_is_a_problem(service: Service, path: str) -> None:
-    found = service.get(path)
-    assert (found.status_code, found.json()["code"]) == (404, "not_found")
-    assert "Location" not in found.headers
-
-
 @pytest.mark.parametrize(
     "target",
     [

@@ -12,11 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from daybreak.cli.main import run
-from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditQuery
-from daybreak.domain.identity import Grant, Seat
+from daybreak.domain.identity import Grant
 from daybreak.state.stores import Stores
-from tests.acceptance.installation import ACCOUNTS, DREW, GUESS, MAYA, NORTH, SOUTH, TWIN, seat_id, totp_code
+from tests.acceptance.installation import ACCOUNTS, DREW, MAYA, NORTH, SOUTH, seat_id
 from tests.acceptance.service import AUTH, Service, run_in_parallel
 from tests.acceptance.test_pending_login import browser_with_pending_login
 
@@ -160,34 +159,6 @@ def test_new_second_factor_requirement_ends_access(each_service: Service) -> Non
     assert each_service.request_file(session, NORTH).status_code == 302
 
 
-def test_new_password_ends_sessions_and_links(each_service: Service) -> None:
-    session = each_service.token(DREW, NORTH)
-    link = each_service.link(session, NORTH)
-    new_hash = passwords.hash_password("another long password")
-    state = each_service.installation.state()
-    try:
-        seat = state.read(lambda stores: stores.seats.by_email(DREW))
-    finally:
-        state.close()
-    assert isinstance(seat, Seat)
-    now = datetime.now(UTC)
-
-    def change(stores: Stores) -> None:
-        stores.seats.set_password_hash(seat.seat_id, new_hash)
-        stores.sessions.end_all(seat.seat_id, now, "password changed")
-
-    each_service.installation.change(change)
-    try:
-        assert each_service.request_file(session, NORTH).status_code == 401
-        assert each_service.get(link).status_code == 403
-        assert each_service.log_in(DREW).status_code == 401
-        assert each_service.log_in(DREW, password="another long password").status_code == 200
-    finally:
-        each_service.installation.change(
-            lambda stores: stores.seats.set_password_hash(seat.seat_id, seat.password_hash or "")
-        )
-
-
 def test_revoked_and_expired_tokens_are_refused(each_service: Service) -> None:
     secret, token_id = each_service.installation.create_token(DREW, NORTH)
     link = each_service.link(secret, NORTH)
@@ -222,29 +193,3 @@ def test_logout_takes_effect_in_every_worker(each_service: Service) -> None:
     statuses = [status for found in run_in_parallel(send, 8) for status in found]
     assert len(statuses) == 400
     assert set(statuses) == {401, 403}
-
-
-def test_parallel_uses_of_one_code_log_in_once(each_service: Service) -> None:
-    each_service.installation.reset_attempts(TWIN)
-    pending = [each_service.log_in(TWIN).json()["token"] for _ in range(20)]
-    # The code of the next step is valid for at least a whole step, even on a slow machine.
-    code = totp_code(ahead=1)
-    found = run_in_parallel(lambda number: each_service.answer_second_factor(pending[number], code).status_code, 20)
-    assert found.count(200) == 1, found
-    assert set(found) <= {200, 401, 429}
-    again = each_service.answer_second_factor(pending[0], code)
-    assert again.status_code in {401, 429}
-
-
-def test_at_most_five_parallel_guesses_are_verified(each_service: Service) -> None:
-    pending = each_service.log_in(GUESS).json()["token"]
-    found = run_in_parallel(lambda number: each_service.answer_second_factor(pending, f"{number:06d}"), 50)
-    statuses = [answer.status_code for answer in found]
-    assert statuses.count(401) <= 5, statuses
-    assert set(statuses) <= {401, 429}
-    limited = next(answer for answer in found if answer.status_code == 429)
-    assert limited.json()["code"] == "rate_limited"
-    assert 1 <= int(limited.headers["Retry-After"]) <= 310
-    assert limited.headers["RateLimit"].startswith('"attempts";r=0')
-    correct = each_service.answer_second_factor(pending, totp_code(ahead=0))
-    assert correct.status_code == 429, "the correct code is limited as well"

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -127,12 +126,6 @@ class ScriptedProvider:
             client_id, _, secret = base64.b64decode(value).decode().partition(":")
             return (unquote_plus(client_id), unquote_plus(secret)) == (CLIENT_ID, CLIENT_SECRET)
         return (form.get("client_id"), form.get("client_secret")) == (CLIENT_ID, CLIENT_SECRET)
-
-
-def unsigned(claims: dict[str, Any]) -> str:
-    """Return an ID token with the algorithm `none`."""
-    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
-    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
 
 
 def _changed(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

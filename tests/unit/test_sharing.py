@@ -11,7 +11,6 @@ import pytest
 from daybreak import sharing
 from daybreak.access import api_tokens
 from daybreak.access.api_tokens import TokenOptions
-from daybreak.access.authorization import require_own
 from daybreak.access.link_usage import LinkRate
 from daybreak.access.services import Services
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
@@ -20,7 +19,7 @@ from daybreak.domain.snapshot import FileStatistics, ManifestEntry, StoredFormat
 from daybreak.settings import Rate
 from daybreak.sharing import Query, TableName
 from tests.configured import DEFAULTS
-from tests.unit.access.instance import ALPHA, BRAVO, CALLER, FOREIGN, ROSA, UNKNOWN, Instance, open_instance
+from tests.unit.access.instance import ALPHA, BRAVO, CALLER, ROSA, Instance, open_instance
 
 RUN = "20000000-0000-4000-8000-000000000001"
 MEMBERS = TableName(ALPHA, "daybreak", "members")
@@ -72,40 +71,12 @@ def audited(services: Services, work: Coroutine[Any, Any, Any]) -> Coroutine[Any
     return scenario()
 
 
-async def test_foreign_and_unknown_shares_get_the_same_error(instance: Instance) -> None:
-    principal = await principal_of(instance)
-    assert require_own(principal, ALPHA.upper(), "share") == ALPHA
-    messages = set()
-    for share in (BRAVO, FOREIGN, UNKNOWN, ""):
-        with pytest.raises(NotFound) as caught:
-            require_own(principal, share, "share")
-        messages.add((caught.value.code, caught.value.message))
-    assert len(messages) == 1
-
-
 async def test_query_is_one_statement(instance: Instance, services: Services) -> None:
     publish(instance)
     principal = await principal_of(instance)
     for at in (TableVersion(), TableVersion(number=1), TableVersion(not_after=instance.now[0])):
         query = sharing.query(services, principal, MEMBERS, Query(at=at), CALLER)
         assert len(await instance.statements_of(audited(services, query))) == 1
-
-
-async def test_query_is_recorded_with_its_files(instance: Instance, services: Services) -> None:
-    publish(instance)
-    principal = await principal_of(instance)
-    found = await audited(services, sharing.query(services, principal, MEMBERS, Query(), CALLER))
-    assert [file.stored.bytes for file in found.files] == [7]
-    with pytest.raises(NotFound):
-        await audited(
-            services,
-            sharing.query(services, principal, TableName(FOREIGN, "daybreak", "members"), Query(), CALLER),
-        )
-    events = instance.audit("table.queried")
-    assert [(event.result, event.client_id, dict(event.details)) for event in events] == [
-        ("ok", ALPHA, {"table": "members", "version": 1, "snapshot_id": RUN, "files": 1}),
-        ("not_found", ALPHA, {}),
-    ]
 
 
 async def test_queries_count_as_links(instance: Instance) -> None:

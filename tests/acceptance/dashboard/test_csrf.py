@@ -1,7 +1,6 @@
 """Cross-site forms."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -38,15 +37,6 @@ def test_cross_site_form_is_rejected(
     )
     page.goto(attack)
     expect(page.get_by_role("heading", name="Form rejected")).to_be_visible()
-    # A form from our origin is rejected if its token is altered.
-    form: dict[str, Any] = {
-        "csrf": token[:-1] + ("0" if token[-1] != "0" else "1"),
-        "name": "stolen",
-        "expiry": "never",
-    }
-    assert page.request.post(address, form=form).status == 403
-    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
-        assert page.request.post(address, form={**form, "csrf": token}, headers=headers).status == 403
     page.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
     assert page.get_by_text("stolen").count() == 0
     ignore_failed_loads(console_messages, 403)

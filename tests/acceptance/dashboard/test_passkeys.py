@@ -12,13 +12,7 @@ from playwright.sync_api import CDPSession, Page, Route, expect
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.identity import Passkey
-from tests.acceptance.dashboard.conftest import (
-    Service,
-    confirm_password,
-    ignore_failed_loads,
-    post_form,
-    sign_in_without_form,
-)
+from tests.acceptance.dashboard.conftest import Service, confirm_password, post_form, sign_in_without_form
 from tests.acceptance.dashboard.sample import directory
 
 SEAT = directory.id_of(directory.KEEPER)
@@ -179,39 +173,6 @@ def test_dialog_without_an_answer_ends_with_a_message(keeper: Page, service: Ser
     authenticator.send("setAutomaticPresenceSimulation", enabled=True)
     button.click()
     keeper.wait_for_url("**/files")
-
-
-@pytest.mark.release
-def test_tampered_signature_is_refused(keeper: Page, service: Service, console_messages: list[str]) -> None:
-    authenticator = add_authenticator(keeper)
-    add_passkey(keeper, service, "laptop")
-    for override in ("isBogusSignature", "isBadUP"):
-        start_login(keeper, service)
-        authenticator.send("setResponseOverrideBits", **{override: True})
-        keeper.get_by_role("button", name="Use a passkey").click()
-        expect(keeper.get_by_text("The passkey was not accepted. Try again.")).to_be_visible()
-        assert results(service, "second_factor")[0] == ("invalid_passkey", {"proof": "pop"})
-    authenticator.send("setResponseOverrideBits")
-    keeper.get_by_role("button", name="Use a passkey").click()
-    keeper.wait_for_url("**/files")
-    ignore_failed_loads(console_messages, 401)
-
-
-@pytest.mark.release
-def test_copied_passkey_is_refused(keeper: Page, service: Service, console_messages: list[str]) -> None:
-    authenticator = add_authenticator(keeper)
-    add_passkey(keeper, service, "laptop")
-    (copy,) = authenticator.credentials()
-    start_login(keeper, service)
-    keeper.get_by_role("button", name="Use a passkey").click()
-    keeper.wait_for_url("**/files")
-    authenticator.send("removeCredential", credentialId=copy["credentialId"])
-    authenticator.send("addCredential", credential={**copy, "signCount": 0})
-    start_login(keeper, service)
-    keeper.get_by_role("button", name="Use a passkey").click()
-    expect(keeper.get_by_text("because a copy of it may exist")).to_be_visible()
-    assert results(service, "second_factor")[0] == ("passkey_cloned", {"proof": "pop", "name": "laptop"})
-    ignore_failed_loads(console_messages, 401)
 
 
 @pytest.mark.release

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.dashboard.conftest import ignore_failed_loads
-from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, PASSWORD, TWIN, VAULT, VIC, seat_id, totp_code
+from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, TWIN, VAULT, VIC, seat_id
 from tests.acceptance.service import Service, serving
 from tests.parts.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, oidc_provider
 from tests.parts.ports import free_port
@@ -90,11 +90,9 @@ def sso(shared: SingleSignOn) -> SingleSignOn:
     shared.provider.set_users(
         {
             "maya": {"email": MAYA, "email_verified": True},
-            "other maya": {"email": MAYA, "email_verified": True},
             "unverified": {"email": VIC, "email_verified": False},
             "stranger": {"email": "stranger@example.org", "email_verified": True},
             "drew": {"email": DREW, "email_verified": True},
-            "carl": {"email": CARL, "email_verified": True, "amr": ["pwd", "mfa"]},
             "ivan": {"email": IVAN, "email_verified": True},
         }
     )
@@ -124,34 +122,12 @@ def test_used_response_leads_back_to_the_session(page: Page, sso: SingleSignOn) 
 
 
 @pytest.mark.release
-def test_moved_email_does_not_move_access(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
-    sso.open(page, "maya")
-    page.wait_for_url("**/files")
-    page.context.clear_cookies()
-    sso.provider.set_users(
-        {
-            "maya": {"email": "stranger@example.org", "email_verified": False},
-            "other maya": {"email": MAYA, "email_verified": True},
-        }
-    )
-    sso.open(page, "other maya")
-    expect(page.get_by_role("heading", name="Sign-in refused")).to_be_visible()
-    assert sso.events("login")[0].result == "bound_to_another_user"
-    page.context.clear_cookies()
-    sso.open(page, "maya")
-    page.wait_for_url("**/files")
-    ignore_failed_loads(console_messages, 403)
-
-
-@pytest.mark.release
 @pytest.mark.parametrize(
     ("user", "reason", "text"),
     [
         ("stranger", "no_seat", "has no access to this service"),
-        pytest.param(
-            "unverified", "email_unverified", "has not verified your email address", marks=pytest.mark.release
-        ),
-        pytest.param("drew", "seat_disabled", "has no access to this service", marks=pytest.mark.release),
+        ("unverified", "email_unverified", "has not verified your email address"),
+        ("drew", "seat_disabled", "has no access to this service"),
         ("ivan", "no_active_account", "Your seat has no access to an active account yet"),
     ],
 )
@@ -178,32 +154,12 @@ def test_canceled_sign_in_leads_back(page: Page, sso: SingleSignOn, console_mess
 
 
 @pytest.mark.release
-def test_own_second_factor_is_asked(page: Page, sso: SingleSignOn) -> None:
-    sso.open(page, "carl")
-    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
-    page.goto(f"{sso.service.base_url}/dashboard/{NORTH}/files")
-    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
-    page.get_by_label("Six-digit code").fill(totp_code())
-    page.get_by_role("button", name="Continue").click()
-    page.wait_for_url("**/files")
-
-
-@pytest.mark.release
 def test_rotated_key_is_fetched(page: Page, sso: SingleSignOn) -> None:
     sso.open(page, "maya")
     page.wait_for_url("**/files")
     sso.provider.rotate_keys()
     page.context.clear_cookies()
     sso.open(page, "maya")
-    page.wait_for_url("**/files")
-
-
-@pytest.mark.release
-def test_password_works_next_to_single_sign_on(page: Page, sso: SingleSignOn) -> None:
-    page.goto(sso.service.base_url + "/dashboard/")
-    page.get_by_label("Email").fill(VIC)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/files")
 
 

@@ -17,7 +17,7 @@ from daybreak.access.login import SessionStarted, login
 from daybreak.access.services import Services
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, RateLimited, RequestError, Unauthenticated
-from daybreak.domain.identity import Caller, InitialAccount, Seat, Session
+from daybreak.domain.identity import InitialAccount, Seat, Session
 from daybreak.settings import Rate
 from daybreak.state.database import open_state
 from daybreak.state.seats import SeatStore
@@ -199,40 +199,6 @@ async def test_ten_of_50_parallel_passwords_are_verified(
     outcomes = await run_in_parallel(workers, 50, guess)
     assert len(verified) == 10
     assert sum(isinstance(outcome, RateLimited) for outcome in outcomes) == 40
-
-
-@pytest.mark.release
-async def test_guesses_from_many_addresses_do_not_block_the_owner(
-    instance: Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace_verification(monkeypatch, instance.services, lambda _, password: password == PASSWORD)
-    for network in range(5):
-        for _ in range(11):
-            with pytest.raises(RequestError):
-                await login(
-                    instance.services,
-                    email="rosa@example.org",
-                    password="wrong wrong wrong",
-                    caller=Caller(f"203.0.113.{network}"),
-                )
-    await instance.log_in(caller=Caller("198.51.100.77"))
-
-
-async def test_logout_ends_the_token_in_every_worker(instance: Instance, workers: list[Services]) -> None:
-    token = (await instance.log_in()).token
-    for services in workers:
-        await sessions.authenticate(services, token)
-    await sessions.logout(workers[0], await sessions.active_session(workers[0], token), CALLER)
-    outcomes = []
-    for services in workers * 20:
-        try:
-            await sessions.authenticate(services, token)
-            outcomes.append("accepted")
-        except Unauthenticated as refusal:
-            outcomes.append(refusal.code)
-    for services in workers:
-        await services.state.aclose()
-    assert set(outcomes) == {"session_ended"}
 
 
 async def test_parallel_creation_respects_the_token_limit(instance: Instance, workers: list[Services]) -> None:

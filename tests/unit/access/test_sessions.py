@@ -1,7 +1,6 @@
 """Sessions: contexts, switch, logout, and permissions that are checked on every request."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +8,6 @@ import msgspec
 import pytest
 
 from daybreak.access import operators, passwords, sessions, throttle
-from daybreak.credentials import session_jwt
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, RequestError, Unauthenticated
 from daybreak.domain.identity import Grant
 from daybreak.state.stores import Stores
@@ -38,12 +36,6 @@ async def test_each_request_takes_one_query(instance: Instance) -> None:
     token = (await instance.log_in()).token
     for _ in range(2):
         assert len(await instance.statements_of(sessions.authenticate(instance.services, token))) == 1
-
-
-async def test_contexts_are_the_active_accounts_by_name(instance: Instance) -> None:
-    active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-    found = await sessions.contexts(instance.services, active)
-    assert [each.account.client_id for each in found] == [ALPHA, BRAVO]
 
 
 async def test_account_without_data_export_is_listed(instance: Instance) -> None:
@@ -125,52 +117,6 @@ async def test_switch_without_the_second_factor_is_refused(instance: Instance) -
         await sessions.authenticate(instance.services, started.token)
 
 
-async def test_logout_ends_every_token_of_the_session(instance: Instance) -> None:
-    started = await instance.log_in()
-    active = await sessions.active_session(instance.services, started.token)
-    switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
-    other = await sessions.active_session(instance.services, switched)
-    await sessions.logout(instance.services, other, CALLER)
-    for token in (started.token, switched):
-        assert await error_code(instance, token) == "session_ended"
-
-
-@pytest.mark.parametrize(
-    ("revoke", "code"),
-    [
-        (lambda h: h.write(lambda s: s.directory.remove_grants(Grant(ROSA, ALPHA))), "not_your_account"),
-        (lambda h: h.change_account(ALPHA, active=False), "account_inactive"),
-        (
-            lambda h: h.write(
-                lambda s: operators.set_disabled(s, h.seat(ROSA), h.now[0], disabled=True, actor="operator")
-            ),
-            "session_ended",
-        ),
-        (
-            lambda h: h.write(
-                lambda s: operators.set_password_hash(s, h.seat(ROSA), "$argon2id$other", h.now[0], actor="operator")
-            ),
-            "session_ended",
-        ),
-        (lambda h: h.advance(days=7), "token_expired"),
-    ],
-    ids=["grant", "account", "seat", "password", "time"],
-)
-async def test_revoked_permission_takes_effect_immediately(
-    instance: Instance, revoke: Callable[[Instance], object], code: str
-) -> None:
-    token = (await instance.log_in()).token
-    await sessions.authenticate(instance.services, token)
-    revoke(instance)
-    assert await error_code(instance, token) == code
-
-
-async def test_disabled_seat_is_refused_with_an_open_session(instance: Instance) -> None:
-    token = (await instance.log_in()).token
-    instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    assert await error_code(instance, token) == "session_ended"
-
-
 async def test_enabled_seat_must_log_in_again(instance: Instance) -> None:
     token = (await instance.log_in()).token
     for disabled in (True, False):
@@ -190,23 +136,6 @@ async def test_revoked_grant_allows_switching_and_logout(instance: Instance) -> 
     switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
     await sessions.authenticate(instance.services, switched)
     await sessions.logout(instance.services, active, CALLER)
-
-
-async def test_token_with_the_session_of_another_seat_is_refused(instance: Instance) -> None:
-    ring, issuer = instance.services.keyring.current(), "https://data.example.org"
-    mine, theirs = await instance.log_in(), await instance.log_in("omar@example.org")
-    now = instance.now[0].timestamp()
-    claims = session_jwt.decode(mine.token, "session+jwt", keyring=ring, issuer=issuer, now_seconds=now)
-    other_session = msgspec.structs.replace(claims, sid=theirs.session.sid)
-    forged = session_jwt.encode(other_session, typ="session+jwt", keyring=ring, issuer=issuer)
-    assert await error_code(instance, forged) == "invalid_token"
-    pending = (await instance.start_login("ines@example.org")).token
-    claims = session_jwt.decode(pending, "mfa+jwt", keyring=ring, issuer=issuer, now_seconds=now)
-    other_seat = msgspec.structs.replace(claims, seat_id=ROSA)
-    forged = session_jwt.encode(other_seat, typ="mfa+jwt", keyring=ring, issuer=issuer)
-    await sessions.pending_login(instance.services, pending)
-    with pytest.raises(Unauthenticated):
-        await sessions.pending_login(instance.services, forged)
 
 
 async def test_sessions_are_listed_and_ended(instance: Instance) -> None:
@@ -291,13 +220,6 @@ async def test_new_password_ends_other_sessions(instance: Instance) -> None:
         "invalid_credentials",
         "ok",
     ]
-
-
-async def test_token_of_another_service_is_refused(instance: Instance) -> None:
-    token = (await instance.log_in()).token
-    settings = configured(base_url="https://elsewhere.example")
-    with pytest.raises(Unauthenticated):
-        await sessions.authenticate(replace(instance.services, settings=settings), token)
 
 
 async def test_session_lifetime_follows_its_setting(instance: Instance) -> None:

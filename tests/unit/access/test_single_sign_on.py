@@ -1,7 +1,5 @@
 """Single sign-on with a scripted provider over HTTP: what the service refuses, and how seats are found."""
 
-import hashlib
-import hmac
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,7 +30,6 @@ from tests.parts.scripted_provider import (
     ScriptedProvider,
     new_key,
     scripted_provider,
-    unsigned,
 )
 from tests.parts.scripted_service import Reply
 from tests.unit.access.instance import ALPHA, CALLER, INES, OMAR, PASSWORD, ROSA, Instance, open_instance
@@ -320,32 +317,14 @@ async def test_malformed_code_is_refused(code: str, setup: Setup) -> None:
     assert await setup.refusal_of(begun.cookie, setup.provider.authorize(begun.url, code=code)) == "no_code"
 
 
-def _hs256(provider: ScriptedProvider) -> Callable[[dict[str, Any]], str]:
-    """Sign with HMAC and the public key as secret."""
-    import base64
-
-    def encode(part: bytes) -> str:
-        return base64.urlsafe_b64encode(part).decode().rstrip("=")
-
-    def sign(claims: dict[str, Any]) -> str:
-        header = encode(json.dumps({"alg": "HS256", "kid": "first"}).encode())
-        text = f"{header}.{encode(json.dumps(claims).encode())}"
-        secret = provider.keys[0].as_pem(private=False)
-        return f"{text}.{encode(hmac.digest(secret, text.encode(), hashlib.sha256))}"
-
-    return sign
-
-
 @pytest.mark.parametrize(
     ("issue", "reason"),
     [
-        (lambda _: unsigned, "id_token_algorithm"),
-        (_hs256, "id_token_algorithm"),
         (lambda provider: lambda claims: provider.sign(claims, new_key("first")), "id_token_signature"),
         (lambda provider: lambda claims: provider.sign(claims, new_key("other")), "id_token_unknown_key"),
         (lambda _: lambda _claims: "not.a.token", "id_token_malformed"),
     ],
-    ids=["none", "hs256", "forged", "unknown key", "malformed"],
+    ids=["forged", "unknown key", "malformed"],
 )
 async def test_forged_id_token_is_refused(issue: Callable[..., Any], reason: str, setup: Setup) -> None:
     setup.provider.issue = issue(setup.provider)

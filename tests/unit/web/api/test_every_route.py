@@ -37,7 +37,10 @@ def answers(described: DescribedApp) -> dict[tuple[str, str], Answer]:
 
 
 def scope_of(method: str, path: str) -> dict[str, object]:
-    headers = (("host", "export.example.org"), ("content-type", "application/json"))
+    headers = (
+        ("host", "export.example.org"), ("content-type", "application/json"), ("origin", "https://other.example"),
+        ("access-control-request-method", "PUT"),
+    )  # fmt: skip
     return dict(http_scope(f"/data{path}", headers, scheme="https", method=method))
 
 
