@@ -19,7 +19,7 @@ import requests
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource, resource_named
-from tests.acceptance.installation import CLOSED, FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
+from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
@@ -159,84 +159,6 @@ def test_python_client_applies_a_limit(north: Recipient, tmp_path: Path) -> None
     assert delta_sharing.get_table_metadata(url).name == "members"
 
 
-def test_lists_have_the_documented_form(north: Recipient) -> None:
-    share = {"name": NORTH, "id": NORTH}
-    listed = north.call("/shares")
-    assert (listed.status_code, listed.headers["Content-Type"]) == (200, JSON)
-    assert listed.json() == {"items": [share]}
-    assert north.call(f"/shares/{NORTH.upper()}").json() == {"share": share}
-    assert north.call(f"/shares/{NORTH}/schemas").json() == {"items": [{"name": "daybreak", "share": NORTH}]}
-    tables = north.call(f"/shares/{NORTH}/schemas/DAYBREAK/tables").json()
-    assert tables == north.call(f"/shares/{NORTH}/all-tables").json()
-    assert set(tables["items"][0]) == {"name", "schema", "share", "shareId", "id"}
-    assert len({table["id"] for table in tables["items"]}) == len(RESOURCES)
-
-
-def test_lists_are_read_page_by_page(north: Recipient) -> None:
-    path = f"/shares/{NORTH}/all-tables"
-    names: list[str] = []
-    token: str | None = ""
-    pages = 0
-    while token is not None:
-        found = north.call(path, params={"maxResults": "4", **({"pageToken": token} if token else {})}).json()
-        names += [table["name"] for table in found["items"]]
-        token, pages = found.get("nextPageToken"), pages + 1
-    assert (tuple(names), pages) == (RESOURCE_NAMES, 3)
-    assert north.call(path, params={"maxResults": "0"}).json()["items"] == []
-    for text in ("-1", "x", "1.5", "2147483648"):
-        refused = north.call(path, params={"maxResults": text})
-        assert (refused.status_code, refused.json()["errorCode"]) == (400, "invalid_request")
-
-
-def test_invalid_page_tokens_are_refused(north: Recipient) -> None:
-    path = f"/shares/{NORTH}/all-tables"
-    for text in ("x", "-1", "0", "1.5", "٣", "9" * 10, "4-abcd-ef"):
-        refused = north.call(path, params={"pageToken": text})
-        assert refused.status_code == 400
-        assert refused.json()["message"] == "pageToken is invalid. Send the nextPageToken of the previous page."
-    assert north.call(path, params={"pageToken": "999999999"}).json()["items"] == []
-
-
-def test_version_is_in_the_headers(north: Recipient) -> None:
-    for found in (north.call(north.table() + "/version"), north.call(north.table(), "HEAD")):
-        assert (found.status_code, found.content, found.headers["Delta-Table-Version"]) == (200, b"", "1")
-    early = north.call(north.table() + "/version", params={"startingTimestamp": "2020-01-01T00:00:00Z"})
-    assert early.headers["Delta-Table-Version"] == "1"
-    late = north.call(north.table() + "/version", params={"startingTimestamp": "2999-01-01T00:00:00Z"})
-    assert (late.status_code, late.json()["errorCode"]) == (400, "version_not_kept")
-
-
-def test_metadata_describes_the_columns(north: Recipient) -> None:
-    found = north.call(north.table() + "/metadata")
-    assert (found.headers["Content-Type"], found.headers["Delta-Table-Version"]) == (NDJSON, "1")
-    protocol, metadata = [json.loads(line) for line in found.text.splitlines()]
-    assert protocol == {"protocol": {"minReaderVersion": 1}}
-    assert metadata["metaData"].keys() == {
-        "id", "name", "description", "format", "schemaString", "partitionColumns", "configuration", "size", "numFiles",
-    }  # fmt: skip
-    assert metadata["metaData"]["format"] == {"provider": "parquet"}
-    schema = json.loads(metadata["metaData"]["schemaString"])
-    assert schema["fields"][0] == {
-        "name": "MEMBER_ID", "type": "string", "nullable": False, "metadata": {"comment": "The Member."}
-    }  # fmt: skip
-    assert {field["name"]: field["type"] for field in schema["fields"]}["FIRST_ACTIVATED_AT"] == "timestamp"
-
-
-@pytest.mark.parametrize(
-    ("selected", "code"),
-    [
-        ({"version": "2"}, "version_not_kept"),
-        ({"timestamp": "2020-01-01T00:00:00Z"}, "version_not_kept"),
-        ({"version": "x"}, "invalid_request"),
-        ({"version": "1", "timestamp": "2020-01-01T00:00:00Z"}, "invalid_request"),
-    ],
-)
-def test_metadata_of_a_version_that_is_not_kept(north: Recipient, selected: dict[str, str], code: str) -> None:
-    assert north.metadata_version(version=1) == 1
-    refused = north.call(north.table() + "/metadata", params=selected)
-    assert (refused.status_code, refused.json()["errorCode"]) == (400, code)
-
-
 def test_query_returns_files_with_statistics(service: Service, north: Recipient) -> None:
     protocol, metadata, line = north.query(predicateHints=["CITY = 'x'"], jsonPredicateHints="{", limitHint=10)
     assert (protocol, metadata["metaData"]["numFiles"]) == ({"protocol": {"minReaderVersion": 1}}, 1)
@@ -292,47 +214,6 @@ def test_foreign_and_unknown_names_get_the_same_response(north: Recipient) -> No
         assert len({answer.content for answer in answers}) == 1
     for path in (f"/shares/{NORTH}/schemas/other/tables", north.table("people") + "/metadata"):
         assert north.call(path).status_code == 404
-
-
-def test_errors_have_the_form_of_the_protocol(service: Service, north: Recipient) -> None:
-    session = service.token(MAYA, NORTH)
-    query = north.table() + "/query"
-    cases = [
-        (north.call("/shares", token="wrong"), 401, "invalid_token"),
-        (north.call("/shares", token=session), 401, "invalid_token"),
-        (north.call("/shares", token=""), 401, "missing_token"),
-        (north.call("/nothing"), 404, "not_found"),
-        (north.call("/shares", "DELETE"), 405, "method_not_allowed"),
-        (north.call(query), 405, "method_not_allowed"),
-        (north.call(query, "POST", data="{"), 415, "unsupported_media_type"),
-        (north.call(query, "POST", json=[]), 400, "invalid_request"),
-        (north.call(query, "POST", json={"limitHint": -1}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"version": 1, "timestamp": "2026-11-24T00:00:00Z"}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"timestamp": "yesterday"}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"version": 1, "startingVersion": 1}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"startingVersion": 9}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"endingVersion": 1}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"version": 1, "endingVersion": 1}), 400, "invalid_request"),
-        (north.call(query, "POST", json={"version": 99}), 400, "version_not_kept"),
-        (
-            north.call(query, "POST", json={}, headers={"delta-sharing-capabilities": "responseformat=csv"}),
-            400,
-            "invalid_request",
-        ),
-    ]
-    for found, status, code in cases:
-        assert (found.status_code, found.json()["errorCode"]) == (status, code), found.text
-        assert found.headers["Content-Type"] == "application/json"
-        assert found.json().keys() == {"errorCode", "message"}
-        assert found.json()["message"]
-    assert 'Bearer realm="daybreak"' in cases[0][0].headers["WWW-Authenticate"]
-
-
-def test_tokens_without_permission_are_refused(service: Service) -> None:
-    for email, client_id in ((VIC, NORTH), (MAYA, CLOSED)):
-        recipient = recipient_of(service, email, client_id)
-        for path in ("/shares", f"/shares/{client_id}", recipient.table() + "/metadata"):
-            assert recipient.call(path).status_code == 403
 
 
 def test_tokens_for_other_addresses_are_refused(service: Service) -> None:

@@ -1,25 +1,22 @@
 """Delta Sharing, and the Iceberg catalog, of snapshots that the builder has made."""
 
-import csv
 import gzip
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import delta_sharing
-import pandas as pd
 import pytest
 import requests
 from pyiceberg.catalog.rest import RestCatalog
 
-from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.cli.main import run
 from daybreak.demo.emails import OWNER_EMAIL
 from tests.acceptance.service import PATIENCE_SECONDS
+from tests.acceptance.test_sharing import as_text, rows_of
 from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
 from tests.parts.variants import one_of
@@ -99,10 +96,10 @@ def test_tables_equal_the_csv_files_of_each_version(reader: Reader, resource: Re
         url = f"{profile}#{account}.daybreak.{resource.name}"
         assert delta_sharing.get_table_version(url) == 2
         for version in (1, 2):
-            expected = _csv_rows(reader.contents[account, version, resource.name])
+            expected = rows_of(reader.contents[account, version, resource.name])
             for in_delta_format in (False, True):
                 frame = delta_sharing.load_as_pandas(url, version=version, use_delta_format=in_delta_format)
-                assert _as_text(resource, frame) == expected, (account, version, in_delta_format)
+                assert as_text(resource, frame) == expected, (account, version, in_delta_format)
             # Without the option, the client reads the format delta.
             assert delta_sharing.load_as_pandas(url, timestamp=_published_at(profile, account, version)).equals(frame)
         assert delta_sharing.load_as_pandas(url).equals(frame)
@@ -125,7 +122,7 @@ def test_iceberg_tables_equal_the_csv_files_of_each_version(reader: Reader) -> N
             for version in (1, 2):
                 frame = table.scan(snapshot_id=version).to_pandas()
                 content = reader.contents[account, version, resource.name]
-                assert _as_text(resource, frame) == _csv_rows(content), (account, version, resource.name)
+                assert as_text(resource, frame) == rows_of(content), (account, version, resource.name)
             for manifest in table.snapshot_by_name("v2").manifests(table.io):
                 same = content == reader.contents[account, 1, resource.name]
                 assert manifest.added_snapshot_id == (1 if same else 2)
@@ -153,34 +150,3 @@ def _published_at(profile: Path, account: str, version: int) -> str:
     )
     milliseconds = json.loads(found.text.splitlines()[2])["file"]["timestamp"]
     return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-
-
-def _csv_rows(content: bytes) -> list[list[str]]:
-    _header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
-    return rows
-
-
-def _as_text(resource: Resource, frame: pd.DataFrame) -> list[list[str]]:
-    """Return rows as they are in the CSV file, without quotes."""
-    assert list(frame.columns) == list(resource.column_names)
-    columns = [
-        ["" if pd.isna(value) else _cell(column.type, value) for value in frame[column.name]]
-        for column in resource.columns
-    ]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _cell(type_: ColumnType, value: object) -> str:
-    match type_:
-        case ColumnType.TIMESTAMP:
-            assert isinstance(value, pd.Timestamp)
-            return f"{value.tz_convert('UTC'):%Y-%m-%dT%H:%M:%S.%fZ}"
-        case ColumnType.DATE:
-            assert isinstance(value, date)
-            return value.isoformat()
-        case ColumnType.BIGINT:
-            return str(int(str(value)))
-        case ColumnType.BOOLEAN:
-            return str(value).lower()
-        case _:
-            return str(value)

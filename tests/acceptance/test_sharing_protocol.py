@@ -93,9 +93,10 @@ def page_of(recipient: Recipient, path: str, fields: Fields) -> list[dict[str, A
     items: list[dict[str, Any]] = []
     token = ""
     while True:
-        found = recipient.call(f"{path}?maxResults=10&pageToken={token}")
+        found = recipient.call(f"{path}?maxResults=4&pageToken={token}")
         assert (found.status_code, found.headers["Content-Type"]) == (200, JSON)
         body = check(found.json(), {"items": (list, True), "nextPageToken": (str, False)})
+        assert len(body["items"]) <= 4
         items += [check(item, fields) for item in body["items"]]
         if "nextPageToken" not in body:
             return items
@@ -127,6 +128,7 @@ def test_get_share(north: Recipient) -> None:
     found = north.call(f"/shares/{NORTH}")
     assert (found.status_code, found.headers["Content-Type"]) == (200, JSON)
     check(check(found.json(), {"share": (dict, True)})["share"], SHARE)
+    assert north.call(f"/shares/{NORTH.upper()}").json() == found.json()
 
 
 def test_list_schemas_in_a_share(north: Recipient) -> None:
@@ -146,12 +148,18 @@ def test_query_table_version(north: Recipient) -> None:
         assert (found.status_code, found.content, found.headers["delta-table-version"]) == (200, b"", "4")
     found = north.call(north.table(TABLE) + "/version?startingTimestamp=2022-01-01%2000:00:00")
     assert (found.status_code, found.content, found.headers["delta-table-version"]) == (200, b"", "1")
+    refused(north.call(north.table(TABLE) + "/version?startingTimestamp=2999-01-01T00:00:00Z"), 400, "version_not_kept")
 
 
 def test_query_table_metadata(north: Recipient) -> None:
     lines = lines_of(north.call(north.table(TABLE) + "/metadata"), 4)
     assert len(lines) == 2
     assert "version" not in lines[1]["metaData"]
+    columns = {field["name"]: field for field in json.loads(lines[1]["metaData"]["schemaString"])["fields"]}
+    assert columns["MEMBER_ID"] == {
+        "name": "MEMBER_ID", "type": "string", "nullable": False, "metadata": {"comment": "The Member."}
+    }  # fmt: skip
+    assert columns["FIRST_ACTIVATED_AT"]["type"] == "timestamp"
 
 
 def test_read_data_from_a_table(north: Recipient) -> None:
@@ -359,16 +367,39 @@ def test_each_request_is_refused_as_documented(north: Recipient, method: str, pa
 
 
 def test_invalid_parameters_are_malformed_requests(north: Recipient) -> None:
-    table = north.table()
+    table, instant = north.table(), "2020-01-01T00:00:00Z"
     for found in (
-        north.call("/shares?maxResults=-1"),
-        north.call("/shares?pageToken=x"),
+        *(north.call(f"/shares?maxResults={text}") for text in ("-1", "x", "1.5", "2147483648")),
+        *(north.call(f"/shares?pageToken={text}") for text in ("x", "-1", "0", "1.5", "٣", "9" * 10, "4-abcd-ef")),
         north.call(table + "/version?startingTimestamp=now"),
+        north.call(table + "/metadata?version=x"),
+        north.call(table + f"/metadata?version=1&timestamp={instant}"),
         north.call(table + "/changes"),
-        north.call(table + "/query", "POST", json={"version": "3"}),
-        north.call(table + "/query", "POST", json={"limitHint": "1000"}),
+        *(
+            north.call(table + "/query", "POST", json=body)
+            for body in (
+                [],
+                {"version": "3"},
+                {"limitHint": "1000"},
+                {"limitHint": -1},
+                {"timestamp": "yesterday"},
+                {"version": 1, "timestamp": instant},
+                {"version": 1, "startingVersion": 1},
+                {"endingVersion": 1},
+                {"version": 1, "endingVersion": 1},
+            )
+        ),
     ):
         refused(found, 400, "invalid_request")
+    for found in (
+        north.call(table + "/metadata?version=9"),
+        north.call(table + f"/metadata?timestamp={instant}"),
+        north.call(table + "/query", "POST", json={"version": 99}),
+    ):
+        refused(found, 400, "version_not_kept")
+    refused(north.call(table + "/query", "POST", data="{"), 415, "unsupported_media_type")
+    assert north.call("/shares?maxResults=0").json()["items"] == []
+    assert north.call("/shares?pageToken=999999999").json()["items"] == []
 
 
 def test_refusals_before_the_router_have_the_form_of_the_protocol(north: Recipient) -> None:
