@@ -12,7 +12,7 @@ import requests
 
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
-from daybreak_client import Daybreak, NotPublished, PublishedFile, Refused, WrongUse
+from daybreak_client import Daybreak, NotPublished, PublishedFile, Refused
 from tests.acceptance.installation import (
     ACCOUNTS,
     CARL,
@@ -90,38 +90,6 @@ def test_resources_and_formats_can_be_selected(maya: Daybreak, tmp_path: Path) -
         f"{resource}.{ending}.gz" for resource in ("members", "communities") for ending in ("csv", "json")
     }
     assert isinstance(json.loads(gzip.decompress((tmp_path / "members.json.gz").read_bytes())), list)
-
-
-def test_folder_of_another_account_is_not_overwritten(service: Service, maya: Daybreak, tmp_path: Path) -> None:
-    maya.account(NORTH).fetch(tmp_path)
-    north = digests_in_folder(tmp_path)
-    with pytest.raises(WrongUse, match=f"contains files of account {NORTH}"):
-        maya.account(SOUTH).fetch(tmp_path)
-    assert digests_in_folder(tmp_path) == north
-    record = json.loads((tmp_path / "daybreak.json").read_text())
-    assert (record["service"], record["client_id"]) == (service.address, NORTH)
-    assert {name: file["sha256"] for name, file in record["files"].items()} == north
-    for name, file in record["files"].items():
-        assert hashlib.sha256(gzip.decompress((tmp_path / name).read_bytes())).hexdigest() == file["content_sha256"]
-    maya.account(SOUTH).fetch(tmp_path, force=True)
-    assert json.loads((tmp_path / "daybreak.json").read_text())["client_id"] == SOUTH
-
-
-def test_dry_run_downloads_nothing(maya: Daybreak, tmp_path: Path) -> None:
-    planned = maya.account(NORTH).fetch(tmp_path / "exports", ["members"], dry_run=True)
-    assert [file.name for file in planned.downloaded] == ["members.csv.gz"]
-    assert not (tmp_path / "exports").exists()
-
-
-def test_each_account_has_separate_files(service: Service, maya: Daybreak, tmp_path: Path) -> None:
-    maya.account(NORTH).fetch(tmp_path / "north")
-    maya.account(SOUTH).fetch(tmp_path / "south")
-    token = service.token(MAYA, SOUTH)
-    assert (
-        digests_in_folder(tmp_path / "south")
-        == digests_in_manifest(service, token, SOUTH, "csv")
-        != digests_in_folder(tmp_path / "north")
-    )
 
 
 def test_accounts_are_listed_by_name(maya: Daybreak) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.installation import CARL, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, totp_code
+from tests.acceptance.installation import MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
 from tests.parts.warm import run_warm
 
@@ -98,12 +98,6 @@ def test_logout_removes_an_ended_session(service: Service, shell: Shell) -> None
     assert "This session has ended" in shell.run("files", code=3).stderr
     shell.run("logout")
     assert not shell.profile.exists()
-
-
-def test_code_is_requested_after_the_password(service: Service, shell: Shell) -> None:
-    service.installation.reset_attempts(CARL)
-    shell.run("login", service.address, "--email", CARL, typed=f"{PASSWORD}\n{totp_code()}\n")
-    assert "vault" in shell.run("accounts").stdout.casefold()
 
 
 def test_wrong_password_saves_no_profile(service: Service, shell: Shell) -> None:

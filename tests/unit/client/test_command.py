@@ -1,6 +1,5 @@
 """The command `daybreak` without a service: help, wrong use, waiting."""
 
-import hashlib
 import json
 import os
 import stat
@@ -11,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from daybreak.settings import load_settings
-from daybreak_client import connection
-from daybreak_client.command import every_account, run
+from daybreak_client.command import run
 from daybreak_client.command.application import make_app
 from daybreak_client.errors import LEFT_OVER
 from tests.parts.help_pages import lost_help
-from tests.parts.scripted_service import DISCONNECT, Reply, scripted_service
 from tests.parts.terminal import run_on_terminal
 
 ROOT = Path(__file__).parents[3]
@@ -126,35 +123,6 @@ def test_invalid_wait_is_refused(
     monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
     assert run(["fetch", "--account", "north", f"--wait={span}"]) == 2
     assert "90s, 30m or 2h" in capsys.readouterr().err
-
-
-def test_wait_option_waits_for_an_unavailable_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
-    monkeypatch.setattr(every_account, "_POLL_SECONDS", 0.01)
-    (tmp_path / "members.csv.gz").write_bytes(b"octets")
-    digest = hashlib.sha256(b"octets").hexdigest()
-    file = {"format": "csv", "path": "/members.csv.gz", "bytes": 6, "sha256": digest, "content_sha256": digest}
-    instant = "2026-11-20T04:00:00Z"
-    published = {
-        **dict.fromkeys(("as_of", "published_at", "next_expected_at"), instant),
-        "client_id": "a0000000-0000-4000-8000-000000000001",
-        "snapshot_id": "c0000000-0000-4000-8000-000000000003",
-        "version": 41,
-        "late": False,
-        "reason": None,
-        "resources": [{"resource": "members", "title": "Member Details", "rows": 1, "files": [file]}],
-    }
-    monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
-    with scripted_service() as service:
-        monkeypatch.setenv("DAYBREAK_SERVICE", service.url)
-        service.script = lambda _: Reply(DISCONNECT if len(service.requests) < 12 else 200, {"data": published})
-        assert run(["fetch", str(tmp_path), "--account", "a0000000-0000-4000-8000-000000000001"]) == 5
-        assert run(["fetch", str(tmp_path), "--account", "a0000000-0000-4000-8000-000000000001", "--wait", "1m"]) == 0
-    printed = capsys.readouterr().err
-    assert "Waiting for the service. " in printed
-    assert "0 of 1 files changed" in printed
 
 
 def test_account_is_required(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

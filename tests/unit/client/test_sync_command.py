@@ -13,8 +13,7 @@ import pytest
 from daybreak_client import WrongUse
 from daybreak_client.command import run
 from daybreak_client.database_sync.targets import has_password, open_database, place_of
-from daybreak_client.tables import parse_tables
-from tests.parts.delta_publisher import Publisher, Row, publishing, schema
+from tests.parts.delta_publisher import Publisher, Row, publishing
 from tests.parts.scripted_service import Reply, Request
 
 NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
@@ -243,19 +242,6 @@ def test_missing_driver_names_the_package(target: str, package: str) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert f"pip install {package}" in done.stderr
-
-
-@pytest.mark.parametrize("name", ["members; --", 'a"b', "", "Ä", "1a"])
-def test_unsafe_name_in_the_schema_is_refused(name: str) -> None:
-    for change in ("resource", "column"):
-        described = schema()
-        resource = described["resources"][3]
-        if change == "resource":
-            resource["name"] = name
-        else:
-            resource["schema"]["fields"][2]["name"] = name
-        with pytest.raises(ValueError, match=r"a resource is unknown|the name of a column is invalid"):
-            parse_tables(described)
 
 
 @pytest.mark.parametrize("prune", [False, True])
