@@ -8,11 +8,6 @@ from playwright.sync_api import Error, Page
 pytestmark = pytest.mark.browser
 
 
-def test_browser_runs_scripts(page: Page) -> None:
-    page.set_content("<title>x</title><p id=a>before</p><script>a.textContent = 'after'</script>")
-    assert page.text_content("#a") == "after"
-
-
 def test_console_messages_are_recorded(open_page: Callable[..., Page], console_messages: list[str]) -> None:
     page = open_page()
     page.set_content("<script>console.error('a message')</script>")
