@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,9 +46,12 @@ def make_installation(tmp_path: Path) -> Callable[[], Installation]:
     return lambda: new_installation(tmp_path)
 
 
-def new_installation(folder: Path, state_url: str | None = None) -> Installation:
-    """Create an installation in a new folder inside `folder`, on SQLite in that folder unless a URL is passed."""
-    installation_folder = folder / "installation"
-    installation = Installation(installation_folder, state_url or f"sqlite:///{installation_folder}/state.db")
+def new_installation(folder: Path, state_url: str | None = None, **options: Any) -> Installation:
+    """Create an installation in a new folder inside `folder`, on SQLite in that folder unless a URL is passed.
+
+    The options are those of `Installation`.
+    """
+    inside = folder / "installation"
+    installation = Installation(inside, state_url or f"sqlite:///{inside}/state.db", **options)
     installation.create()
     return installation

@@ -10,9 +10,11 @@ import os
 import random
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -24,6 +26,7 @@ from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.credentials.signing_folder import create_keys
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
 from daybreak.domain.run_report import RunReport
@@ -38,6 +41,8 @@ from daybreak.state.schema import sessions
 from daybreak.state.stores import State, Stores
 from tests.configured import configured
 from tests.parts.migrated import create_migrated
+
+Result = TypeVar("Result")
 
 PASSWORD = "nine green bicycles uphill"
 SEED = b"twenty octets of it!"
@@ -129,12 +134,8 @@ class Installation:
         now = datetime.now(UTC)
         ring = keyring.create(self.keyring_file, now, os.urandom)
         create_migrated(self.state_url)
-        state = self.state()
-        try:
-            self._add_directory(state, ring, now)
-            self.publish_snapshot(state, seed=1)
-        finally:
-            state.close()
+        self._add_directory(ring, now)
+        self.publish_snapshot(seed=1)
 
     def create_token(self, email: str, client_id: str, *, expires_at: datetime | None = None) -> tuple[str, str]:
         """Create an API token; return its secret and its id."""
@@ -148,11 +149,17 @@ class Installation:
 
     def change(self, work: Callable[[Stores], object]) -> None:
         """Change the state database, as another process does while the service runs."""
-        state = self.state()
-        try:
+        with closing(self.state()) as state:
             state.write(work)
-        finally:
-            state.close()
+
+    def read(self, work: Callable[[Stores], Result]) -> Result:
+        """Read the state database."""
+        with closing(self.state()) as state:
+            return state.read(work)
+
+    def events(self, **query: Any) -> list[AuditEvent]:
+        """Return the audit events that match the fields of an `AuditQuery`."""
+        return self.read(lambda stores: stores.audit.read(AuditQuery(**query)))
 
     def reset_attempts(self, *emails: str) -> None:
         """Reset the rate limits, and the used codes of these seats, so that a test can use them up."""
@@ -184,9 +191,7 @@ class Installation:
             connection.execute(sa.update(sessions).where(sessions.c.seat_id == seat_id(email)).values(**values))
         engine.dispose()
 
-    def publish_snapshot(
-        self, state: State, *, seed: int, with_delta: bool = False, with_statements: bool = False
-    ) -> str:
+    def publish_snapshot(self, *, seed: int, with_delta: bool = False, with_statements: bool = False) -> str:
         """Publish files for every Leader and return the snapshot_id. Another seed creates other rows.
 
         `with_delta` adds a delta of North's communities to the published snapshot. `with_statements` signs it.
@@ -219,15 +224,17 @@ class Installation:
             stores.snapshots.add_entries(snapshot_id, begun.fence, entries)
             stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report=RunReport())
 
-        state.write(work)
-        if with_statements:
-            create_keys(self.folder / "signing")
-            settings = configured(base_url="https://export.example.org", signing={"folder": self.folder / "signing"})
-            sign_for_publication(state, store, settings, snapshot_id, now)
-        state.write(lambda stores: stores.snapshots.publish(snapshot_id, None, now))
+        with closing(self.state()) as state:
+            state.write(work)
+            if with_statements:
+                signing = self.folder / "signing"
+                create_keys(signing)
+                settings = configured(base_url="https://export.example.org", signing={"folder": signing})
+                sign_for_publication(state, store, settings, snapshot_id, now)
+            state.write(lambda stores: stores.snapshots.publish(snapshot_id, None, now))
         return snapshot_id
 
-    def _add_directory(self, state: State, ring: keyring.Keyring, now: datetime) -> None:
+    def _add_directory(self, ring: keyring.Keyring, now: datetime) -> None:
         hashed = _password_hash()
 
         def work(stores: Stores) -> None:
@@ -242,7 +249,7 @@ class Installation:
             for email in (CARL, TWIN, GUESS, TRACE):
                 _enrol(stores, email, ring, now)
 
-        state.write(work)
+        self.change(work)
 
 
 @functools.cache

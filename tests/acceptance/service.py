@@ -16,6 +16,7 @@ from tests.acceptance.api_contract import ApiContract
 from tests.acceptance.installation import PASSWORD, Installation, totp_code
 from tests.parts.ports import free_port
 from tests.parts.processes import Running, is_running, running
+from tests.parts.waiting import wait_until
 from tests.parts.warm import running_warm
 
 Answer = TypeVar("Answer")
@@ -105,6 +106,15 @@ class Service:
     def log_lines(self) -> list[dict[str, Any]]:
         """Return the log of the service, parsed."""
         return [json.loads(line) for line in self.program.log().splitlines() if line.startswith("{")]
+
+    def logged(self, request_id: str) -> dict[str, Any]:
+        """Wait for the log line of a request, which is written after the response."""
+
+        def found() -> list[dict[str, Any]]:
+            return [line for line in self.log_lines() if line.get("request_id") == request_id]
+
+        (line,) = wait_until(found, PATIENCE_SECONDS, what=f"a line with {request_id}")
+        return line
 
     def workers(self) -> list[int]:
         """Return the process ids of the running web workers."""

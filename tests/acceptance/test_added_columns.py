@@ -83,8 +83,7 @@ class Upgraded:
 
     def snapshots(self) -> dict[int, str]:
         """Return the ids of the kept snapshots by version."""
-        with closing(self.service.installation.state()) as state:
-            served = state.read(lambda stores: list(stores.snapshots.served()))
+        served = self.service.installation.read(lambda stores: stores.snapshots.served())
         return {snapshot.version: snapshot.snapshot_id for snapshot in served if snapshot.version is not None}
 
 

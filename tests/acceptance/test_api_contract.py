@@ -10,7 +10,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
@@ -288,8 +287,7 @@ def damage_statements(service: Service, token: str) -> None:
 
 
 def publish_delta(service: Service) -> None:
-    with closing(service.installation.state()) as state:
-        service.installation.publish_snapshot(state, seed=1, with_delta=True, with_statements=True)
+    service.installation.publish_snapshot(seed=1, with_delta=True, with_statements=True)
 
 
 def use_link(service: Service) -> None:
@@ -317,8 +315,7 @@ def use_link(service: Service) -> None:
         (unknown, "campaigns.delta", now + 60, "no_delta"),
     ):
         assert service.get(signed(service, token, snapshot_id, subject, expires)).json()["code"] == code
-    with closing(service.installation.state()) as state:
-        file = state.read(lambda stores: stores.snapshots.file(snapshot, NORTH, "campaigns", "csv"))
+    file = service.installation.read(lambda stores: stores.snapshots.file(snapshot, NORTH, "campaigns", "csv"))
     assert file is not None
     overwrite_stored(service.installation.files_folder, file.stored.key, bytes(9))
     assert service.get(link).json()["code"] == "file_damaged"

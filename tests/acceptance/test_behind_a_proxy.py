@@ -5,19 +5,15 @@ import sys
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 import pytest
-from requests import Response
 
-from daybreak.domain.audit import AuditQuery
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import DREW, FREYA, MAYA, NORTH, PASSWORD, Installation, seat_id
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import cookie_lines
 from tests.acceptance.test_link_tools import new_token
 from tests.acceptance.test_pending_login import form_token
-from tests.parts.waiting import wait_until
 
 HTTPS = {"X-Forwarded-Proto": "https"}
 BASE_URL = "https://export.example.org/data"
@@ -106,9 +102,7 @@ def test_allowed_addresses_of_tokens_are_those_behind_the_proxy(proxied: Service
         for refused in (proxied.request_file(token, NORTH, headers=headers), proxied.get(path, headers=headers)):
             assert (refused.status_code, refused.json()["code"]) == (403, "address_not_allowed")
     assert "198.51.100.7" in proxied.request_file(token, NORTH, headers=other).json()["detail"]
-    query = AuditQuery(client_id=NORTH, action="token.refused")
-    with contextlib.closing(proxied.installation.state()) as state:
-        events = state.read(lambda stores: stores.audit.read(query))
+    events = proxied.installation.events(client_id=NORTH, action="token.refused")
     assert {event.address for event in events} == {"198.51.100.7", "127.0.0.1"}
 
 
@@ -138,11 +132,7 @@ def test_audit_trail_has_the_address_of_the_client(proxied: Service, service: Se
     for each, address in ((proxied, "203.0.113.9"), (service, "127.0.0.1")):
         refused = each.log_in(MAYA, password="wrong", headers=forwarded)
         assert refused.status_code == 401
-        state = each.installation.state()
-        try:
-            events = state.read(lambda stores: stores.audit.read(AuditQuery(seat_id=seat_id(MAYA))))
-        finally:
-            state.close()
+        events = each.installation.events(seat_id=seat_id(MAYA))
         assert [event.address for event in events if event.request_id == refused.headers["X-Request-Id"]] == [address]
 
 
@@ -184,27 +174,15 @@ def test_known_device_logs_in_during_a_flood(make_installation: Callable[[], Ins
         assert service.log_in(DREW, headers={**from_address(1), "X-Device-Id": device}).status_code == 200
 
 
-def logged(service: Service, answer: Response) -> dict[str, Any]:
-    """Wait for the log line of a request, which is written after the response."""
-    request_id = answer.headers["X-Request-Id"]
-
-    def found() -> list[dict[str, Any]]:
-        return [line for line in service.log_lines() if line.get("request_id") == request_id]
-
-    (line,) = wait_until(found, what=f"a line with {request_id}")
-    return line
-
-
 def test_log_has_the_address_and_no_query(proxied: Service) -> None:
-    line = logged(
-        proxied, proxied.get("/nowhere?secret=abcdef0123", headers={**HTTPS, "X-Forwarded-For": "203.0.113.99"})
-    )
+    found = proxied.get("/nowhere?secret=abcdef0123", headers={**HTTPS, "X-Forwarded-For": "203.0.113.99"})
+    line = proxied.logged(found.headers["X-Request-Id"])
     assert (line["address"], line["path"]) == ("203.0.113.99", "/nowhere")
     assert "abcdef0123" not in proxied.program.log()
 
 
 def test_forwarded_headers_of_untrusted_clients_are_ignored(service: Service) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.5"}
-    line = logged(service, service.get("/nowhere", headers=forwarded))
+    line = service.logged(service.get("/nowhere", headers=forwarded).headers["X-Request-Id"])
     assert line["address"] == "127.0.0.1", "the address of the connection"
     assert service.request("DELETE", f"{AUTH}/logout", headers={"X-Forwarded-For": "203.0.113.5"}).status_code == 401

@@ -21,7 +21,8 @@ from requests.adapters import HTTPAdapter
 from daybreak.cli.doctor_deep import check_acceleration
 from daybreak.domain.errors import OperatorError
 from daybreak.settings import load_settings
-from tests.acceptance.installation import MAYA, NORTH, PASSWORD, Installation
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import MAYA, NORTH, PASSWORD
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.certificates import own_certificate
 from tests.parts.ports import free_port
@@ -53,15 +54,6 @@ class Front:
         """Send a request. `url` may be a path."""
         url = url if url.startswith("https") else self.service.base_url + url
         return self.client.request(method, url, timeout=PATIENCE_SECONDS, allow_redirects=False, **options)
-
-    def log_line(self, answer: requests.Response) -> dict[str, Any]:
-        """Wait for the log line of a request."""
-        request_id = answer.headers["X-Request-Id"]
-        (line,) = wait_until(
-            lambda: [line for line in self.service.log_lines() if line.get("request_id") == request_id],
-            what="the log line of the request",
-        )
-        return line
 
     def log_in(self) -> str:
         found = self.request("POST", f"{AUTH}/login", json={"email": MAYA, "password": PASSWORD})
@@ -105,10 +97,7 @@ def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "attach.url": f"https://localhost:{port}",
         "snapshot.formats": ["csv", "json", "parquet"],
     }
-    installation = Installation(
-        fronted := tmp_path_factory.mktemp("fronted") / "installation", f"sqlite:///{fronted}/state.db", parquet=True
-    )
-    installation.create()
+    installation = new_installation(tmp_path_factory.mktemp("fronted"), parquet=True)
     with serving(installation, settings=settings) as service:
         (folder / "nginx.conf").write_text(configuration(folder, port, service.port, service.installation.files_folder))
         command: list[str | Path] = [program, "-e", folder / "error.log", "-p", folder, "-c", folder / "nginx.conf"]
@@ -151,7 +140,7 @@ def test_file_arrives_unchanged(front: Front, link: str, whole: requests.Respons
     assert whole.headers["Content-Type"] == "application/gzip"
     assert "Content-Encoding" not in whole.headers
     assert "X-Accel-Redirect" not in whole.headers
-    line = front.log_line(whole)
+    line = front.service.logged(whole.headers["X-Request-Id"])
     sent_by_service = line["length"] == len(whole.content)
     assert sent_by_service is not front.accelerated
 
@@ -223,7 +212,7 @@ def test_files_cannot_be_requested_without_a_link(front: Front, link: str) -> No
 def test_small_file_is_sent_by_the_service(front: Front, link: str) -> None:
     found = front.request("GET", link, headers={"Range": "bytes=0-9"})
     assert (found.status_code, len(found.content)) == (206, 10)
-    assert front.log_line(found)["length"] == 10
+    assert front.service.logged(found.headers["X-Request-Id"])["length"] == 10
 
 
 def test_s3_and_iceberg_have_their_own_host(front: Front) -> None:
@@ -275,7 +264,7 @@ def test_s3_and_iceberg_have_their_own_host(front: Front) -> None:
 def test_service_logs_the_address_of_the_client(front: Front) -> None:
     found = front.request("GET", "/nowhere", headers={"X-Forwarded-For": "203.0.113.5", "X-Request-Id": "made-up-0123"})
     assert found.headers["X-Request-Id"] != "made-up-0123"
-    assert front.log_line(found)["address"] == CLIENT
+    assert front.service.logged(found.headers["X-Request-Id"])["address"] == CLIENT
 
 
 def test_doctor_finds_the_location_of_files(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import requests
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
 from daybreak_client import Daybreak, NotPublished, PublishedFile, Refused
+from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import (
     ACCOUNTS,
     CARL,
@@ -160,21 +161,19 @@ def test_publication_during_a_fetch_replaces_all_files(
 ) -> None:
     """The folder never contains files of two snapshots."""
     installation = make_installation()
-    state = installation.state()
     published: list[str] = []
     one_at_a_time = threading.Lock()
 
     def publish_once(_file: PublishedFile, _size_bytes: int) -> None:
         with one_at_a_time:
             if not published:
-                published.append(installation.publish_snapshot(state, seed=2))
+                published.append(installation.publish_snapshot(seed=2))
 
     with serving(installation, workers=1) as service, Daybreak(service.address) as maya:
         maya.log_in(MAYA, PASSWORD, no_code)
         fetched = maya.account(NORTH).fetch(tmp_path / "exports", on_progress=publish_once)
         token = service.token(MAYA, NORTH)
         assert digests_in_folder(tmp_path / "exports") == digests_in_manifest(service, token, NORTH, "csv")
-    state.close()
     assert [fetched.published.snapshot_id] == published
 
 
@@ -184,8 +183,7 @@ def test_files_are_downloaded_from_the_bucket(bucket: Bucket, tmp_path: Path, mo
         monkeypatch.setenv(name, value)
     url, endpoint = f"{bucket.url}/exports", bucket.server.endpoint
     store = ObjectStore(FilesSettings(url=url, endpoint=endpoint, region=REGION, path_style=True))
-    installation = Installation(tmp_path / "installation", f"sqlite:///{tmp_path}/installation/state.db", store)
-    installation.create()
+    installation = new_installation(tmp_path, bucket=store)
     settings = {
         "files.url": f"{bucket.url}/exports",
         "files.endpoint": bucket.server.endpoint,

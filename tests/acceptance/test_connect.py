@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.installation import MAYA, NORTH, VIC, Installation
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import MAYA, NORTH, VIC
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.acceptance.test_sharing import SETTINGS
@@ -23,9 +24,7 @@ from tests.parts.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("connect") / "installation"
-    installation = Installation(folder, f"sqlite:///{folder}/state.db", large_rows=5, parquet=True)
-    installation.create()
+    installation = new_installation(tmp_path_factory.mktemp("connect"), large_rows=5, parquet=True)
     with serving(installation, workers=1, settings=SETTINGS) as found:
         yield found
 

@@ -439,13 +439,8 @@ def test_operators_enter_the_password_before_every_change(browser: Browser, serv
     browser.sign_in(OLGA)
     service_with_seats.installation.add_second_factor_to_sessions(OLGA)
     service_with_seats.installation.change(_age_authentication)
-    state = service_with_seats.installation.state()
-    known = {
-        "accounts": NORTH,
-        "seats": seat_id(OTTO),
-        "runs": state.read(lambda stores: stores.snapshots.recent(1))[0].snapshot_id,
-    }
-    state.close()
+    (run,) = service_with_seats.installation.read(lambda stores: stores.snapshots.recent(1))
+    known = {"accounts": NORTH, "seats": seat_id(OTTO), "runs": run.snapshot_id}
     paths = [
         path.replace("/dashboard/operator/", "")
         for path in post_paths()
@@ -479,9 +474,7 @@ def test_reduction_of_access_adds_no_permission(browser: Browser, service_with_s
             browser.post(path, {"csrf": token, "role": "owner", "data_export": "yes"}),
         ):
             assert found.headers["Location"].startswith(f"{account}?")
-        state = installation.state()
-        granted = state.read(lambda stores: stores.seats.granted_accounts(guest.seat_id))
-        state.close()
+        granted = installation.read(lambda stores: stores.seats.granted_accounts(guest.seat_id))
         assert [each.grant for each in granted] == [each for each in (present,) if each is not None]
 
 
@@ -577,8 +570,8 @@ def test_parallel_codes_complete_a_pending_login_once(each_service: Service) -> 
 
     answers = send_in_parallel(each_service, [recovery_request(each_service, cookies, token, code) for code in CODES])
     assert [f"location: /dashboard/{NORTH}/files".encode() in answer for answer in answers].count(True) == 1, answers
-    with contextlib.closing(each_service.installation.state()) as state:
-        assert state.read(lambda stores: stores.seats.recovery_codes_left(seat_id(OTTO))) == len(CODES) - 1
+    left = each_service.installation.read(lambda stores: stores.seats.recovery_codes_left(seat_id(OTTO)))
+    assert left == len(CODES) - 1
 
 
 def recovery_request(service: Service, cookies: str, token: str, code: str) -> bytes:

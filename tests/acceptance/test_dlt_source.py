@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections.abc import Callable
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -104,8 +103,7 @@ def test_new_snapshot_replaces_changed_tables(make_installation: Callable[[], In
     installation = make_installation()
     with serving(installation) as service:
         assert set(load(pipeline, service, NORTH)) == set(RESOURCE_NAMES)
-        with closing(installation.state()) as state:
-            installation.publish_snapshot(state, seed=2)
+        installation.publish_snapshot(seed=2)
         assert load(pipeline, service, NORTH)
         assert_published(pipeline, service, NORTH)
 

@@ -9,7 +9,8 @@ from contextlib import ExitStack
 import pytest
 
 from daybreak.web.streams import MAX_STREAMS
-from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, Installation
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 
@@ -29,9 +30,7 @@ PATHS = (
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with one worker, and files of North that are larger than the buffers of a connection."""
-    folder = tmp_path_factory.mktemp("fair") / "installation"
-    installation = Installation(folder, f"sqlite:///{folder}/state.db", large_rows=17_000)
-    installation.create()
+    installation = new_installation(tmp_path_factory.mktemp("fair"), large_rows=17_000)
     with serving(installation, workers=1) as found:
         yield found
 

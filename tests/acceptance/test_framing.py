@@ -12,10 +12,9 @@ import pytest
 import requests
 
 from daybreak.web.server import MAX_HEADERS
-from tests.acceptance.installation import MAYA, NORTH, PASSWORD
+from tests.acceptance.installation import MAYA, NORTH
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
-from tests.acceptance.test_pending_login import form_token
-from tests.parts.waiting import wait_until
+from tests.acceptance.test_dashboard_posts import Browser
 
 LOGIN = f"{AUTH}/login"
 # Slow clients are disconnected after 20 s. A loaded machine may take longer.
@@ -136,11 +135,7 @@ def test_number_of_headers_is_limited(service: Service) -> None:
 def test_long_head_is_a_problem_that_is_logged(service: Service, octets: bytes, status: int, code: str) -> None:
     problem = json.loads(answers_to(service, octets).partition(b"\r\n\r\n")[2])
     assert (problem["status"], problem["code"]) == (status, code)
-
-    def lines() -> list[dict[str, object]]:
-        return [line for line in service.log_lines() if line.get("request_id") == problem["request_id"]]
-
-    (line,) = wait_until(lines, what="the line in the log")
+    line = service.logged(problem["request_id"])
     assert (line["event"], line["status"], line["address"]) == ("request", status, "127.0.0.1")
 
 
@@ -329,19 +324,16 @@ def test_unusual_targets_cause_no_server_error(service: Service, target: bytes) 
 
 
 def test_unusual_dashboard_queries_cause_no_server_error(service: Service) -> None:
-    with requests.Session() as browser:
-        sign_in = f"{service.address}/dashboard/sign-in"
-        page = browser.get(sign_in, timeout=PATIENCE_SECONDS)
-        sent = {"csrf": form_token(page), "email": MAYA, "password": PASSWORD, "next": ""}
-        assert browser.post(sign_in, data=sent, timeout=PATIENCE_SECONDS).status_code == 200
+    browser = Browser(service)
+    with browser.session:
+        assert browser.sign_in(MAYA).status_code == 303
         for query in (
             "activity?until=9999-12-31", "activity.csv?until=9999-12-31", "activity?since=0001-01-01&until=0001-01-01",
             "activity?since=soon", "activity?action=x", "activity?actor=%ff&newest=" + "9" * 40,
             "activity?newest=%D9%A3", "activity?page=" + "9" * 40, "activity?page=2000&newest=1", "activity?result=x",
             "files?snapshot=x&section=x&q=%ff", "files/campaigns/csv?snapshot=%ff", "insight?range=" + "9" * 40,
         ):  # fmt: skip
-            path = f"{service.address}/dashboard/{NORTH}/{query}"
-            found = browser.get(path, allow_redirects=False, timeout=PATIENCE_SECONDS)
+            found = browser.get(f"/dashboard/{NORTH}/{query}")
             assert found.status_code == 200 or 400 <= found.status_code < 500, (query, found.status_code)
 
 

@@ -6,7 +6,8 @@ import pytest
 import requests
 
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, PASSWORD
-from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
+from tests.acceptance.service import AUTH, Service
+from tests.acceptance.test_dashboard_posts import SIGN_IN, Browser
 from tests.acceptance.test_pending_login import form_token
 
 ALWAYS = {
@@ -99,29 +100,23 @@ def test_files_have_security_headers(service: Service, file: str) -> None:
 
 
 def test_pages_have_security_headers(service: Service) -> None:
-    with requests.Session() as browser:
-
-        def get(path: str) -> requests.Response:
-            return browser.get(service.address + path, timeout=PATIENCE_SECONDS, allow_redirects=False)
-
-        def post(path: str, **fields: str) -> requests.Response:
-            address = service.address + path
-            return browser.post(address, data=fields, timeout=PATIENCE_SECONDS, allow_redirects=False)
-
-        sign_in = get("/dashboard/sign-in")
+    browser = Browser(service)
+    with browser.session:
+        get = browser.get
+        sign_in = get(SIGN_IN)
         check_headers(sign_in, DASHBOARD_POLICY)
         fields = {"csrf": form_token(sign_in), "email": MAYA, "next": ""}
-        wrong = post("/dashboard/sign-in", password="wrong", **fields)
+        wrong = browser.post(SIGN_IN, {"password": "wrong", **fields})
         assert wrong.status_code == 401
         check_headers(wrong, DASHBOARD_POLICY)
-        forged = post("/dashboard/sign-in", email=MAYA, password=PASSWORD)
+        forged = browser.post(SIGN_IN, {"email": MAYA, "password": PASSWORD})
         assert forged.status_code == 403
         check_headers(forged, DASHBOARD_POLICY)
         for path in ("/", f"/dashboard/{NORTH}/files"):
             redirected = get(path)
             assert redirected.status_code == 303
             check_headers(redirected)
-        signed_in = post("/dashboard/sign-in", password=PASSWORD, **fields)
+        signed_in = browser.post(SIGN_IN, {"password": PASSWORD, **fields})
         assert signed_in.status_code == 303
         check_headers(signed_in)
         page = get(f"/dashboard/{NORTH}/files")
@@ -143,7 +138,7 @@ def test_pages_have_security_headers(service: Service) -> None:
         missing = get("/dashboard/static/0/style.css")
         assert missing.status_code == 404
         check_headers(missing)
-        not_allowed = browser.put(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
+        not_allowed = service.request("PUT", SIGN_IN)
         assert not_allowed.status_code == 405
         check_headers(not_allowed)
         check_headers(get("/docs"), DOCS_POLICY, "public, max-age=300")

@@ -23,6 +23,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, resource_nam
 from daybreak.credentials import keyring
 from daybreak.credentials.s3_keys import static_key
 from daybreak.export import parquet_parts
+from tests.acceptance.conftest import new_installation
 from tests.acceptance.hostile_requests import S3, UNSIGNED, WITH_TOKEN
 from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
@@ -43,14 +44,10 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """An installation with two versions of different rows. In the second, North's members have parts."""
-    folder = tmp_path_factory.mktemp("iceberg") / "installation"
-    found = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
-    found.create()
-    state = found.state()
+    found = new_installation(tmp_path_factory.mktemp("iceberg"), parquet=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet_parts, "MAX_FILE_BYTES", 100_000)
-        found.publish_snapshot(state, seed=2)
-    state.close()
+        found.publish_snapshot(seed=2)
     return found
 
 
@@ -79,21 +76,13 @@ def call(service: Service, path: str, token: str, method: str = "GET", **options
 def csv_rows(service: Service, token: str, client_id: str, name: str, version: int) -> list[list[str]]:
     """Return the rows of the CSV file of a version."""
     snapshots = read_snapshots(service)
-    state = service.installation.state()
-    try:
-        file = state.read(lambda stores: stores.snapshots.file(snapshots[version], client_id, name, "csv"))
-    finally:
-        state.close()
+    file = service.installation.read(lambda stores: stores.snapshots.file(snapshots[version], client_id, name, "csv"))
     assert file is not None
     return rows_of(gzip.decompress(read_stored(service.installation.files_folder, file.stored.key)))
 
 
 def read_snapshots(service: Service) -> dict[int, str]:
-    state = service.installation.state()
-    try:
-        served = state.read(lambda stores: stores.snapshots.served())
-    finally:
-        state.close()
+    served = service.installation.read(lambda stores: stores.snapshots.served())
     return {each.version: each.snapshot_id for each in served if each.version is not None}
 
 

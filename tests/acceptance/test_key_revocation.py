@@ -20,6 +20,7 @@ from daybreak.credentials.keyring import Keyring
 from daybreak.credentials.s3_keys import AccessKey, session_key, static_key
 from daybreak.domain.events import Webhook
 from daybreak.sharing import refresh_token
+from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, MAYA, NORTH, Installation, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 
@@ -30,9 +31,7 @@ SECRET = webhook_secret.generate(os.urandom)
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
     """Start two nodes on one state database. The second one has its own copy of the keyring."""
-    folder = tmp_path / "installation"
-    installation = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
-    installation.create()
+    installation = new_installation(tmp_path, parquet=True)
     shutil.copy(installation.keyring_file, installation.folder / "copy.json")
     sealed = webhook_secret.encrypt(
         SECRET, endpoint_id=ENDPOINT, keyring=keyring.load(installation.keyring_file), random=os.urandom

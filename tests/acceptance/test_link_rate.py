@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import requests
 
-from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak_client import Daybreak
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
@@ -41,7 +40,8 @@ def test_links_of_a_credential_are_limited(make_installation: Callable[[], Insta
         assert {page.status_code for page in pages[:-1]} == {302}
         assert (pages[-1].status_code, pages[-1].headers["Content-Type"]) == (429, "text/html; charset=utf-8")
         assert "Too many" in pages[-1].text
-    links = Counter(event.result for event in events(installation, "link.issued") if event.client_id == NORTH)
+    issued = installation.events(action="link.issued", client_id=NORTH, limit=500)
+    links = Counter(event.result for event in issued)
     assert links == {"ok": LIMIT + 2 + LIMIT, "rate_limited": 2}
 
 
@@ -71,7 +71,7 @@ def test_downloads_of_a_credential_are_limited(make_installation: Callable[[], I
         # Refused links count too, because they are recorded.
         installation.change(lambda stores: stores.api_tokens.revoke(token_id, datetime.now(UTC), "test"))
         assert service.get(revoked).status_code == 429
-    fetched = Counter(event.result for event in events(installation, "file.fetched"))
+    fetched = Counter(event.result for event in installation.events(action="file.fetched", limit=500))
     assert fetched["rate_limited"] == 1
     assert fetched.keys() == {"ok", "rate_limited"}
     assert fetched["ok"] == LIMIT
@@ -86,7 +86,7 @@ def test_dashboard_downloads_are_limited(make_installation: Callable[[], Install
         statuses = Counter(download(service, browser, path).status_code for _ in range(30))
         assert statuses.keys() == {200, 429}
         assert statuses[200] == LIMIT
-    assert len(events(installation, "file.fetched")) == statuses[200] + 1
+    assert len(installation.events(action="file.fetched", limit=500)) == statuses[200] + 1
 
 
 @pytest.mark.release
@@ -97,16 +97,8 @@ def test_client_waits_for_the_limit(make_installation: Callable[[], Installation
         with Daybreak(service.address, secret) as daybreak:
             result = daybreak.account(NORTH).fetch(tmp_path / "files")
     assert len(result.downloaded) == 9
-    assert "rate_limited" in {event.result for event in events(installation, "link.issued")}
+    assert "rate_limited" in {event.result for event in installation.events(action="link.issued", limit=500)}
 
 
 def download(service: Service, browser: requests.Session, path: str) -> requests.Response:
     return browser.get(service.address + path, timeout=PATIENCE_SECONDS, allow_redirects=False)
-
-
-def events(installation: Installation, action: str) -> list[AuditEvent]:
-    state = installation.state()
-    try:
-        return state.read(lambda stores: stores.audit.read(AuditQuery(action=action, limit=500)))
-    finally:
-        state.close()

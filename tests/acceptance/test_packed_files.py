@@ -13,7 +13,8 @@ from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import Packing
 from daybreak.settings import FilesSettings
 from daybreak.snapshots.verify import ManifestFile, manifest_files
-from tests.acceptance.installation import MAYA, NORTH, Installation
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import MAYA, NORTH
 from tests.acceptance.service import Service, serving
 from tests.parts.s3 import S3Bucket, S3Server
 
@@ -25,14 +26,14 @@ def packed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Service, FileStore]]:
     """A service whose small files are in packs."""
-    folder = tmp_path_factory.mktemp("packed") / "installation"
+    folder = tmp_path_factory.mktemp("packed")
     settings: dict[str, object] = {}
     environment: dict[str, str] = {}
     with pytest.MonkeyPatch.context() as patch:
         store: FileStore
         if request.param == "folder":
-            store = LocalDisk(folder.parent / "files", PACKING)
-            settings = {"files.url": str(folder.parent / "files")}
+            store = LocalDisk(folder / "files", PACKING)
+            settings = {"files.url": str(folder / "files")}
         else:
             server: S3Server = request.getfixturevalue("s3_server")
             bucket = S3Bucket(server, server.fresh_bucket())
@@ -42,8 +43,7 @@ def packed(
             files = FilesSettings(url=bucket.url, endpoint=server.endpoint, path_style=True)
             store = ObjectStore(files, packing=PACKING)
             settings = {"files.url": files.url, "files.endpoint": files.endpoint, "files.path_style": True}
-        installation = Installation(folder, f"sqlite:///{folder}/state.db", bucket=store)
-        installation.create()
+        installation = new_installation(folder, bucket=store)
         with serving(installation, workers=1, settings=settings, environment=environment) as found:
             yield found, store
 

@@ -1,16 +1,15 @@
 """Responses of passkeys that no browser would send, over HTTP."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import requests
 
-from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import Passkey
 from daybreak.state.stores import Stores
 from tests.acceptance.conftest import new_installation
@@ -21,7 +20,6 @@ from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.software_authenticator import ATTESTED, USER_PRESENT, SoftwareAuthenticator, encode
 from tests.parts.variants import one_of
 
-T = TypeVar("T")
 ORIGIN = "http://localhost:8400"
 SECOND_FACTOR = "/dashboard/second-factor"
 SECURITY = f"/dashboard/{NORTH}/settings/security"
@@ -43,15 +41,9 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield found
 
 
-def read(service: Service, work: Callable[[Stores], T]) -> T:
-    with closing(service.installation.state()) as state:
-        return state.read(work)
-
-
 def events(service: Service, action: str, email: str = CARL) -> list[AuditEvent]:
     """Return the seat's events of an action, oldest first."""
-    query = AuditQuery(seat_id=seat_id(email), action=action)
-    return read(service, lambda stores: stores.audit.read(query))
+    return service.installation.events(seat_id=seat_id(email), action=action)
 
 
 def register(service: Service, email: str = CARL) -> SoftwareAuthenticator:
@@ -111,7 +103,7 @@ def test_passkey_completes_a_login(service: Service) -> None:
     assert is_signed_in(login.finish(authenticator.get(options["challenge"])))
     (passkey,) = [
         each
-        for each in read(service, lambda stores: stores.passkeys.list_for(seat_id(CARL)))
+        for each in service.installation.read(lambda stores: stores.passkeys.list_for(seat_id(CARL)))
         if each.credential_id == encode(authenticator.credential_id)
     ]
     assert passkey.sign_count == 1
@@ -288,7 +280,7 @@ def is_added(answer: requests.Response) -> bool:
 
 
 def stored(service: Service, email: str = TWIN) -> int:
-    return len(read(service, lambda stores: stores.passkeys.list_for(seat_id(email))))
+    return len(service.installation.read(lambda stores: stores.passkeys.list_for(seat_id(email))))
 
 
 @each_database
@@ -366,7 +358,7 @@ def test_passkeys_of_other_seats_are_not_found(service: Service) -> None:
     settings, foreign = Settings(service), register(service)
     (reference,) = [
         each.reference
-        for each in read(service, lambda stores: stores.passkeys.list_for(seat_id(CARL)))
+        for each in service.installation.read(lambda stores: stores.passkeys.list_for(seat_id(CARL)))
         if each.credential_id == encode(foreign.credential_id)
     ]
     for path in ("rename", "remove"):

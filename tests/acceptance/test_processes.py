@@ -120,7 +120,7 @@ def test_logins_in_progress_are_answered_at_shutdown(make_installation: Callable
 def large_installation(make_installation: Callable[[], Installation]) -> Installation:
     """Return an installation with a file larger than the buffers of a connection, so that a slow reader delays it."""
     installation = make_installation()
-    _publish(replace(installation, large_rows=17_000), seed=3)
+    replace(installation, large_rows=17_000).publish_snapshot(seed=3)
     return installation
 
 
@@ -181,7 +181,7 @@ def test_publication_does_not_change_running_transfers(large_installation: Insta
         readers = [_slow_connection(service, link) for _ in range(10)]
         try:
             begun = [connection.recv(1000) for connection in readers]
-            _publish(large_installation, seed=2)
+            large_installation.publish_snapshot(seed=2)
             new = service.get(service.link(token, NORTH, "members.csv.gz")).content
             assert new != old
             assert service.get(link).content == old, "a link opens the file for which it was issued"
@@ -244,14 +244,6 @@ def test_files_of_the_service_are_private(make_installation: Callable[[], Instal
         for pid in service.workers():
             umask = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "Umask" in line)
             assert umask.split()[1] == "0077"
-
-
-def _publish(installation: Installation, *, seed: int) -> None:
-    state = installation.state()
-    try:
-        installation.publish_snapshot(state, seed=seed)
-    finally:
-        state.close()
 
 
 def _slow_connection(service: Service, link: str, header: str = "") -> socket.socket:

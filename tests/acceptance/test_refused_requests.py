@@ -8,7 +8,6 @@ import requests
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, VIC
 from tests.acceptance.service import Service
 from tests.acceptance.test_dashboard_posts import SIGN_IN, Browser
-from tests.parts.waiting import wait_until
 
 
 def _foreign_account(service: Service) -> requests.Response:
@@ -61,18 +60,9 @@ def test_refused_request_is_logged_with_its_code(service: Service, attempt: obje
     assert callable(attempt)
     answer = attempt(service)
     assert answer.status_code in {400, 401, 403}
-    request_id = answer.headers["X-Request-Id"]
-    (line,) = wait_until(
-        lambda: [line for line in service.log_lines() if line.get("request_id") == request_id],
-        what="the log line of the request",
-    )
+    line = service.logged(answer.headers["X-Request-Id"])
     assert (line["status"], line["code"]) == (answer.status_code, code)
 
 
 def test_answered_request_is_logged_without_a_code(service: Service) -> None:
-    request_id = service.get("/healthz").headers["X-Request-Id"]
-    (line,) = wait_until(
-        lambda: [line for line in service.log_lines() if line.get("request_id") == request_id],
-        what="the log line of the request",
-    )
-    assert line["code"] == ""
+    assert service.logged(service.get("/healthz").headers["X-Request-Id"])["code"] == ""

@@ -7,7 +7,6 @@ import pytest
 
 from tests.acceptance.service import Service
 from tests.acceptance.test_framing import SMUGGLED, answers_to
-from tests.parts.waiting import wait_until
 
 # The connection preface of HTTP/2 (RFC 9113 §3.4) with an empty SETTINGS frame.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -65,5 +64,5 @@ def test_long_method_is_refused_and_logged_without_secrets(service: Service) -> 
     body = answers_to(service, token + b" /healthz HTTP/1.1\r\nHost: a\r\n\r\n" + SMUGGLED).partition(b"\r\n\r\n")[2]
     problem = json.loads(body)
     assert (problem["status"], problem["code"]) == (400, "invalid_request")
-    wait_until(lambda: problem["request_id"] in service.program.log(), what="the line in the log")
+    assert service.logged(problem["request_id"])["status"] == 400
     assert token.decode() not in service.program.log()

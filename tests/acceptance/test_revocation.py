@@ -4,7 +4,6 @@ Tests undo their changes to the shared services.
 """
 
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from daybreak.cli.main import run
-from daybreak.domain.audit import AuditQuery
 from daybreak.domain.identity import Grant
 from daybreak.state.stores import Stores
 from tests.acceptance.installation import ACCOUNTS, DREW, MAYA, NORTH, SOUTH, seat_id
@@ -130,8 +128,7 @@ def test_operator_signs_out_a_seat(
     with browser:
         page = browser.get(f"{each_service.address}/dashboard/{NORTH}/files", allow_redirects=False)
         assert "/dashboard/sign-in" in page.headers["Location"]
-    with closing(each_service.installation.state()) as state:
-        *_, event = state.read(lambda stores: stores.audit.read(AuditQuery(action="seat.signed_out")))
+    *_, event = each_service.installation.events(action="seat.signed_out")
     assert (event.actor, event.seat_id, event.details["seat"]) == ("operator", seat_id(DREW), DREW)
 
 

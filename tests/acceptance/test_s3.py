@@ -44,7 +44,8 @@ from daybreak.domain.errors import OperatorError
 from daybreak.settings import AttachSettings, load_settings
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
-from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, Installation, seat_id
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.ports import free_port
@@ -127,20 +128,10 @@ def code_of(error: ClientError) -> tuple[int, str]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with two versions, the second with a delta and signed."""
-    folder = tmp_path_factory.mktemp("s3") / "installation"
-    installation = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
-    installation.create()
-    publish(installation, seed=2)
+    installation = new_installation(tmp_path_factory.mktemp("s3"), parquet=True)
+    installation.publish_snapshot(seed=2, with_delta=True, with_statements=True)
     with serving(installation, workers=1, settings=SETTINGS) as found:
         yield found
-
-
-def publish(installation: Installation, seed: int) -> None:
-    state = installation.state()
-    try:
-        installation.publish_snapshot(state, seed=seed, with_delta=seed == 2, with_statements=seed == 2)
-    finally:
-        state.close()
 
 
 def attached(service: Service, email: str = MAYA, client_id: str = NORTH) -> Attached:
@@ -566,7 +557,7 @@ def test_session_pins_the_latest_version(service: Service, north: Attached) -> N
     before = north.read("v=2/members.json.gz")
     half = len(before) // 2
     first = [each.read(key, Range=f"bytes=0-{half - 1}") for each in (session, north)]
-    publish(service.installation, seed=3)
+    service.installation.publish_snapshot(seed=3)
     second = [each.read(key, Range=f"bytes={half}-") for each in (session, north)]
     assert first[0] + second[0] == before
     after = north.read("v=3/members.json.gz")

@@ -7,7 +7,6 @@ from urllib.parse import quote
 import pytest
 
 from daybreak.credentials import passwords
-from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Seat
 from daybreak.state.stores import Stores
 from tests.acceptance.installation import (
@@ -163,7 +162,7 @@ def test_sql_in_parameters_is_treated_as_text(each_service: Service) -> None:
 def test_every_step_of_a_login_is_audited(each_service: Service) -> None:
     service = each_service
     service.installation.reset_attempts(TRACE)
-    before = len(_events_of(service, TRACE))
+    before = len(service.installation.events(seat_id=seat_id(TRACE)))
     agent = {"User-Agent": "trail-reader/1.0 \N{SNOWMAN}".encode().decode("latin-1")}
     refused = service.log_in(TRACE, password="wrong", headers=agent)
     pending = service.log_in(TRACE, headers=agent).json()["token"]
@@ -172,7 +171,7 @@ def test_every_step_of_a_login_is_audited(each_service: Service) -> None:
     for client_id in (SOUTH, FOREIGN):
         service.request("PUT", f"{AUTH}/context", token=token, json={"context": client_id})
     service.request("DELETE", f"{AUTH}/logout", token=token)
-    events = _events_of(service, TRACE)[before:]
+    events = service.installation.events(seat_id=seat_id(TRACE))[before:]
     assert [(event.action, event.result) for event in events] == [
         ("login", "invalid_credentials"),
         ("login", "second_factor_required"),
@@ -190,14 +189,6 @@ def test_every_step_of_a_login_is_audited(each_service: Service) -> None:
     (waiting,), (session,) = ({event.subject for event in part} for part in (events[1:4], events[4:]))
     assert waiting != session == events[3].details["session"]
     assert FOREIGN not in {event.client_id for event in events}, "the foreign account gets no event"
-
-
-def _events_of(service: Service, email: str) -> list[AuditEvent]:
-    state = service.installation.state()
-    try:
-        return state.read(lambda stores: stores.audit.read(AuditQuery(seat_id=seat_id(email))))
-    finally:
-        state.close()
 
 
 def test_pending_login_needs_the_second_factor(service: Service) -> None:

@@ -19,6 +19,7 @@ import requests
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource, resource_named
+from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.parts.variants import one_of
@@ -77,9 +78,7 @@ class Recipient:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("sharing") / "installation"
-    installation = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
-    installation.create()
+    installation = new_installation(tmp_path_factory.mktemp("sharing"), parquet=True)
     with serving(installation, workers=1, settings=SETTINGS) as found:
         yield found
 
@@ -235,21 +234,15 @@ def test_large_predicates_are_accepted(north: Recipient) -> None:
 
 
 @pytest.mark.release
-def test_earlier_versions_are_read_by_number_and_time(
-    make_installation: Callable[[], Installation], tmp_path: Path
-) -> None:
-    folder = tmp_path / "travel"
-    installation = Installation(folder, f"sqlite:///{folder}/state.db", large_rows=50, parquet=True)
-    installation.create()
+def test_earlier_versions_are_read_by_number_and_time(tmp_path: Path) -> None:
+    installation = new_installation(tmp_path, large_rows=50, parquet=True)
     with serving(installation, workers=1, settings=SETTINGS) as service:
         recipient = recipient_of(service, MAYA, NORTH)
         profile = f"{recipient.profile(tmp_path)}#{NORTH}.daybreak.members"
         resource = resource_named("members")
         contents = {1: recipient.csv("members")}
         for version in (2, 3):
-            state = installation.state()
-            installation.publish_snapshot(state, seed=version)
-            state.close()
+            installation.publish_snapshot(seed=version)
             contents[version] = recipient.csv("members")
         published: dict[int, int] = {}
         for version, content in contents.items():
@@ -271,9 +264,7 @@ def test_earlier_versions_are_read_by_number_and_time(
 
 @pytest.mark.release
 def test_metadata_needs_no_file_store(tmp_path: Path) -> None:
-    folder = tmp_path / "storeless"
-    installation = Installation(folder, f"sqlite:///{folder}/state.db", large_rows=5, parquet=True)
-    installation.create()
+    installation = new_installation(tmp_path, large_rows=5, parquet=True)
     with serving(installation, workers=1, settings=SETTINGS) as service:
         recipient = recipient_of(service, MAYA, NORTH)
         shutil.rmtree(installation.files_folder)

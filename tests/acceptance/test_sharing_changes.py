@@ -18,8 +18,9 @@ import requests
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource, resource_named
 from daybreak.domain.delta import CHANGE_TYPE
+from tests.acceptance.conftest import new_installation
 from tests.acceptance.daily_builder import Builder
-from tests.acceptance.installation import FOREIGN, FREYA, LEADERS, MAYA, NORTH, SOUTH, Installation
+from tests.acceptance.installation import FOREIGN, FREYA, LEADERS, MAYA, NORTH, SOUTH
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_sharing import NDJSON, SETTINGS, Recipient, recipient_of
 from tests.parts.waiting import wait_until
@@ -47,8 +48,7 @@ class Changing:
 @pytest.fixture(scope="module")
 def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
     folder = tmp_path_factory.mktemp("changes")
-    installation = Installation(folder / "installation", f"sqlite:///{folder}/installation/state.db", large_rows=5)
-    installation.create()
+    installation = new_installation(folder, large_rows=5)
     builder = Builder(installation, ChangingPlatform(2, leaders=LEADERS, members=400), folder, sharing=True)
     with serving(installation, workers=1, settings=SETTINGS) as service:
         for day in range(DAYS):

@@ -22,6 +22,7 @@ from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.sharing import refresh_token
 from daybreak.state.database import sqlite_path
+from tests.acceptance.conftest import new_installation
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import FOREIGN, LEADERS, MAYA, NORTH, VIC, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, serving
@@ -75,10 +76,7 @@ def check(found: Any, fields: Fields) -> dict[str, Any]:
 def north(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recipient]:
     """Return a recipient of an account whose current version is 4, with changes from version 3."""
     folder = tmp_path_factory.mktemp("protocol")
-    installation = Installation(
-        folder / "installation", f"sqlite:///{folder}/installation/state.db", large_rows=5, parquet=True
-    )
-    installation.create()
+    installation = new_installation(folder, large_rows=5, parquet=True)
     builder = Builder(installation, ChangingPlatform(11, leaders=LEADERS, members=300), folder, sharing=True)
     for day in range(3):
         if day:
@@ -378,7 +376,7 @@ def test_invalid_parameters_are_malformed_requests(north: Recipient) -> None:
         *(
             north.call(table + "/query", "POST", json=body)
             for body in (
-                [],
+                [1],
                 {"version": "3"},
                 {"limitHint": "1000"},
                 {"limitHint": -1},

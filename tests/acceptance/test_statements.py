@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from daybreak.catalogue.resources import RESOURCES
-from daybreak.domain.audit import AuditQuery
 from daybreak.domain.erasure import member_digest
 from daybreak.proof.rules import RULES
 from daybreak.snapshots.erase import erase_member
@@ -157,9 +156,8 @@ def test_requests_for_statements_are_recorded(signed: Service) -> None:
     signed.get(STATEMENT, token=signed.token(VIC))
 
     def read() -> list[tuple[str, str]]:
-        with closing(signed.installation.state()) as state:
-            query = AuditQuery(action="statement.fetched")
-            return [(each.actor, each.result) for each in state.read(lambda stores: stores.audit.read(query))]
+        events = signed.installation.events(action="statement.fetched")
+        return [(each.actor, each.result) for each in events]
 
     # Each worker writes its events after a quarter of a second.
     expected = {(MAYA, "ok"), (VIC, "data_export_required")}

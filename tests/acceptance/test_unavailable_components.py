@@ -33,8 +33,8 @@ def _place_of(service: Service, token: str, file: str) -> tuple[str, Path, int, 
     """Return a link to a file, the path of the file or pack on disk, and where the file begins and ends in it."""
     link = service.link(token, NORTH, file)
     resource, name = file.split(".")[:2]
-    with closing(service.installation.state()) as state:
-        found = state.read(lambda stores: stores.snapshots.file(link.split("/")[7], NORTH, resource, name))
+    snapshot_id = link.split("/")[7]
+    found = service.installation.read(lambda stores: stores.snapshots.file(snapshot_id, NORTH, resource, name))
     assert found is not None
     part = slice_of(found.stored.key)
     return link, service.installation.files_folder / part.key, part.offset, part.offset + found.stored.bytes

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from daybreak_client import Daybreak, Unreachable, connection, folder
-from tests.acceptance.installation import MAYA, NORTH, Installation
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import MAYA, NORTH
 from tests.acceptance.service import Service, serving
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.parts.ports import free_port
@@ -24,9 +25,7 @@ def short_retry_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def proxied_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, FaultProxy]]:
     """A service behind the proxy. Its links also go through the proxy."""
-    path = Path(tmp_path_factory.mktemp("service")) / "installation"
-    installation = Installation(path, f"sqlite:///{path}/state.db")
-    installation.create()
+    installation = new_installation(tmp_path_factory.mktemp("service"))
     with (
         fault_proxy("127.0.0.1", free_port()) as proxy,
         serving(installation, workers=1, settings={"base_url": proxy.endpoint}) as service,
