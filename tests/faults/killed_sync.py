@@ -1,9 +1,7 @@
-"""Server that forks one process per sync, which kills itself at a chosen point. Forking is faster than starting Python.
+"""Sync that kills itself at a chosen point, in a process of `tests.parts.warm`. It prints the calls of functions.
 
-It reads one JSON command per line and answers each with one JSON line:
-
-    {"service": ..., "account": ..., "target": ..., "at_call": NUMBER or null, "at_cpu_seconds": NUMBER or null}
-        -> {"status": exit status, or minus the signal that ended it, "calls": calls of functions if it was not killed}
+The argument is a JSON object: {"service": ..., "account": ..., "target": ..., "at_call": NUMBER or null,
+"at_cpu_seconds": NUMBER or null}
 
 `at_call` is the number of a call or return of a Python function, in any thread. `at_cpu_seconds` can also be in the
 middle of a call of the database's library.
@@ -16,9 +14,6 @@ import signal
 import sys
 import threading
 from typing import Any
-
-import duckdb  # noqa: F401 - imported once, before processes fork
-import psycopg  # noqa: F401
 
 from daybreak_client import Daybreak, sync
 
@@ -49,20 +44,4 @@ def run_until_killed(command: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    """Answer commands until standard input ends."""
-    for line in sys.stdin:
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reading)
-            os.write(writing, str(run_until_killed(json.loads(line))).encode())
-            os._exit(0)
-        os.close(writing)
-        _, status = os.waitpid(pid, 0)
-        calls = os.read(reading, 100)
-        os.close(reading)
-        print(json.dumps({"status": os.waitstatus_to_exitcode(status), "calls": int(calls or 0)}), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    print(run_until_killed(json.loads(sys.argv[1])))

@@ -7,12 +7,9 @@ import hashlib
 import json
 import os
 import random
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -21,44 +18,10 @@ from daybreak_client.tables import parse_tables
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, publishing, schema
 from tests.parts.variants import one_of
+from tests.parts.warm import run_warm
 
 NORTH = "7d909222-adf5-4547-93e0-e8f60c50f980"
 SHORT, LONG = 5, int(os.environ.get("SYNC_KILLS", "20"))
-
-
-class SyncProcesses:
-    """Runs syncs in processes that are killed."""
-
-    def __init__(self, program: subprocess.Popen[str], publisher: Publisher, target: str) -> None:
-        self._program, self._publisher, self._target = program, publisher, target
-
-    def run(self, *, at_call: int | None = None, at_cpu_seconds: float | None = None) -> dict[str, int]:
-        command = {
-            "service": self._publisher.service.url, "account": NORTH, "target": self._target,
-            "at_call": at_call, "at_cpu_seconds": at_cpu_seconds,
-        }  # fmt: skip
-        assert self._program.stdin is not None
-        assert self._program.stdout is not None
-        self._program.stdin.write(json.dumps(command) + "\n")
-        self._program.stdin.flush()
-        answer: dict[str, int] = json.loads(self._program.stdout.readline())
-        return answer
-
-
-@pytest.fixture
-def fork_server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.killed_sync"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-    ) as program:
-        yield program
-        assert program.stdin is not None
-        program.stdin.close()
 
 
 def stored_version(publisher: Publisher, target: str) -> int:
@@ -82,7 +45,7 @@ def stored_version(publisher: Publisher, target: str) -> int:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("database", "kills"), one_of(("postgresql", SHORT), ("postgresql", LONG), ("duckdb", LONG)))
 def test_killed_sync_leaves_one_version(
-    database: str, kills: int, tmp_path: Path, fork_server: subprocess.Popen[str], request: pytest.FixtureRequest
+    database: str, kills: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if database == "duckdb":
         target = f"duckdb:///{tmp_path}/exports.duckdb"
@@ -90,10 +53,19 @@ def test_killed_sync_leaves_one_version(
         target = request.getfixturevalue("postgresql_url")
     choose, churn, outcomes = random.Random(f"{database} {kills}"), Churn(NORTH, seed=5, size=10), Counter[str]()
     with publishing(NORTH) as (publisher,):
-        processes = SyncProcesses(fork_server, publisher, target)
+
+        def run(**kill: float | None) -> CompletedProcess[str]:
+            command = {
+                "service": publisher.service.url, "account": NORTH, "target": target,
+                "at_call": None, "at_cpu_seconds": None, **kill,
+            }  # fmt: skip
+            environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+            return run_warm([json.dumps(command)], module="tests.faults.killed_sync", environment=environment)
+
         publisher.publish(churn.day())
-        complete: dict[str, Any] = processes.run()
-        assert complete["status"] == 0
+        complete = run()
+        assert complete.returncode == 0, complete.stderr
+        calls = int(complete.stdout)
         for kill in range(kills):
             if choose.random() < 0.1:
                 publisher.close_chain()  # the next sync loads full files
@@ -101,16 +73,16 @@ def test_killed_sync_leaves_one_version(
             before = stored_version(publisher, target)
             if kill % 2:
                 # A third of these are near the end, around the commit.
-                first = complete["calls"] * 9 // 10 if kill % 3 == 0 else 1
-                killed = processes.run(at_call=choose.randrange(first, complete["calls"]))
+                first = calls * 9 // 10 if kill % 3 == 0 else 1
+                killed = run(at_call=choose.randrange(first, calls))
             else:
-                killed = processes.run(at_cpu_seconds=choose.uniform(0.005, 0.4))
-            assert killed["status"] <= 0, "a sync failed instead of being killed"
+                killed = run(at_cpu_seconds=choose.uniform(0.005, 0.4))
+            assert killed.returncode <= 0, "a sync failed instead of being killed"
             after = stored_version(publisher, target)
             assert after in {before, len(publisher.versions)}
-            ended = "killed" if killed["status"] else "completed"
+            ended = "killed" if killed.returncode else "completed"
             outcomes[f"{ended}, {'old' if after == before else 'new'} version"] += 1
-        assert processes.run()["status"] == 0
+        assert run().returncode == 0
         assert stored_version(publisher, target) == len(publisher.versions)
     print(database, dict(outcomes))
     assert outcomes["killed, old version"]
