@@ -4,15 +4,13 @@ Tests of the pages are in `dashboard/`.
 """
 
 import base64
-import contextlib
 import html
 import json
 import os
 import re
-import socket
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 from urllib.parse import urlencode, urlsplit
@@ -558,41 +556,3 @@ def test_new_sign_in_ends_the_session_of_the_browser(
 def session_cookie_of(browser: Browser) -> dict[str, str]:
     """Return the session cookie of a browser."""
     return {name: value for name, value in browser.session.cookies.items() if name.endswith("session")}
-
-
-def test_parallel_codes_complete_a_pending_login_once(each_service: Service) -> None:
-    add_seats(each_service)
-    browser = Browser(each_service)
-    with browser.session:
-        browser.sign_in(OTTO)
-        token = form_token(browser.get(SECOND_FACTOR))
-        cookies = "; ".join(f"{name}={value}" for name, value in browser.session.cookies.items())
-
-    answers = send_in_parallel(each_service, [recovery_request(each_service, cookies, token, code) for code in CODES])
-    assert [f"location: /dashboard/{NORTH}/files".encode() in answer for answer in answers].count(True) == 1, answers
-    left = each_service.installation.read(lambda stores: stores.seats.recovery_codes_left(seat_id(OTTO)))
-    assert left == len(CODES) - 1
-
-
-def recovery_request(service: Service, cookies: str, token: str, code: str) -> bytes:
-    """Return a request that submits a recovery code."""
-    body = urlencode({"csrf": token, "code": code, "kind": "recovery", "next": ""})
-    return (
-        f"POST {SECOND_FACTOR} HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nCookie: {cookies}\r\n"
-        f"Content-Type: {FORMS}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
-    ).encode()
-
-
-def send_in_parallel(service: Service, requests_sent: Sequence[bytes]) -> list[bytes]:
-    """Send all requests but their last byte, then the last bytes together. Return the heads of the responses."""
-    with contextlib.ExitStack() as stack:
-        connections = []
-        for octets in requests_sent:
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", service.port), PATIENCE_SECONDS))
-            connection.sendall(octets[:-1])
-            connections.append(connection)
-        # By the end of this request, the service has read the others up to their last byte.
-        assert service.get("/healthz").status_code == 200
-        for connection, octets in zip(connections, requests_sent, strict=True):
-            connection.sendall(octets[-1:])
-        return [connection.makefile("rb").read().partition(b"\r\n\r\n")[0] for connection in connections]

@@ -7,7 +7,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from threading import RLock, local
 from typing import Any
@@ -155,14 +155,6 @@ def test_all_types_and_nulls_are_encoded(tmp_path: Path) -> None:
     assert report.counts.nulls["CAMPAIGN_ID"] == 0
 
 
-def test_dates_are_in_iso_format(tmp_path: Path) -> None:
-    row = (LEADERS[0], LEADERS[0], date(2024, 2, 29), "sms", "dm", 1, 2, 3)
-    usage = "outbound_message_type_usage"
-    files, _, _ = export(tmp_path, [row], resource=usage)
-    assert b'",2024-02-29,"sms","dm",1,2,3\n' in gzip.decompress(files[LEADERS[0], usage, "csv"])
-    assert b'"DATE_DAY":"2024-02-29"' in gzip.decompress(files[LEADERS[0], usage, "json"])
-
-
 def test_rows_are_ordered_by_bytes(tmp_path: Path) -> None:
     names = ["b", "a", "Z", "é", "z", "", "\U0001f600", "\uffee", "a\x00"]
     rows: list[tuple[str, str, str, str | None]] = [(member(1), LEADERS[0], name, None) for name in names]
@@ -259,25 +251,6 @@ def test_large_file_is_one_member_of_parts(tmp_path: Path, baseline: Files) -> N
 
 def fingerprints(entries: Iterable[ManifestEntry]) -> dict[str, str]:
     return {entry.client_id: entry.fingerprint for entry in entries if entry.client_id}
-
-
-def test_unchanged_leaders_are_reused(tmp_path: Path) -> None:
-    rows = many_rows(400, 3)
-    _, _, results = export(tmp_path, rows)
-    before = fingerprints(results.entries)
-    assert len(set(before.values())) == len(LEADERS)
-    assert all(len(bytes.fromhex(value)) >= 16 for value in before.values())
-
-    changed = [(*row[:3], "new") if number == 3 else row for number, row in enumerate(rows)]
-    changed_leader = str(rows[3][1])
-    files, report, results = export(tmp_path, changed, previous=before)
-    assert sorted(results.reused) == sorted(set(LEADERS) - {changed_leader})
-    assert {key[0] for key in files} == {"", changed_leader}
-    assert report.reused_leaders == 3
-    assert report.rows == 400
-
-    full, _, _ = export(tmp_path, changed)
-    assert {key: full[key] for key in files} == files
 
 
 @pytest.mark.parametrize("encoder", ["compiled", "sql"])

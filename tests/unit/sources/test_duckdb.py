@@ -22,7 +22,6 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
 from daybreak.export.job import ExportResults
-from daybreak.export.referential import check_queries
 from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
 from tests.parts.export_rows import MemorySink, export_job
 
@@ -330,32 +329,6 @@ def test_file_open_for_writing_elsewhere_is_transient(platform: Path, tmp_path: 
         opened.check()
 
 
-def test_referential_faults_are_found(platform: Path, tmp_path: Path) -> None:
-    other_member = "11111111-0000-4000-8000-0000000000ff"
-    fill(
-        platform,
-        f"INSERT INTO community_memberships VALUES ('{COMMUNITY}', '{other_member}', TIMESTAMP '2026-01-01', NULL)",
-        f"INSERT INTO custom_field_values VALUES ('{other_member}', '{LEADER}', 'a', 'b')",
-        "INSERT INTO members FROM members",
-        f"INSERT INTO custom_field_values VALUES ('{MEMBER}', '{LEADER}', 'twice', 'a'), "
-        f"('{MEMBER}', '{LEADER}', 'twice', 'b'), ('{MEMBER}', '{LEADER}', 'once', 'b')",
-    )
-    wrong = (
-        'SELECT community_id AS "COMMUNITY_ID", community_name AS "COMMUNITY_NAME", leader_id AS "LEADER_ID", '
-        '7 AS "MEMBER_COUNT" FROM communities'
-    )
-    with reading(platform, tmp_path, replaced("communities", wrong)) as opened:
-        opened.check()
-        faults = {fault.check: fault for fault in opened.referential_faults(RESOURCE_NAMES)}
-    assert {check: (fault.rows, fault.example) for check, fault in faults.items()} == {
-        "MEMBER_ID is unique in members": (1, MEMBER),
-        "MEMBER_ID and CUSTOM_FIELD_NAME are unique together in custom_member_data": (1, MEMBER),
-        "MEMBER_ID of custom_member_data exists in members": (1, other_member),
-        "MEMBER_ID of member_communities exists in members": (1, other_member),
-        "MEMBER_COUNT of communities equals the rows of member_communities": (1, COMMUNITY),
-    }
-
-
 def test_missing_keys_are_an_example(platform: Path, tmp_path: Path) -> None:
     """The report of a run has a text as example."""
     fill(
@@ -370,24 +343,6 @@ def test_missing_keys_are_an_example(platform: Path, tmp_path: Path) -> None:
         ("MEMBER_ID is unique in members", 1, "NULL"),
         ("MEMBER_ID of custom_member_data exists in members", 1, "NULL"),
     ]
-
-
-def test_resources_without_rows_are_not_checked() -> None:
-    queried: set[str] = set()
-
-    def known_rows(resource: str) -> str:
-        queried.add(resource)
-        return resource
-
-    checks = [check.text for check in check_queries(known_rows, ("members", "campaign_links"))]
-    assert checks == [
-        "CAMPAIGN_ID, LINK_TYPE and LINK_URL are unique together in campaign_links",
-        "MEMBER_ID is unique in members",
-        "CAMPAIGN_ID of campaign_links exists in campaigns",
-    ]
-    assert queried == {"members", "campaign_links", "campaigns"}
-    assert check_queries(known_rows, ()) == []
-    assert len(check_queries(known_rows, RESOURCE_NAMES)) == 14
 
 
 def test_broken_view_is_named(platform: Path, tmp_path: Path) -> None:
