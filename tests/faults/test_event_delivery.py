@@ -23,8 +23,9 @@ from daybreak.state.deliveries import DeliveryFilter
 from daybreak.state.migrate import migrate
 from daybreak.state.stores import Stores
 from tests.parts.processes import Running, running
+from tests.parts.scripted_service import Request
 from tests.parts.waiting import wait_until
-from tests.parts.webhook_receiver import Answer, Received, Receiver
+from tests.parts.webhook_receiver import Answer, Receiver
 
 ENDPOINTS, EVENTS = 50, int(os.environ.get("EVENTS", "12"))
 KILLS = 5
@@ -78,7 +79,7 @@ def _emit(state: Database, name: str, *, commit: bool) -> None:
         state.write(write)
 
 
-def _faulty(_request: Received, _number: int) -> Answer:
+def _faulty(_request: Request, _number: int) -> Answer:
     """Fail a tenth of the requests: resets, errors, redirects, and answers that never come."""
     chance = random.random()
     if chance < 0.004:

@@ -21,7 +21,7 @@ class Request:
 
     method: str
     path: str
-    headers: Mapping[str, str]
+    headers: dict[str, str]
     body: bytes
 
 
@@ -47,14 +47,24 @@ def _content(body: object) -> bytes:
     return body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
+class _Server(ThreadingHTTPServer):
+    # Many clients may connect at the same time.
+    request_queue_size = 128
+
+
 @contextmanager
-def scripted_service(certificate: Path | None = None) -> Iterator[ScriptedService]:
-    """Run a server on a free port, over TLS with a certificate."""
+def scripted_service(
+    certificate: Path | None = None, host: str = "127.0.0.1", port: int = 0
+) -> Iterator[ScriptedService]:
+    """Run a server, on a free port unless one is passed, over TLS with a certificate."""
     service = ScriptedService()
 
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            size = int(self.headers.get("content-length", 0))
+            body = self.rfile.read(size)
+            if len(body) < size:  # the client was killed
+                return
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.command, self.path, headers, body)
             service.requests.append(request)
@@ -77,14 +87,14 @@ def scripted_service(certificate: Path | None = None) -> Iterator[ScriptedServic
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server((host, port), Handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    service.url = f"http{'' if certificate is None else 's'}://127.0.0.1:{server.server_address[1]}"
+    service.url = f"http{'' if certificate is None else 's'}://{host}:{server.server_address[1]}"
     try:
         yield service
     finally:

@@ -101,7 +101,7 @@ async def test_certificate_is_checked_against_the_name(
     receive: Receive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_certificate(tmp_path / "own.pem")
-    receiver = receive(certificate=str(tmp_path / "own.pem"))
+    receiver = receive(certificate=tmp_path / "own.pem")
     trusted_certificates.cache_clear()
     outcome, _ = await _send(receiver.url(), allowed=LOOPBACK)
     assert outcome.status is None

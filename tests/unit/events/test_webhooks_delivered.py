@@ -17,7 +17,8 @@ from daybreak.events.deliverer import Deliverer
 from daybreak.state.stores import Stores
 from daybreak.telemetry import Tracing
 from tests.configured import configured
-from tests.parts.webhook_receiver import Answer, Received, Receiver
+from tests.parts.scripted_service import Request
+from tests.parts.webhook_receiver import Answer, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, CLOSED
 from tests.unit.events.conftest import Events
 
@@ -29,7 +30,7 @@ def _now(events: Events) -> None:
     events.instance.now[0] = datetime.now(UTC)
 
 
-def _always(**answer: object) -> Callable[[Received, int], Answer]:
+def _always(**answer: object) -> Callable[[Request, int], Answer]:
     return lambda _request, _number: Answer(**answer)  # type: ignore[arg-type]
 
 
