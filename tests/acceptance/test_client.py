@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import requests
 
-from daybreak.filestore.object_store import ObjectStore
-from daybreak.settings import FilesSettings
 from daybreak_client import Daybreak, NotPublished, PublishedFile, Refused
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import (
@@ -27,7 +25,7 @@ from tests.acceptance.installation import (
     totp_code,
 )
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.parts.buckets import Bucket
+from tests.parts.buckets import Bucket, open_bucket
 from tests.parts.s3 import REGION
 from tests.parts.waiting import wait_until
 
@@ -179,11 +177,7 @@ def test_publication_during_a_fetch_replaces_all_files(
 
 def test_files_are_downloaded_from_the_bucket(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Signed URLs of the bucket are used without the token, which the bucket would refuse."""
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    url, endpoint = f"{bucket.url}/exports", bucket.server.endpoint
-    store = ObjectStore(FilesSettings(url=url, endpoint=endpoint, region=REGION, path_style=True))
-    installation = new_installation(tmp_path, bucket=store)
+    installation = new_installation(tmp_path, bucket=open_bucket(bucket, monkeypatch, "/exports"))
     settings = {
         "files.url": f"{bucket.url}/exports",
         "files.endpoint": bucket.server.endpoint,

@@ -11,11 +11,11 @@ from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import Packing
-from daybreak.settings import FilesSettings
 from daybreak.snapshots.verify import ManifestFile, manifest_files
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH
 from tests.acceptance.service import Service, serving
+from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket, S3Server
 
 PACKING = Packing(file_bytes=65_536, pack_bytes=200_000)
@@ -38,11 +38,8 @@ def packed(
             server: S3Server = request.getfixturevalue("s3_server")
             bucket = S3Bucket(server, server.fresh_bucket())
             environment = dict(bucket.environment())
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            files = FilesSettings(url=bucket.url, endpoint=server.endpoint, path_style=True)
-            store = ObjectStore(files, packing=PACKING)
-            settings = {"files.url": files.url, "files.endpoint": files.endpoint, "files.path_style": True}
+            store = open_bucket(bucket, patch, packing=PACKING)
+            settings = {"files.url": bucket.url, "files.endpoint": server.endpoint, "files.path_style": True}
         installation = new_installation(folder, bucket=store)
         with serving(installation, workers=1, settings=settings, environment=environment) as found:
             yield found, store

@@ -17,11 +17,9 @@ import polars as pl
 import pytest
 
 from daybreak.export import parquet_parts
-from daybreak.filestore.object_store import ObjectStore
-from daybreak.settings import FilesSettings
 from tests.acceptance.installation import CARL, MAYA, NORTH, SOUTH, TWIN, Installation, rows_of_csv, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
-from tests.parts.buckets import KINDS, fresh_bucket
+from tests.parts.buckets import KINDS, fresh_bucket, open_bucket
 from tests.parts.moved_clock import MovedClock
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.s3 import REGION
@@ -43,10 +41,7 @@ def shared(
     folder = Path(tmp_path_factory.mktemp("nodes")) / "installation"
     database = postgresql_server.fresh_database()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in bucket.environment().items():
-            patch.setenv(name, value)
-        url, endpoint = f"{bucket.url}/exports", bucket.server.endpoint
-        store = ObjectStore(FilesSettings(url=url, endpoint=endpoint, region=REGION, path_style=True))
+        store = open_bucket(bucket, patch, "/exports")
         # The file of members does not fit into the buffers of a connection.
         installation = Installation(folder, postgresql_server.url(database), store, large_rows=17_000, parquet=True)
         patch.setattr(parquet_parts, "MAX_FILE_BYTES", 1_000_000)

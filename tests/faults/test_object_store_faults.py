@@ -21,12 +21,12 @@ from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import configured
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
-from tests.parts.buckets import Bucket
+from tests.parts.buckets import Bucket, open_bucket
 from tests.parts.s3 import S3Bucket
+from tests.parts.stored_files import LEADER, store_file
 from tests.parts.waiting import wait_until
 from tests.small_platform import context_in, platform_of, write_platform
 
-LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 LARGE = random.Random(7).randbytes(PART_BYTES + 300_000)
 
 
@@ -58,9 +58,9 @@ def store(proxy: FaultProxy, bucket: Bucket) -> ObjectStore:
 
 
 @pytest.fixture
-def direct_store(bucket: Bucket) -> ObjectStore:
+def direct_store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     """The bucket without the proxy."""
-    return ObjectStore(FilesSettings(url=bucket.url, endpoint=bucket.server.endpoint, path_style=True))
+    return open_bucket(bucket, monkeypatch)
 
 
 @pytest.fixture
@@ -142,9 +142,7 @@ def test_unavailable_store_fails_after_bounded_retries(proxy: FaultProxy, bucket
 
 
 def test_period_of_errors_is_outlasted(store: ObjectStore, direct_store: ObjectStore, proxy: FaultProxy) -> None:
-    sink = direct_store.stage(str(uuid.uuid4()))
-    written = sink.write(LEADER, "members", "csv", [bytes(100_000)])
-    sink.commit()
+    written = store_file(direct_store, bytes(100_000))
     proxy.faults = [Fault("status", 503)] * 8
     store.check(written.key, written.bytes, written.sha256)
     assert proxy.faults == []
@@ -164,9 +162,7 @@ def test_discarded_uploads_are_not_repeated(proxy: FaultProxy, bucket: Bucket) -
 def test_truncated_or_damaged_response_is_detected(
     store: ObjectStore, direct_store: ObjectStore, proxy: FaultProxy
 ) -> None:
-    sink = direct_store.stage(str(uuid.uuid4()))
-    written = sink.write(LEADER, "members", "csv", [LARGE])
-    sink.commit()
+    written = store_file(direct_store, LARGE)
     proxy.faults = [Fault("cut", 1_000_000, b"GET")]
     # obstore requests the rest, or the read fails.
     with contextlib.suppress(Unavailable):
@@ -205,9 +201,7 @@ def test_upload_with_a_wrong_etag_is_repeated(
         return put(key, content[:-1] if len(sent) == 1 else content, headers)
 
     monkeypatch.setattr(store, "put", truncating)
-    sink = store.stage(str(uuid.uuid4()))
-    written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.commit()
+    written = store_file(store)
     assert len(sent) == 2
     direct_store.check(written.key, 4, written.sha256)
 

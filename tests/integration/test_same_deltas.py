@@ -10,10 +10,9 @@ import tests.parts.spark
 from daybreak.catalogue.models import load_models
 from daybreak.domain.delta import ResourceDelta
 from daybreak.filestore.file_store import FileStore
-from daybreak.filestore.object_store import ObjectStore
-from daybreak.settings import FilesSettings
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import RowSource
+from tests.parts.buckets import open_bucket
 from tests.parts.daily_runs import DailyRuns, FileKey
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.s3 import S3Bucket
@@ -70,12 +69,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[FileKey, Resource
 def test_deltas_in_a_bucket_are_the_same(
     expected: dict[FileKey, ResourceDelta], s3_bucket: S3Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in s3_bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    store = ObjectStore(
-        FilesSettings(url=f"{s3_bucket.url}/prefix", endpoint=s3_bucket.server.endpoint, path_style=True)
-    )
-    found = deltas_of(tmp_path / "runs", store=store, days=2)
+    found = deltas_of(tmp_path / "runs", store=open_bucket(s3_bucket, monkeypatch, "/prefix"), days=2)
     assert found == {key: delta for key, delta in expected.items() if key[0] <= 2}
 
 

@@ -1,8 +1,20 @@
-"""Bytes of files in a file store on disk, in packs or not, to read and to damage."""
+"""Files in a file store, to write, and those on disk, in packs or not, to read and to damage."""
 
+import uuid
 from pathlib import Path
 
 from daybreak.filestore.file_keys import slice_of
+from daybreak.filestore.file_store import FileStore, WrittenFile
+
+LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
+
+
+def store_file(store: FileStore, content: bytes = b"rows", snapshot_id: str = "") -> WrittenFile:
+    """Store the only file of a snapshot: of a new one, without its id."""
+    sink = store.stage(snapshot_id or str(uuid.uuid4()))
+    written = sink.write(LEADER, "members", "csv", [content])
+    sink.commit()
+    return written
 
 
 def read_stored(root: Path, key: str) -> bytes:

@@ -17,6 +17,7 @@ from daybreak.filestore.packs import NO_PACKS
 from daybreak.settings import FilesSettings
 from tests.parts.azure import ACCOUNT, AzureServer, azurite
 from tests.parts.certificates import own_certificate
+from tests.parts.stored_files import store_file
 
 
 def token(expires_in_seconds: int) -> str:
@@ -58,9 +59,7 @@ def test_identity_uploads_and_signs(
     store = ObjectStore(settings, RequestLimits(retry_seconds=1), NO_PACKS)
     store.probe()
     snapshot_id = str(uuid.uuid4())
-    sink = store.stage(snapshot_id)
-    written = sink.write(str(uuid.uuid4()), "members", "csv", [b"rows"])
-    sink.commit()
+    written = store_file(store, snapshot_id=snapshot_id)
     url = asyncio.run(store.signed_url(written.key, seconds=900))
     assert url is not None
     with server.client() as client:

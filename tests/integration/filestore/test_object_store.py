@@ -25,11 +25,10 @@ from daybreak.settings import FilesSettings
 from daybreak.web.http.files import FileEntity, file_answer
 from daybreak.web.transfers import store_pieces
 from tests.parts.azure import WRONG_KEY, AzureContainer
-from tests.parts.buckets import Bucket
+from tests.parts.buckets import Bucket, open_bucket
 from tests.parts.credential_server import credential_server
 from tests.parts.s3 import S3Bucket
-
-LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
+from tests.parts.stored_files import LEADER, store_file
 
 
 def new_id() -> str:
@@ -87,9 +86,7 @@ def test_small_and_large_files_are_uploaded(store: ObjectStore) -> None:
 def test_ranges_are_read_across_the_requests_to_the_bucket(store: ObjectStore) -> None:
     """A range is read in requests of 4 MiB from its start."""
     content, request = random.Random(1).randbytes(9 * 2**20 + 5), 4 * 2**20
-    sink = store.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [content])
-    sink.commit()
+    written = store_file(store, content)
     entity = FileEntity({"etag": '"x"'}, datetime(2026, 11, 24, tzinfo=UTC), len(content))
 
     async def sent(first: int, last: int) -> bytes:
@@ -113,9 +110,7 @@ def test_ranges_are_read_across_the_requests_to_the_bucket(store: ObjectStore) -
 def test_parts_of_an_upload_may_read_another_object(store: ObjectStore) -> None:
     """As deltas and erasures do with files of several parts."""
     content = random.Random(1).randbytes(3 * PART_BYTES + 5)
-    first = store.stage(new_id())
-    old = first.write(LEADER, "members", "csv", [content])
-    first.commit()
+    old = store_file(store, content)
     second = store.stage(new_id())
     new = second.write(LEADER, "members", "csv", second.read(old.key))
     second.commit()
@@ -128,9 +123,7 @@ def test_parts_of_an_upload_may_read_another_object(store: ObjectStore) -> None:
 
 
 def test_panic_of_the_library_is_an_error_of_the_store(store: ObjectStore) -> None:
-    old = store.stage(new_id())
-    written = old.write(LEADER, "members", "csv", [bytes(PART_BYTES * 2)])
-    old.commit()
+    written = store_file(store, bytes(PART_BYTES * 2))
     with pytest.raises(FileStoreError, match="ended with a panic"), translate_errors("It failed", WRITE):
         obstore.put(store._bucket, "new", store.read(written.key), use_multipart=True, chunk_size=PART_BYTES)
 
@@ -150,9 +143,7 @@ def test_failed_large_upload_leaves_no_object(store: ObjectStore) -> None:
 
 
 def test_damaged_or_missing_object_is_detected(store: ObjectStore) -> None:
-    sink = store.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.commit()
+    written = store_file(store)
     with pytest.raises(FileDamaged):
         store.check(written.key, 4, hashlib.sha256(b"other").hexdigest())
     with pytest.raises(FileDamaged):
@@ -194,9 +185,7 @@ def test_reused_object_outlives_its_snapshot(store: ObjectStore) -> None:
 
 
 def test_signed_url_returns_the_file_with_its_headers(store: ObjectStore, bucket: Bucket) -> None:
-    sink = store.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [b"\x1f\x8bnot gzip"])
-    sink.commit()
+    written = store_file(store, b"\x1f\x8bnot gzip")
     url = signed_url(store, written.key)
     with httpx.Client(trust_env=False, timeout=60) as client:
         answer = client.get(url)
@@ -248,9 +237,7 @@ def test_instance_role_uploads_and_signs(s3_bucket: S3Bucket, monkeypatch: pytes
         settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
         store = ObjectStore(settings, packing=NO_PACKS)
         store.probe()
-        sink = store.stage(new_id())
-        written = sink.write(LEADER, "members", "csv", [b"rows"])
-        sink.commit()
+        written = store_file(store)
         assert httpx.get(signed_url(store, written.key), trust_env=False, timeout=60).content == b"rows"
         assert len(server.requests) == 3, "one session token, one role name, one set of keys"
         server.error_status = 404
@@ -270,10 +257,7 @@ def test_more_files_than_one_delete_request_are_deleted(
     azure_container: AzureContainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Azure deletes at most 256 objects in a request."""
-    set_environment(monkeypatch, azure_container.environment())
-    store = ObjectStore(
-        FilesSettings(url=azure_container.url, endpoint=azure_container.server.endpoint), packing=NO_PACKS
-    )
+    store = open_bucket(azure_container, monkeypatch, packing=NO_PACKS)
     snapshot_id = new_id()
     sink = store.stage(snapshot_id)
     for _ in range(300):
@@ -332,8 +316,7 @@ def test_probe_reports_whether_the_store_works(
 
 
 def test_bucket_that_keeps_deleted_files_is_reported(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_environment(monkeypatch, s3_bucket.environment())
-    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    store = open_bucket(s3_bucket, monkeypatch)
     assert store.probe() is None
     s3_bucket.keep_versions()
     assert "keeps versions of deleted files" in str(store.probe())
@@ -364,9 +347,7 @@ def test_azure_reports_wrong_key_and_rejects_its_urls(
 
 def test_revision_adds_objects_to_a_stored_snapshot(store: ObjectStore) -> None:
     snapshot_id = new_id()
-    sink = store.stage(snapshot_id)
-    old = sink.write(LEADER, "members", "csv", [b"old"])
-    sink.commit()
+    old = store_file(store, b"old", snapshot_id)
     with store.revise(snapshot_id, "bb") as revision:
         new = revision.write(LEADER, "members", "csv", [b"n", b"ew"])
         assert new.key == revision.key(LEADER, "members", "csv") != old.key

@@ -7,9 +7,8 @@ import pytest
 
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.object_store import ObjectStore
-from daybreak.settings import FilesSettings
 from daybreak.snapshots.run_context import RunContext
+from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket
 from tests.small_platform import context_in, create_state, platform_of, write_platform
 
@@ -36,6 +35,4 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         yield LocalDisk(tmp_path / "target")
         return
     bucket: S3Bucket = request.getfixturevalue("s3_bucket")
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    yield ObjectStore(FilesSettings(url=bucket.url, endpoint=bucket.server.endpoint, path_style=True))
+    yield open_bucket(bucket, monkeypatch)

@@ -10,10 +10,8 @@ from daybreak.domain.errors import OperatorError
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore, PublicationMark
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.objects import PART_BYTES
 from daybreak.filestore.packs import NO_PACKS
-from daybreak.settings import FilesSettings
 from daybreak.snapshots import retention
 from daybreak.snapshots.copy_files import _PACKED_FILES_PER_TASK, Copied, copy_files
 from daybreak.snapshots.retention import forget
@@ -21,6 +19,7 @@ from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import manifest_files, verify_snapshot
 from tests.configured import configured
+from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket
 from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
 
@@ -166,9 +165,7 @@ def test_published_snapshot_is_not_forgotten(run_context: RunContext) -> None:
 def test_forgotten_objects_that_are_reused_stay(
     s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in s3_bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    store = open_bucket(s3_bucket, monkeypatch)
     context = context_in(folder, store=store)
     first, second = two_publications(context, folder)
     forget(context.state, store, first, "unwanted", now())

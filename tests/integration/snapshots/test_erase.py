@@ -26,10 +26,8 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.objects import PART_BYTES
 from daybreak.filestore.packs import NO_PACKS, Packing
-from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.disk_space import SpillFolder
@@ -45,6 +43,7 @@ from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 from daybreak.state.stores import State, Stores
 from tests.configured import configured
+from tests.parts.buckets import open_bucket
 from tests.parts.erasure import AS_OF, TRACES, Person, delete_person, make_person, traces_in
 from tests.parts.s3 import S3Bucket
 from tests.parts.sources import duckdb_source
@@ -214,11 +213,8 @@ def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
     capfd: pytest.CaptureFixture[str], packing: Packing,
 ) -> None:  # fmt: skip
     """The deltas of a new Member contain all its values, also those for Delta Sharing."""
-    for name, value in s3_bucket.environment().items():
-        monkeypatch.setenv(name, value)
     migrate(postgresql_url)
-    settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
-    store = ObjectStore(settings, packing=packing)
+    store = open_bucket(s3_bucket, monkeypatch, packing=packing)
     person = make_person(tmp_path / "later", leaders=2, members=30)
     shutil.copytree(tmp_path / "later", tmp_path / "platform")
     delete_person(tmp_path / "platform", person)
@@ -286,9 +282,7 @@ def test_files_of_several_parts_change_and_are_erased(
 
     `communities` is one object for all days, though the person left before the second one.
     """
-    for name, value in s3_bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    store = open_bucket(s3_bucket, monkeypatch)
     create_state(tmp_path)
     person = make_person(tmp_path / "platform")
     context = platform_context(tmp_path, store=store)

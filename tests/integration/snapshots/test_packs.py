@@ -16,7 +16,6 @@ from daybreak.filestore.file_store import FileSlice, FileStore
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import NO_PACKS, Packing
-from daybreak.settings import FilesSettings
 from daybreak.snapshots.copy_files import copy_files
 from daybreak.snapshots.retention import clean, forget
 from daybreak.snapshots.run import run_manually
@@ -24,6 +23,7 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import manifest_files, verify_snapshot
 from daybreak.state.stores import Stores
 from tests.configured import configured
+from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket
 from tests.parts.variants import one_of
 from tests.small_platform import SmallSource, context_in, leader_ids, now, platform_of, write_platform
@@ -38,10 +38,7 @@ def store(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.Monk
     if request.param == "folder":
         return LocalDisk(folder / "files", PACKING)
     bucket: S3Bucket = request.getfixturevalue("s3_bucket")
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    settings = FilesSettings(url=bucket.url, endpoint=bucket.server.endpoint, path_style=True)
-    return ObjectStore(settings, packing=PACKING)
+    return open_bucket(bucket, monkeypatch, packing=PACKING)
 
 
 @pytest.fixture

@@ -28,9 +28,7 @@ from daybreak.domain.run_report import ReferentialFault, RunProgress, RunReport
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.file_store import FileSink, FreeSpace, Kind
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.filestore.object_store import ObjectStore
 from daybreak.filestore.packs import NO_PACKS
-from daybreak.settings import FilesSettings
 from daybreak.snapshots import guard
 from daybreak.snapshots.builder import Builder
 from daybreak.snapshots.disk_space import SpillFolder
@@ -45,6 +43,7 @@ from daybreak.snapshots.verify import verify_snapshot
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 from tests.configured import DEFAULTS, configured
+from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket
 from tests.parts.stored_files import lose_stored, overwrite_stored, read_stored
 from tests.parts.variants import one_of
@@ -612,10 +611,7 @@ def test_reused_objects_outlive_their_snapshot(
     s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a bucket, the new manifest refers to objects of the expired snapshot."""
-    for name, value in s3_bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    files = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
-    store = ObjectStore(files, packing=NO_PACKS)
+    store = open_bucket(s3_bucket, monkeypatch, packing=NO_PACKS)
     clock = [datetime(2026, 11, 20, 4, tzinfo=UTC)]
     context = context_in(folder, store=store, settings=configured(snapshot={"keep": 1}), clock=lambda: clock[0])
     run_manually(context)
@@ -632,10 +628,7 @@ def test_reused_objects_outlive_their_snapshot(
 def test_lost_and_replaced_objects_are_written_again(
     s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    for name, value in s3_bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    files = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
-    store = ObjectStore(files, packing=NO_PACKS)
+    store = open_bucket(s3_bucket, monkeypatch, packing=NO_PACKS)
     context = context_in(folder, store=store)
     first = run_manually(context)
     entries = context.state.read(lambda stores: list(stores.snapshots.entries(first.snapshot_id, "members")))

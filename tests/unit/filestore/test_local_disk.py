@@ -21,8 +21,7 @@ from daybreak.filestore.file_keys import relative_name, split_key
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.packs import NO_PACKS
 from tests.parts.replaced import with_functions
-
-LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
+from tests.parts.stored_files import LEADER, store_file
 
 
 @pytest.fixture
@@ -48,9 +47,7 @@ def path_of(disk: LocalDisk, key: str) -> Path:
 
 def test_reused_file_of_another_size_is_refused(tmp_path: Path) -> None:
     disk = LocalDisk(tmp_path, NO_PACKS)
-    before = disk.stage(new_id())
-    written = before.write(LEADER, "members", "csv", [b"rows"])
-    before.commit()
+    written = store_file(disk)
     (tmp_path / written.key).write_bytes(b"other rows")
     with pytest.raises(FileDamaged, match="10 bytes instead of 4"):
         disk.stage(new_id()).reuse(written.key, written.bytes)
@@ -167,9 +164,7 @@ def test_several_threads_write_in_parallel(disk: LocalDisk, tmp_path: Path) -> N
 
 def test_reused_file_is_a_hard_link(disk: LocalDisk) -> None:
     old, new = new_id(), new_id()
-    sink = disk.stage(old)
-    written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.commit()
+    written = store_file(disk, snapshot_id=old)
     after = disk.stage(new)
     key = after.reuse(written.key, written.bytes)
     assert after.reuse(written.key, written.bytes) == key, "a repeated task returns the same key"
@@ -189,9 +184,7 @@ def test_reused_file_is_copied_without_hard_links(disk: LocalDisk, monkeypatch: 
     def no_links(*_args: object, **_more: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    sink = disk.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.commit()
+    written = store_file(disk)
     monkeypatch.setattr(local_sink, "os", with_functions(os, link=no_links))
     after = disk.stage(new_id())
     key = after.reuse(written.key, written.bytes)
@@ -253,9 +246,7 @@ def test_pickled_sink_writes_in_another_process(disk: LocalDisk) -> None:
 
 
 def test_other_users_have_no_access(disk: LocalDisk, tmp_path: Path) -> None:
-    sink = disk.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.commit()
+    written = store_file(disk)
     path = path_of(disk, written.key)
     assert path.stat().st_mode & 0o007 == 0
     for name in ("staging", "snapshots"):
@@ -265,9 +256,7 @@ def test_other_users_have_no_access(disk: LocalDisk, tmp_path: Path) -> None:
 def test_symbolic_link_is_not_followed(disk: LocalDisk, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
-    sink = disk.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [b"secret"])
-    sink.commit()
+    written = store_file(disk, b"secret")
     path = path_of(disk, written.key)
     path.unlink()
     path.symlink_to(secret)
@@ -315,9 +304,7 @@ def test_key_stays_within_the_store(key: str) -> None:
 
 
 def test_reused_file_replaces_that_of_an_earlier_attempt(disk: LocalDisk, tmp_path: Path) -> None:
-    sink = disk.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.commit()
+    written = store_file(disk)
     after = disk.stage(new_id())
     after.write(LEADER, "members", "csv", [b"partial ro"])
     key = after.reuse(written.key, written.bytes)
@@ -351,9 +338,7 @@ def test_two_processes_can_delete_the_same_files(
 def test_revision_adds_files_to_a_stored_snapshot(disk: LocalDisk, tmp_path: Path) -> None:
     """They have new keys, and are deleted with the snapshot."""
     snapshot_id = new_id()
-    sink = disk.stage(snapshot_id)
-    old = sink.write(LEADER, "members", "csv", [b"old"])
-    sink.commit()
+    old = store_file(disk, b"old", snapshot_id)
     with disk.revise(snapshot_id, "aa") as interrupted:
         interrupted.write(LEADER, "members", "csv", [b"lost"])
     with disk.revise(snapshot_id, "bb") as revision:
@@ -376,9 +361,7 @@ def test_revision_adds_files_to_a_stored_snapshot(disk: LocalDisk, tmp_path: Pat
 def test_revisions_wait_for_each_other(disk: LocalDisk) -> None:
     """They use the same staging folder."""
     snapshot_id = new_id()
-    sink = disk.stage(snapshot_id)
-    sink.write(LEADER, "members", "csv", [b"old"])
-    sink.commit()
+    store_file(disk, b"old", snapshot_id)
 
     def revise(number: int) -> str:
         with disk.revise(snapshot_id, f"{number:02x}") as revision:
