@@ -5,7 +5,7 @@ import json
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from daybreak.credentials import signing_folder
 from daybreak.credentials.signing_folder import CA_FILE, create_keys
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.run_report import Finding
-from daybreak.domain.signing import account_namespace
+from daybreak.domain.signing import Trust, account_namespace
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
 from daybreak.proof.statement_pack import SignedStatement
@@ -80,9 +80,7 @@ def context(request: pytest.FixtureRequest, tmp_path: Path, platform: tuple[Path
 @pytest.fixture
 def first(context: RunContext) -> Snapshot:
     """The published snapshot, of AS_OF."""
-    found = context.state.read(lambda stores: stores.snapshots.current())
-    assert found is not None
-    return found
+    return served(context)
 
 
 def signed(context: RunContext, client_id: str, version: int | None = None, revision: int | None = None) -> Any:
@@ -105,19 +103,36 @@ def accounts(context: RunContext, snapshot: Snapshot) -> list[str]:
     return context.state.read(lambda stores: list(stores.snapshots.leaders(snapshot.snapshot_id)))
 
 
+def digests(statement: SignedStatement) -> dict[str, str]:
+    """Return the digests of the files in a statement."""
+    return {each["name"]: each["digest"]["sha256"] for each in json.loads(statement.content)["subject"]}
+
+
+def served(context: RunContext) -> Snapshot:
+    found = context.state.read(lambda stores: stores.snapshots.current())
+    assert found is not None
+    return found
+
+
+def trust_file(context: RunContext) -> Trust:
+    found = context.state.read(lambda stores: stores.signatures.trust())
+    assert found is not None
+    return found
+
+
 def ssh_keygen_accepts(
-    context: RunContext, folder: Path, statement: SignedStatement, client_id: str, at: datetime
+    context: RunContext, folder: Path, statement: SignedStatement, client_id: str, at: datetime | None = None
 ) -> bool:
-    trust = context.state.read(lambda stores: stores.signatures.trust())
-    assert trust is not None
+    signer = ["-I", "export.example.org", "-n", account_namespace(client_id)]
+    options = [*signer, f"-Overify-time={at or context.clock():%Y%m%d%H%M%SZ}"]
+    return ssh_keygen_verifies(folder, trust_file(context), statement.content, statement.signature, options)
+
+
+def ssh_keygen_verifies(folder: Path, trust: Trust, content: bytes, signature: bytes, options: Sequence[str]) -> bool:
     (folder / "trust").write_text(trust.text())
-    (folder / "sig").write_bytes(statement.signature)
-    command = [
-        "ssh-keygen", "-Y", "verify", "-f", "trust", "-I", "export.example.org", "-n", account_namespace(client_id),
-        "-s", "sig", f"-Overify-time={at:%Y%m%d%H%M%SZ}",
-    ]  # fmt: skip
-    done = subprocess.run(command, cwd=folder, input=statement.content, capture_output=True, check=False)
-    return done.returncode == 0
+    (folder / "sig").write_bytes(signature)
+    command = ["ssh-keygen", "-Y", "verify", "-f", "trust", "-s", "sig", *options]
+    return subprocess.run(command, cwd=folder, input=content, capture_output=True, check=False).returncode == 0
 
 
 def stored_digests(context: RunContext, snapshot: Snapshot, client_id: str) -> Mapping[str, str]:
@@ -133,12 +148,11 @@ def test_each_account_has_a_statement_of_its_files(context: RunContext, first: S
     assert len(clients) > 1
     for client_id in clients:
         found = signed(context, client_id)
-        content = json.loads(found.content)
-        listed = {each["name"]: each["digest"]["sha256"] for each in content["subject"]}
-        assert listed == stored_digests(context, first, client_id)
-        assert content["predicate"]["client_id"] == client_id
-        assert (content["predicate"]["version"], content["predicate"]["revision"]) == (1, 1)
-        at = datetime.fromisoformat(content["predicate"]["signed_at"])
+        content = predicate(found)
+        assert digests(found) == stored_digests(context, first, client_id)
+        assert content["client_id"] == client_id
+        assert (content["version"], content["revision"]) == (1, 1)
+        at = datetime.fromisoformat(content["signed_at"])
         assert ssh_keygen_accepts(context, tmp_path, found, client_id, at)
         assert not ssh_keygen_accepts(context, tmp_path, found, client_id, at + timedelta(hours=31))
         others = [each for each in clients if each != client_id]
@@ -212,9 +226,7 @@ def test_service_that_signs_publishes_nothing_unsigned(context: RunContext, tmp_
     (tmp_path / "signing" / CA_FILE).unlink()
     with pytest.raises(OperatorError, match="has no CA"):
         run_manually(context, as_of=AS_OF + timedelta(hours=1))
-    current = context.state.read(lambda stores: stores.snapshots.current())
-    assert current is not None
-    assert current.version == 1
+    assert served(context).version == 1
 
 
 @pytest.mark.usefixtures("first")
@@ -254,37 +266,25 @@ def recovery(folder: Path) -> Path:
     return folder / "signing" / "recovery"
 
 
-def trust_version(context: RunContext) -> int:
-    trust = context.state.read(lambda stores: stores.signatures.trust())
-    assert trust is not None
-    return trust.version
-
-
 def test_rotation_keeps_earlier_signatures_valid(context: RunContext, first: Snapshot, tmp_path: Path) -> None:
     client_id = accounts(context, first)[0]
     before, now = signed(context, client_id), context.clock()
     assert rotate_ca(context.state, context.settings, recovery(tmp_path), now).version == 2
     run_manually(context, as_of=AS_OF + timedelta(hours=1))
     for statement in (before, signed(context, client_id)):
-        assert ssh_keygen_accepts(context, tmp_path, statement, client_id, context.clock())
+        assert ssh_keygen_accepts(context, tmp_path, statement, client_id)
     rotate_ca(context.state, context.settings, recovery(tmp_path), now)
-    assert not ssh_keygen_accepts(context, tmp_path, before, client_id, context.clock())
+    assert not ssh_keygen_accepts(context, tmp_path, before, client_id)
     assert signing_state(context.state, context.settings) == "export.example.org, trust file 3"
 
 
 @pytest.mark.usefixtures("first")
 def test_each_trust_file_is_signed_by_the_recovery_key(context: RunContext, tmp_path: Path) -> None:
-    first = context.state.read(lambda stores: stores.signatures.trust())
-    assert first is not None
-    (tmp_path / "first").write_text(first.text())
+    first = trust_file(context)
     second = rotate_ca(context.state, context.settings, recovery(tmp_path), context.clock())
-    (tmp_path / "second.sig").write_text(second.signature)
-    command = [
-        "ssh-keygen", "-Y", "verify", "-f", "first", "-I", "trust@export.example.org", "-n", "daybreak-trust",
-        "-s", "second.sig",
-    ]  # fmt: skip
-    done = subprocess.run(command, cwd=tmp_path, input=second.text().encode(), capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    content, signature = second.text().encode(), second.signature.encode()
+    signer = ("-I", "trust@export.example.org", "-n", "daybreak-trust")
+    assert ssh_keygen_verifies(tmp_path, first, content, signature, signer)
 
 
 @pytest.mark.usefixtures("first")
@@ -293,7 +293,7 @@ def test_recovery_key_is_replaced_only_on_request(context: RunContext, tmp_path:
     other, now = tmp_path / "other" / "recovery", context.clock()
     with pytest.raises(OperatorError, match="not the recovery key"):
         rotate_ca(context.state, context.settings, other, now)
-    assert trust_version(context) == 1
+    assert trust_file(context).version == 1
     assert rotate_ca(context.state, context.settings, other, now, replace_recovery_key=True).version == 2
     with pytest.raises(OperatorError, match="not the recovery key"):
         rotate_ca(context.state, context.settings, recovery(tmp_path), now)
@@ -345,10 +345,9 @@ def test_erasure_signs_every_kept_version_again(
         found = signed(context, person.client_id, version=snapshot.version)
         content = predicate(found)
         assert (content["version"], content["revision"]) == (snapshot.version, 2)
-        listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
-        assert listed == stored_digests(context, snapshot, person.client_id)
+        assert digests(found) == stored_digests(context, snapshot, person.client_id)
         assert content["deltas"] == {}
-        assert ssh_keygen_accepts(context, tmp_path, found, person.client_id, context.clock())
+        assert ssh_keygen_accepts(context, tmp_path, found, person.client_id)
         members = content["completeness"]["members"]["members"]
         assert members["excluded"]["erased"] == 1
         assert members["source"] == members["exported"] + sum(members["excluded"].values())
@@ -363,7 +362,7 @@ def test_erasure_signs_every_kept_version_again(
     assert list(receipts) == [person.client_id]
     text, signature = receipts[person.client_id]
     receipt = SignedStatement(text.encode(), signature.encode(), b"")
-    assert ssh_keygen_accepts(context, tmp_path, receipt, person.client_id, context.clock())
+    assert ssh_keygen_accepts(context, tmp_path, receipt, person.client_id)
     files = predicate(receipt)["files"]
     assert {each["version"] for each in files} == {1, 2, 3}
     removed = {each["resource"]: each["rows_removed"] for each in files if each["version"] == 3}
@@ -385,8 +384,7 @@ def test_erasure_in_a_snapshot_that_waits_is_signed_at_its_publication(
     clock[0] += timedelta(hours=1)
     assert publish(moved.state, moved.store, moved.settings, waiting, clock[0])
     found = signed(context, person.client_id)
-    listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
-    assert listed == stored_digests(context, waiting, person.client_id)
+    assert digests(found) == stored_digests(context, waiting, person.client_id)
     members = predicate(found)["completeness"]["members"]["members"]
     assert members["excluded"]["erased"] == 1
     assert members["exported"] == predicate(found)["files"]["members.csv.gz"]["rows"]
@@ -412,16 +410,20 @@ def test_killed_builder_leaves_files_and_statements_of_one_version(
     context: RunContext, tmp_path: Path, platform: tuple[Path, Person], killed_in: str, version: int
 ) -> None:
     assert run_builder(tmp_path, platform[0], 1, killed_in).returncode == -signal.SIGKILL
-    for expected in (version, version + 1):
-        current = context.state.read(lambda stores: stores.snapshots.current())
-        assert current is not None
-        assert current.version == expected
-        for client_id in accounts(context, current):
-            found = signed(context, client_id)
-            listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
-            assert (predicate(found)["version"], listed) == (expected, stored_digests(context, current, client_id))
-        if expected == version:
-            run_manually(context, as_of=AS_OF + timedelta(hours=2))
+    assert version_of_files_and_statements(context) == version
+    run_manually(context, as_of=AS_OF + timedelta(hours=2))
+    assert version_of_files_and_statements(context) == version + 1
+
+
+def version_of_files_and_statements(context: RunContext) -> int:
+    """Return the published version, after a check that the statements of all accounts are those of its files."""
+    current = served(context)
+    for client_id in accounts(context, current):
+        found = signed(context, client_id)
+        expected = (current.version, stored_digests(context, current, client_id))
+        assert (predicate(found)["version"], digests(found)) == expected
+    assert current.version is not None
+    return current.version
 
 
 @pytest.mark.timeout(3600)
@@ -434,14 +436,7 @@ def test_builder_killed_at_any_call_after_signing_has_begun(
         killed_at = calls * (2 * number - 1) // (2 * rounds)
         killed = run_builder(tmp_path, platform[0], number, killed_at)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-        current = context.state.read(lambda stores: stores.snapshots.current())
-        assert current is not None
-        versions.append(current.version or 0)
-        for client_id in accounts(context, current):
-            found = signed(context, client_id)
-            listed = {each["name"]: each["digest"]["sha256"] for each in json.loads(found.content)["subject"]}
-            digests = stored_digests(context, current, client_id)
-            assert (predicate(found)["version"], listed) == (current.version, digests)
+        versions.append(version_of_files_and_statements(context))
     assert versions == sorted(versions)
 
 
@@ -477,17 +472,8 @@ def token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "pin").chmod(0o600)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOFTHSM2_CONF", str(folder / "softhsm2.conf"))
-        command = [
-            "softhsm2-util",
-            "--init-token",
-            "--free",
-            "--label",
-            "test token",
-            "--so-pin",
-            "0815",
-            "--pin",
-            "4711",
-        ]
+        pins = ["--so-pin", "0815", "--pin", "4711"]
+        command = ["softhsm2-util", "--init-token", "--free", "--label", "test token", *pins]
         subprocess.run(command, capture_output=True, check=True)
         yield f"pkcs11:token=test%20token?module-path={SOFTHSM}&pin-source=file:{folder}/pin"
 
@@ -506,15 +492,7 @@ def test_ca_in_a_hardware_token_signs(
     assert trust.cas == (in_token.public, in_file.public)
     assert (folder / CA_FILE).read_text().startswith("pkcs11:token=test%20token;object=daybreak-ca-")
     run_manually(context, as_of=AS_OF + timedelta(hours=1))
-    found = signed(context, client_id)
-    (tmp_path / "allowed_signers").write_text(trust.text())
-    (tmp_path / "signature").write_bytes(found.signature)
-    command = [
-        "ssh-keygen", "-Y", "verify", "-f", "allowed_signers", "-I", trust.service,
-        "-n", account_namespace(client_id), "-s", "signature",
-    ]  # fmt: skip
-    verified = subprocess.run(command, cwd=tmp_path, input=found.content, capture_output=True, check=False)
-    assert verified.returncode == 0, verified.stderr
+    assert ssh_keygen_accepts(context, tmp_path, signed(context, client_id), client_id)
     # The next CA is in the token too, and the one before stays valid.
     again = rotate_ca(context.state, context.settings, folder / "recovery", AS_OF)
     assert again.cas[1] == in_token.public != again.cas[0]
