@@ -1,7 +1,6 @@
 """The audit trail."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -10,10 +9,9 @@ from msgspec.structs import replace
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.database import Database
-from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
-from daybreak.state.sqlite_file import sqlite_engine
+from daybreak.state.postgresql_state import PostgresqlState
 from daybreak.state.stores import Stores
-from tests.integration.state.values import MINUTE, NOW, uuid
+from tests.integration.state.values import MINUTE, NOW, sql_engine, uuid
 
 
 def events(stores: Stores) -> None:
@@ -124,7 +122,7 @@ def test_database_refuses_changes_to_the_audit_trail(state: Database, state_url:
     attempts = ["UPDATE audit_events SET actor = 'x'", "DELETE FROM audit_events"]
     if isinstance(state, PostgresqlState):
         attempts.append("TRUNCATE audit_events")
-    engine = blocking_engine(state_url) if isinstance(state, PostgresqlState) else sqlite_engine(Path(state_url[10:]))
+    engine = sql_engine(state_url)
     try:
         for attempt in attempts:
             with pytest.raises(sa.exc.IntegrityError, match="audit events are"), engine.begin() as connection:

@@ -1,5 +1,7 @@
 """Chains of deltas in the state database."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from daybreak.domain.delta import Chain, LeaderDelta, ResourceDelta
@@ -21,9 +23,16 @@ def delta(client_id: str, number: int, resource: str = "members") -> LeaderDelta
 
 
 def publish(
-    state: Database, number: int, base: int | None, *deltas: LeaderDelta, reason: str | None = None, minutes: int = 0
+    state: Database,
+    number: int,
+    base: int | None,
+    *deltas: LeaderDelta,
+    reason: str | None = None,
+    minutes: int = 0,
+    new_leaders: Sequence[str] = (),
+    before: Callable[[Stores], None] = lambda _stores: None,
 ) -> None:
-    """Publish run `number`, whose deltas begin from the snapshot `base`."""
+    """Publish run `number`, whose deltas begin from the snapshot `base`. Call `before` with the complete run."""
 
     def work(stores: Stores) -> None:
         begun = stores.snapshots.begin_manual(run(number, day=None), NOW, LEASE_SECONDS)
@@ -31,7 +40,9 @@ def publish(
         stores.snapshots.add_leaders(*key, [NORTH, SOUTH])
         stores.deltas.begin(*key, None if base is None else uuid(base), reason)
         stores.deltas.add(*key, deltas)
+        stores.deltas.add_new_leaders(*key, new_leaders)
         stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report=RunReport())
+        before(stores)
         stores.snapshots.publish(begun.snapshot_id, None, NOW + minutes * MINUTE)
 
     state.write(work)
@@ -91,19 +102,12 @@ def test_publication_without_deltas_starts_another_chain(state: Database) -> Non
 def test_restarted_chain_has_greater_versions(state: Database) -> None:
     publish(state, 1, None)
 
-    def work(stores: Stores) -> None:
-        begun = stores.snapshots.begin_manual(run(2, day=None), NOW, LEASE_SECONDS)
-        key = (begun.snapshot_id, begun.fence)
-        stores.snapshots.add_leaders(*key, [NORTH, SOUTH])
-        stores.deltas.begin(*key, uuid(1))
-        stores.deltas.add(*key, [delta(NORTH, 2)])
-        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report=RunReport())
+    def restart(stores: Stores) -> None:
         for last_version in (40, 7):
             stores.deltas.restart_chain(uuid(2), "state_restored", last_version)
         assert stores.deltas.abandoned() == []
-        stores.snapshots.publish(begun.snapshot_id, None, NOW)
 
-    state.write(work)
+    publish(state, 2, 1, delta(NORTH, 2), before=restart)
     assert summary(chain_of(state)) == (uuid(2), 41, 41, [])
     assert chain_of(state).started_by == "state_restored"
     assert state.read(lambda stores: stores.deltas.abandoned()) == [uuid(2)]
@@ -112,17 +116,7 @@ def test_restarted_chain_has_greater_versions(state: Database) -> None:
 
 def test_chain_of_a_leader_begins_with_its_first_files(state: Database) -> None:
     publish(state, 1, None)
-
-    def work(stores: Stores) -> None:
-        begun = stores.snapshots.begin_manual(run(2, day=None), NOW, LEASE_SECONDS)
-        key = (begun.snapshot_id, begun.fence)
-        stores.snapshots.add_leaders(*key, [NORTH, SOUTH])
-        stores.deltas.begin(*key, uuid(1))
-        stores.deltas.add_new_leaders(*key, [SOUTH])
-        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report=RunReport())
-        stores.snapshots.publish(begun.snapshot_id, None, NOW)
-
-    state.write(work)
+    publish(state, 2, 1, new_leaders=[SOUTH])
     publish(state, 3, 2, delta(SOUTH, 3))
     assert summary(chain_of(state, SOUTH)) == (uuid(1), 2, 3, [(3, ["members"])])
     assert chain_of(state, SOUTH).started_by == "account_added"

@@ -18,10 +18,11 @@ from daybreak.domain.errors import OperatorError
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate, require_current
 from daybreak.state.migrations import FIRST, HEAD
-from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
+from daybreak.state.postgresql_state import PostgresqlState
 from daybreak.state.schema import metadata
-from daybreak.state.sqlite_file import connect, sqlite_engine
+from daybreak.state.sqlite_file import connect
 from tests.acceptance.upgrade.record import INSTANCES
+from tests.integration.state.values import sql_engine
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -56,7 +57,7 @@ def test_new_file_waits_a_bounded_time_for_another_writer(tmp_path: Path) -> Non
 
 def differences(url: str) -> list[Any]:
     """Return how a database differs from the declared schema."""
-    engine = sqlite_engine(Path(url[10:])) if url.startswith("sqlite") else blocking_engine(url)
+    engine = sql_engine(url)
     try:
         with engine.connect() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -71,11 +72,10 @@ def test_new_database_has_the_declared_schema(state_url: str) -> None:
 
 def indexes(url: str) -> set[tuple[str, str]]:
     """Return the names and definitions of all indexes."""
-    is_file = url.startswith("sqlite")
-    engine = sqlite_engine(Path(url[10:])) if is_file else blocking_engine(url)
+    engine = sql_engine(url)
     query = (
         "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-        if is_file
+        if url.startswith("sqlite")
         else "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"
     )
     try:
@@ -115,7 +115,7 @@ def test_alembic_is_not_loaded_for_a_migrated_database(state_url: str, monkeypat
 
 
 def test_version_mismatch_error_says_what_to_do(state: Database, state_url: str) -> None:
-    engine = sqlite_engine(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
+    engine = sql_engine(state_url)
 
     def set_revision(revision: str) -> None:
         with engine.begin() as connection:

@@ -241,22 +241,6 @@ def test_held_run_is_published_only_with_a_reason(state: Database) -> None:
     assert existing(state.read(lambda stores: stores.snapshots.current())).accepted_reason == "a Leader left"
 
 
-def test_failed_publication_changes_nothing(state: Database) -> None:
-    state.write(lambda stores: complete_run(stores, 1))
-    state.write(lambda stores: complete_run(stores, 2))
-    publish(state, run(1))
-
-    def publish_and_fail(stores: Stores) -> None:
-        stores.snapshots.publish(uuid(2), None, NOW)
-        raise Conflict("failed")
-
-    with pytest.raises(Conflict, match="failed"):
-        state.write(publish_and_fail)
-    current = existing(state.read(lambda stores: stores.snapshots.current()))
-    assert (current.snapshot_id, current.state) == (uuid(1), SnapshotState.PUBLISHED)
-    assert existing(state.read(lambda stores: stores.snapshots.get(uuid(2)))).state is SnapshotState.COMPLETE
-
-
 def test_only_a_completed_run_is_discarded(state: Database) -> None:
     first = existing(claim(state, 1))
     with pytest.raises(Conflict):

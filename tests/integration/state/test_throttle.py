@@ -31,14 +31,6 @@ def test_limit_holds_in_every_window_and_wait_is_exact(state: Database) -> None:
     assert count(state, NOW + 301 * SECOND, SEAT_RULE) == SEAT_RULE, "the second attempt was at 10 s"
 
 
-def test_refused_attempts_do_not_extend_the_delay(state: Database) -> None:
-    for _ in range(5):
-        count(state, NOW, SEAT_RULE)
-    for second in range(1, 300, 13):
-        assert count(state, NOW + second * SECOND, SEAT_RULE) == SEAT_RULE
-    assert count(state, NOW + 300 * SECOND, SEAT_RULE) is None
-
-
 def test_attempt_counts_for_all_rules_or_none(state: Database) -> None:
     narrow, wide = ThrottleRule("a", 1, 60), ThrottleRule("b", 3, 60)
     assert count(state, NOW, narrow, wide) is None

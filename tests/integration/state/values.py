@@ -2,15 +2,26 @@
 
 from datetime import UTC, date, datetime, timedelta
 
+import sqlalchemy as sa
+
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat, Session
 from daybreak.domain.run_report import RunReport
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.state.database import sqlite_path
+from daybreak.state.postgresql_state import blocking_engine
+from daybreak.state.sqlite_file import sqlite_engine
 from daybreak.state.stores import Stores
 
 NOW = datetime(2026, 11, 20, 4, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 DAY = date(2026, 11, 20)
 LEASE_SECONDS = 60
+
+
+def sql_engine(url: str) -> sa.Engine:
+    """Return an engine of a state database, for statements of tests. Dispose of it after its use."""
+    path = sqlite_path(url)
+    return blocking_engine(url) if path is None else sqlite_engine(path)
 
 
 def uuid(number: int) -> str:
