@@ -18,10 +18,10 @@ from daybreak.catalogue.columns import Column
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.snapshots.erase import erase_member
+from tests.acceptance.browser import Browser, signed_in
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import LEADERS, MAYA, NORTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_dashboard_posts import Browser
 from tests.acceptance.test_sharing import SETTINGS, Recipient, recipient_of
 from tests.parts import sources
 from tests.reference.days import ChangingPlatform
@@ -99,11 +99,8 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
         builder.publish()
         builder.platform.next_day()
         builder.publish()
-    with serving(installation, workers=1, settings=SETTINGS) as service:
-        browser = Browser(service)
-        with browser.session:
-            assert browser.sign_in(MAYA).status_code == 303
-            yield Upgraded(service, builder, recipient_of(service, MAYA, NORTH), browser, folder)
+    with serving(installation, workers=1, settings=SETTINGS) as service, signed_in(service, MAYA) as browser:
+        yield Upgraded(service, builder, recipient_of(service, MAYA, NORTH), browser, folder)
 
 
 def check_sharing(upgraded: Upgraded, folder: Path, version: int, names: dict[str, list[str]]) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from daybreak.domain.identity import Grant
+from tests.acceptance.browser import signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, DREW, MAYA, NORTH, VIC, Installation, seat_id
 from tests.acceptance.service import Service, serving
-from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.waiting import wait_until
 from tests.parts.warm import daybreakd
 
@@ -63,9 +63,7 @@ def test_only_owners_and_admins_read_events_of_others(audited: Service) -> None:
 
 def test_dashboard_shows_own_events_without_a_role(audited: Service) -> None:
     for email, hidden in ((MAYA, False), (DREW, True)):
-        browser = Browser(audited)
-        with browser.session:
-            assert browser.sign_in(email).status_code == 303
+        with signed_in(audited, email) as browser:
             for query in ("", f"?actor={VIC}", "?action=context.switched"):
                 page = browser.get(ACTIVITY + query).text
                 assert (VIC not in page.partition("<tbody>")[2]) is hidden
@@ -88,9 +86,8 @@ def test_withdrawn_role_takes_effect_immediately(audited: Service) -> None:
 
 
 def test_previews_and_exports_are_recorded(audited: Service) -> None:
-    session, browser = audited.token(MAYA, NORTH), Browser(audited)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    session = audited.token(MAYA, NORTH)
+    with signed_in(audited, MAYA) as browser:
         preview = f"/dashboard/{NORTH}/files/members/preview"
         head = browser.head(preview).headers["X-Request-Id"]
         expected = {
@@ -144,8 +141,6 @@ def test_changed_permissions_name_the_seat(audited: Service, tmp_path: Path) -> 
     assert changed["actor"] == removed["actor"] == "operator"
     assert changed["details"] == {"seat": CARL, "before": owner, "after": analyst}
     assert removed["details"] == {"seat": CARL, "before": analyst, "after": None}
-    browser = Browser(audited)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(audited, MAYA) as browser:
         page = browser.get(f"{ACTIVITY}?action=grant.changed").text
     assert f"{CARL}: Data Export off, roles owner → analyst" in page

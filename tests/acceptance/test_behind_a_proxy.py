@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.browser import form_token
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import DREW, FREYA, MAYA, NORTH, PASSWORD, Installation, seat_id
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import cookie_lines
 from tests.acceptance.test_link_tools import new_token
-from tests.acceptance.test_pending_login import form_token
 
 HTTPS = {"X-Forwarded-Proto": "https"}
 BASE_URL = "https://export.example.org/data"

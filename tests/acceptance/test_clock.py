@@ -7,16 +7,15 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
-import requests
 
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from tests.acceptance.browser import signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, MAYA, NORTH, SOUTH, seat_id, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_pending_login import browser_with_pending_login
 from tests.parts.moved_clock import MovedClock
 from tests.parts.waiting import wait_until
 
@@ -75,15 +74,10 @@ def test_links_expire_in_15_minutes_and_sessions_in_7_days(moved: tuple[Service,
 
 def test_dashboard_session_ends_after_eight_hours_without_activity(moved: tuple[Service, MovedClock]) -> None:
     service, clock = moved
-    files, progress = f"{NORTH}/files", "operator/runs-progress"
+    files, progress = f"/dashboard/{NORTH}/files", "/dashboard/operator/runs-progress"
     service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), operator=True))
     token = service.token(MAYA, NORTH)
-    active, polling = (browser_with_pending_login(service, MAYA, files) for _ in range(2))
-
-    def send(browser: requests.Session, path: str, method: str = "GET") -> requests.Response:
-        return browser.request(
-            method, f"{service.address}/dashboard/{path}", data={}, allow_redirects=False, timeout=PATIENCE_SECONDS
-        )
+    active, polling = signed_in(service, MAYA), signed_in(service, MAYA)
 
     def is_recorded() -> bool:
         opened = state.read(lambda stores: stores.sessions.list_open(seat_id(MAYA), started))
@@ -92,19 +86,18 @@ def test_dashboard_session_ends_after_eight_hours_without_activity(moved: tuple[
     with closing(service.installation.state()) as state, active, polling:
         started = datetime.now(UTC) + timedelta(hours=4)
         clock.move("+5h")
-        assert [send(active, files).status_code, send(polling, progress).status_code] == [200, 205]
+        assert [active.get(files).status_code, polling.get(progress).status_code] == [200, 205]
         wait_until(is_recorded, what="the record of the activity")
         clock.move("+481m")
-        assert send(active, files).status_code == 200
-        for path, method, ended in (
-            (progress, "GET", "idle"),
-            (files, "GET", "idle"),
-            (f"{NORTH}/settings/tokens/new", "POST", "idle-form"),
+        assert active.get(files).status_code == 200
+        for found, ended in (
+            (polling.get(progress), "idle"),
+            (polling.get(files), "idle"),
+            (polling.post(f"/dashboard/{NORTH}/settings/tokens/new", {}), "idle-form"),
         ):
-            found = send(polling, path, method)
-            assert found.status_code == 303, path
-            assert found.headers["Location"].endswith(f"ended={ended}"), path
-            shown = polling.get(f"{service.address}{found.headers['Location']}", timeout=PATIENCE_SECONDS)
+            assert found.status_code == 303, found.url
+            assert found.headers["Location"].endswith(f"ended={ended}"), found.url
+            shown = polling.get(found.headers["Location"])
             assert "You were signed out after 8 hours without activity." in shown.text
         assert service.request_file(token, NORTH).status_code == 302, "API sessions have no such limit"
         (event,) = state.read(lambda stores: stores.audit.read(AuditQuery(action="session.ended")))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.browser import signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH, VIC
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_dashboard_posts import Browser
 from tests.acceptance.test_sharing import SETTINGS
 from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
@@ -39,9 +39,7 @@ def texts_of(page: str) -> list[str]:
 @pytest.mark.parametrize("tool", one_of("duckdb", "pandas", "polars", "curl", "dlt"))
 def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool: str) -> None:
     """A person chooses a tool, creates its token, runs the steps, and sees that the request arrived."""
-    browser = Browser(service)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(service, MAYA) as browser:
         page = browser.get(f"/dashboard/{NORTH}/connect?tool={tool}").text
         assert page.count("run by a test") == 1
         assert "not run by a test" not in page
@@ -82,16 +80,12 @@ def test_recipe_of_the_page_connect_runs(service: Service, tmp_path: Path, tool:
 
 @pytest.mark.release
 def test_page_connect_names_what_is_missing(service: Service) -> None:
-    browser = Browser(service)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(service, MAYA) as browser:
         for tool, setting in (("aws", "attach.s3"), ("trino", "attach.iceberg")):
             page = browser.get(f"/dashboard/{NORTH}/connect?tool={tool}").text
             assert f"Ask your operator to turn on the setting {setting}." in page
             assert "Create token" not in page
         for tool in ("tableau", "spark"):
             assert "not run by a test" in browser.get(f"/dashboard/{NORTH}/connect?tool={tool}").text
-    other = Browser(service)
-    with other.session:
-        assert other.sign_in(VIC).status_code == 303
+    with signed_in(service, VIC) as other:
         assert "Create token" not in other.get(f"/dashboard/{NORTH}/connect?tool=curl").text

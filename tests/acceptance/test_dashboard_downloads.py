@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.acceptance.browser import Browser, signed_in
 from tests.acceptance.installation import MAYA, NORTH, VIC
 from tests.acceptance.service import Service
-from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.waiting import wait_until
 
 SAFE = f"/dashboard/{NORTH}/files/members/spreadsheet-safe.csv"
@@ -19,9 +19,7 @@ BLOCK = f"/dashboard/{NORTH}/insight/messages.csv"
 @pytest.fixture
 def maya(service: Service) -> Iterator[Browser]:
     """Return a browser that is signed in."""
-    found = Browser(service)
-    with found.session:
-        assert found.sign_in(MAYA).status_code == 303
+    with signed_in(service, MAYA) as found:
         yield found
 
 
@@ -63,9 +61,7 @@ def test_activity_file_escapes_formulas(service: Service, maya: Browser) -> None
 
 
 def test_rows_are_hidden_without_data_export(service: Service, maya: Browser) -> None:
-    other = Browser(service)
-    with other.session:
-        assert other.sign_in(VIC).status_code == 303
+    with signed_in(service, VIC) as other:
         for path in ("preview", "spreadsheet-safe.csv", "csv", "json"):
             page = f"/dashboard/{NORTH}/files/members/{path}"
             assert maya.get(page).status_code in {200, 302, 303}, path

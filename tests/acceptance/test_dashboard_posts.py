@@ -10,7 +10,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 from urllib.parse import urlencode, urlsplit
@@ -24,16 +24,14 @@ from daybreak.domain.identity import Grant, Seat, Session
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
+from tests.acceptance.browser import SECOND_FACTOR, SIGN_IN, Browser, form_token
 from tests.acceptance.installation import NORTH, PASSWORD, SEED, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service
-from tests.acceptance.test_pending_login import form_token
 
 OLGA = "olga@example.org"  # an operator
 OTTO = "otto@example.org"  # has a second factor
 OSKAR = "oskar@example.org"  # has a second factor; one test changes the password
 CODES = [f"{number:04d}-aaaa-bbbb-cccc" for number in range(2, 6)]
-SIGN_IN = "/dashboard/sign-in"
-SECOND_FACTOR = "/dashboard/second-factor"
 # Their own tests cover these: a link in a mail is the permission, or the form has a separate cookie.
 WITHOUT_SESSION = ("/dashboard/unsubscribe", "/dashboard/forgot-password", "/dashboard/reset-password")
 FORMS = "application/x-www-form-urlencoded"
@@ -76,44 +74,17 @@ def service_with_seats(service: Service) -> Service:
     return service
 
 
-class Browser:
-    """Client with cookies that follows no redirect and sends no Origin header by default."""
-
-    def __init__(self, service: Service) -> None:
-        self.session = requests.Session()
-        self._address = service.address
-
-    def get(self, path: str, **headers: str) -> requests.Response:
-        return self.session.get(self._address + path, headers=headers, timeout=PATIENCE_SECONDS, allow_redirects=False)
-
-    def head(self, path: str) -> requests.Response:
-        return self.session.head(self._address + path, timeout=PATIENCE_SECONDS, allow_redirects=False)
-
-    def post(
-        self, path: str, fields: Mapping[str, str] | bytes, headers: Mapping[str, str] | None = None
-    ) -> requests.Response:
-        return self.session.post(
-            self._address + path, data=fields, headers=headers, timeout=PATIENCE_SECONDS, allow_redirects=False
-        )
-
-    def sign_in(self, email: str, next_path: str = "") -> requests.Response:
-        token = form_token(self.get(SIGN_IN))
-        return self.post(SIGN_IN, {"csrf": token, "email": email, "password": PASSWORD, "next": next_path})
-
-
 @pytest.fixture
 def browser(service_with_seats: Service) -> Iterator[Browser]:
     """Return a browser that is not signed in."""
-    found = Browser(service_with_seats)
-    with found.session:
+    with Browser(service_with_seats) as found:
         yield found
 
 
 @pytest.fixture
 def other_browser(service_with_seats: Service) -> Iterator[Browser]:
     """Return a second browser that is not signed in."""
-    found = Browser(service_with_seats)
-    with found.session:
+    with Browser(service_with_seats) as found:
         yield found
 
 
@@ -259,8 +230,7 @@ def test_long_fields_survive_sign_in(browser: Browser, service_with_seats: Servi
     form = browser.get(signed_in.headers["Location"])
     assert html.escape(text[:300]) in form.text
     assert "…" in form.text
-    anonymous = Browser(service_with_seats)
-    with anonymous.session:
+    with Browser(service_with_seats) as anonymous:
         assert next_of(anonymous, anonymous.get(f"{page}?{urlencode({'name': 'ж' * 1200})}").headers["Location"]) == ""
 
 
@@ -389,8 +359,7 @@ def test_changing_secrets_requires_the_password(browser: Browser, service_with_s
 
 def test_ending_sessions_requires_the_password(browser: Browser, service_with_seats: Service) -> None:
     browser.sign_in(OLGA)
-    other = Browser(service_with_seats)
-    with other.session:
+    with Browser(service_with_seats) as other:
         other.sign_in(OLGA)
         service_with_seats.installation.change(_age_authentication)
         security = f"/dashboard/{NORTH}/settings/security"
@@ -500,8 +469,7 @@ def test_session_id_changes_at_every_step(each_service: Service) -> None:
     security = f"/dashboard/{NORTH}/settings/security"
 
     def is_signed_in(cookies: dict[str, str]) -> bool:
-        visitor = Browser(each_service)
-        with visitor.session:
+        with Browser(each_service) as visitor:
             visitor.session.cookies.update(cookies)
             return visitor.get(security).status_code == 200
 
@@ -546,8 +514,7 @@ def test_new_sign_in_ends_the_session_of_the_browser(
     token = form_token(browser.get(f"{SIGN_IN}?ended=yes"))
     answer = browser.post(SIGN_IN, {"csrf": token, "email": OTTO, "password": PASSWORD, "next": ""})
     assert answer.headers["Location"] == SECOND_FACTOR
-    visitor = Browser(service_with_seats)
-    with visitor.session:
+    with Browser(service_with_seats) as visitor:
         visitor.session.cookies.update(held)
         assert "sign-in" in visitor.get(f"/dashboard/{NORTH}/files").headers["Location"]
     assert other_browser.get(f"/dashboard/{NORTH}/files").status_code == 200

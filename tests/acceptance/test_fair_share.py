@@ -9,10 +9,10 @@ from contextlib import ExitStack
 import pytest
 
 from daybreak.web.streams import MAX_STREAMS
+from tests.acceptance.browser import signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_dashboard_posts import Browser
 
 REQUESTS = 320
 # North's members are too large for the buffers of a connection, so these responses wait for their readers.
@@ -35,19 +35,13 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield found
 
 
-def signed_in(service: Service, email: str) -> Browser:
-    browser = Browser(service)
-    assert browser.sign_in(email).status_code == 303
-    return browser
-
-
 @pytest.mark.release
 def test_another_account_is_answered(large: Service) -> None:
     """The clients of the first account read nothing until the other account has all its answers."""
     maya, freya = signed_in(large, MAYA), signed_in(large, FREYA)
     cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in maya.session.cookies)
     requested = [PATHS[number % len(PATHS)] for number in range(REQUESTS)]
-    with maya.session, freya.session, ExitStack() as connections:
+    with maya, freya, ExitStack() as connections:
         opened = []
         for number, path in enumerate(requested):
             target = f"/dashboard/{NORTH}/{path.format(number=number)}"

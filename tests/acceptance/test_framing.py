@@ -9,12 +9,11 @@ from http.client import HTTPException, HTTPResponse
 
 import psutil
 import pytest
-import requests
 
 from daybreak.web.server import MAX_HEADERS
+from tests.acceptance.browser import signed_in
 from tests.acceptance.installation import MAYA, NORTH
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
-from tests.acceptance.test_dashboard_posts import Browser
 
 LOGIN = f"{AUTH}/login"
 # Slow clients are disconnected after 20 s. A loaded machine may take longer.
@@ -324,9 +323,7 @@ def test_unusual_targets_cause_no_server_error(service: Service, target: bytes) 
 
 
 def test_unusual_dashboard_queries_cause_no_server_error(service: Service) -> None:
-    browser = Browser(service)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(service, MAYA) as browser:
         for query in (
             "activity?until=9999-12-31", "activity.csv?until=9999-12-31", "activity?since=0001-01-01&until=0001-01-01",
             "activity?since=soon", "activity?action=x", "activity?actor=%ff&newest=" + "9" * 40,

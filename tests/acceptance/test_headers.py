@@ -5,10 +5,9 @@ import re
 import pytest
 import requests
 
+from tests.acceptance.browser import SIGN_IN, Browser, form_token
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, PASSWORD
 from tests.acceptance.service import AUTH, Service
-from tests.acceptance.test_dashboard_posts import SIGN_IN, Browser
-from tests.acceptance.test_pending_login import form_token
 
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -100,8 +99,7 @@ def test_files_have_security_headers(service: Service, file: str) -> None:
 
 
 def test_pages_have_security_headers(service: Service) -> None:
-    browser = Browser(service)
-    with browser.session:
+    with Browser(service) as browser:
         get = browser.get
         sign_in = get(SIGN_IN)
         check_headers(sign_in, DASHBOARD_POLICY)

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-import requests
 
+from tests.acceptance.browser import SECOND_FACTOR, signed_in
 from tests.acceptance.installation import GUESS, TWIN, Installation, totp_code
-from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_pending_login import browser_with_pending_login, form_token
+from tests.acceptance.service import Service, serving
 
 
 def test_guesses_do_not_lock_out_a_known_device(make_installation: Callable[[], Installation]) -> None:
@@ -30,16 +29,16 @@ def test_guesses_do_not_lock_out_a_known_device(make_installation: Callable[[], 
 
 @pytest.mark.release
 def test_guesses_do_not_lock_out_a_known_browser(make_installation: Callable[[], Installation]) -> None:
-    with serving(make_installation()) as service, browser_with_pending_login(service, TWIN) as browser:
-        assert send_code(service, browser, totp_code()).status_code == 303
-        device = {name: value for name, value in browser.cookies.items() if name == "daybreak-device"}
+    with serving(make_installation()) as service, signed_in(service, TWIN, SECOND_FACTOR) as browser:
+        assert browser.send_code(totp_code()).status_code == 303
+        device = {name: value for name, value in browser.session.cookies.items() if name == "daybreak-device"}
         assert guess(service, TWIN) == [401] * 5 + [429]
-        with browser_with_pending_login(service, TWIN) as other:
-            assert send_code(service, other, totp_code(ahead=1)).status_code == 429
-            other.cookies.update(device)
-            signed_in = send_code(service, other, totp_code(ahead=1))
-            assert signed_in.status_code == 303
-            assert signed_in.headers["Location"].endswith("/files")
+        with signed_in(service, TWIN, SECOND_FACTOR) as other:
+            assert other.send_code(totp_code(ahead=1)).status_code == 429
+            other.session.cookies.update(device)
+            done = other.send_code(totp_code(ahead=1))
+            assert done.status_code == 303
+            assert done.headers["Location"].endswith("/files")
 
 
 def guess(service: Service, email: str) -> list[int]:
@@ -47,10 +46,3 @@ def guess(service: Service, email: str) -> list[int]:
     pending = service.log_in(email).json()["token"]
     wrong = "000000" if "000000" not in {totp_code(ahead=step) for step in (-1, 0, 1, 2)} else "111111"
     return [service.answer_second_factor(pending, wrong).status_code for _ in range(6)]
-
-
-def send_code(service: Service, browser: requests.Session, code: str) -> requests.Response:
-    page = f"{service.address}/dashboard/second-factor"
-    form = browser.get(page, timeout=PATIENCE_SECONDS)
-    sent = {"csrf": form_token(form), "code": code, "kind": "", "next": ""}
-    return browser.post(page, data=sent, allow_redirects=False, timeout=PATIENCE_SECONDS)

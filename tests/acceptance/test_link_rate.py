@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import requests
 
 from daybreak_client import Daybreak
+from tests.acceptance.browser import signed_in
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, Installation
-from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_second_factor_policy import signed_in_browser
+from tests.acceptance.service import serving
 
 LIMIT = 12
 WORKERS = 2
@@ -35,8 +34,8 @@ def test_links_of_a_credential_are_limited(make_installation: Callable[[], Insta
         other, _ = installation.create_token(MAYA, NORTH)
         assert service.request_file(other, NORTH).status_code == 302
         assert service.request_file(service.token(MAYA, NORTH), NORTH).status_code == 302
-        with signed_in_browser(service, MAYA) as browser:
-            pages = [download(service, browser, f"/dashboard/{NORTH}/files/campaigns/csv") for _ in range(LIMIT + 1)]
+        with signed_in(service, MAYA) as browser:
+            pages = [browser.get(f"/dashboard/{NORTH}/files/campaigns/csv") for _ in range(LIMIT + 1)]
         assert {page.status_code for page in pages[:-1]} == {302}
         assert (pages[-1].status_code, pages[-1].headers["Content-Type"]) == (429, "text/html; charset=utf-8")
         assert "Too many" in pages[-1].text
@@ -81,9 +80,9 @@ def test_downloads_of_a_credential_are_limited(make_installation: Callable[[], I
 def test_dashboard_downloads_are_limited(make_installation: Callable[[], Installation]) -> None:
     settings = {"access.link_rate": f"{LIMIT}/1h"}
     installation = make_installation()
-    with serving(installation, settings=settings) as service, signed_in_browser(service, MAYA) as browser:
+    with serving(installation, settings=settings) as service, signed_in(service, MAYA) as browser:
         path = f"/dashboard/{NORTH}/files/campaigns/spreadsheet-safe.csv"
-        statuses = Counter(download(service, browser, path).status_code for _ in range(30))
+        statuses = Counter(browser.get(path).status_code for _ in range(30))
         assert statuses.keys() == {200, 429}
         assert statuses[200] == LIMIT
     assert len(installation.events(action="file.fetched", limit=500)) == statuses[200] + 1
@@ -98,7 +97,3 @@ def test_client_waits_for_the_limit(make_installation: Callable[[], Installation
             result = daybreak.account(NORTH).fetch(tmp_path / "files")
     assert len(result.downloaded) == 9
     assert "rate_limited" in {event.result for event in installation.events(action="link.issued", limit=500)}
-
-
-def download(service: Service, browser: requests.Session, path: str) -> requests.Response:
-    return browser.get(service.address + path, timeout=PATIENCE_SECONDS, allow_redirects=False)

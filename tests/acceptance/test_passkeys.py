@@ -11,16 +11,15 @@ import requests
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import Passkey
 from daybreak.state.stores import Stores
+from tests.acceptance.browser import SECOND_FACTOR, Browser, form_token, signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, NORTH, TWIN, seat_id, totp_code
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_pending_login import browser_with_pending_login, form_token
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.software_authenticator import ATTESTED, USER_PRESENT, SoftwareAuthenticator, encode
 from tests.parts.variants import one_of
 
 ORIGIN = "http://localhost:8400"
-SECOND_FACTOR = "/dashboard/second-factor"
 SECURITY = f"/dashboard/{NORTH}/settings/security"
 
 
@@ -60,9 +59,8 @@ class Login:
     """A login in a browser that waits for its second factor."""
 
     def __init__(self, service: Service, email: str = CARL) -> None:
-        self.browser = browser_with_pending_login(service, email)
-        self._address = service.address
-        page = self.browser.get(f"{self._address}{SECOND_FACTOR}", timeout=PATIENCE_SECONDS)
+        self.browser = signed_in(service, email, SECOND_FACTOR)
+        page = self.browser.get(SECOND_FACTOR)
         assert "Use a passkey" in page.text
         self._token = form_token(page)
 
@@ -80,14 +78,13 @@ class Login:
         return self._post("", response=response)
 
     def _post(self, path: str, **fields: str) -> requests.Response:
-        # Without the session of `requests`: parallel tests must not share its cookies.
-        return requests.post(
-            f"{self._address}{SECOND_FACTOR}/passkey{path}",
-            data={"csrf": self._token, **fields},
-            cookies=self.browser.cookies.get_dict(),
-            allow_redirects=False,
-            timeout=PATIENCE_SECONDS,
-        )
+        return post(self.browser, f"{SECOND_FACTOR}/passkey{path}", csrf=self._token, **fields)
+
+
+def post(browser: Browser, path: str, **fields: str) -> requests.Response:
+    """Send a form with the cookies of a browser, which keeps them: it may send the same again."""
+    cookies, address = browser.session.cookies.get_dict(), browser.address + path
+    return requests.post(address, data=fields, cookies=cookies, allow_redirects=False, timeout=PATIENCE_SECONDS)
 
 
 def is_signed_in(answer: requests.Response) -> bool:
@@ -224,12 +221,9 @@ class Settings:
 
     def __init__(self, service: Service, email: str = TWIN) -> None:
         service.installation.reset_attempts(email)
-        self.browser = browser_with_pending_login(service, email)
-        self._address = service.address
-        page = self.browser.get(f"{self._address}{SECOND_FACTOR}", timeout=PATIENCE_SECONDS)
-        form = {"csrf": form_token(page), "code": totp_code(), "next": ""}
-        self.browser.post(f"{self._address}{SECOND_FACTOR}", data=form, timeout=PATIENCE_SECONDS, allow_redirects=False)
-        page = self.browser.get(f"{self._address}{SECURITY}/passkeys/new", timeout=PATIENCE_SECONDS)
+        self.browser = signed_in(service, email, SECOND_FACTOR)
+        self.browser.send_code(totp_code())
+        page = self.browser.get(f"{SECURITY}/passkeys/new")
         assert "Add passkey" in page.text
         self._token = form_token(page)
 
@@ -244,13 +238,7 @@ class Settings:
         return self._post("new", name=name, response=response)
 
     def _post(self, path: str, **fields: str) -> requests.Response:
-        return requests.post(
-            f"{self._address}{SECURITY}/passkeys/{path}",
-            data={"csrf": self._token, **fields},
-            cookies=self.browser.cookies.get_dict(),
-            allow_redirects=False,
-            timeout=PATIENCE_SECONDS,
-        )
+        return post(self.browser, f"{SECURITY}/passkeys/{path}", csrf=self._token, **fields)
 
 
 def is_added(answer: requests.Response) -> bool:
@@ -325,31 +313,20 @@ def test_passkeys_of_other_seats_are_not_found(service: Service) -> None:
         if each.credential_id == encode(foreign.credential_id)
     ]
     for path in ("rename", "remove"):
-        page = settings.browser.get(
-            f"{service.address}{SECURITY}/passkeys/{reference}/{path}", timeout=PATIENCE_SECONDS
-        )
-        assert page.status_code == 404
+        assert settings.browser.get(f"{SECURITY}/passkeys/{reference}/{path}").status_code == 404
 
 
 @pytest.mark.release
 def test_address_without_a_host_name_has_no_passkeys(service_without_host_name: Service) -> None:
     service = service_without_host_name
     register(service)
-    browser = browser_with_pending_login(service)
-    with browser:
-        page = browser.get(f"{service.address}{SECOND_FACTOR}", timeout=PATIENCE_SECONDS)
+    with signed_in(service, CARL, SECOND_FACTOR) as browser:
+        page = browser.get(SECOND_FACTOR)
         assert "Use a passkey" not in page.text
-        answer = browser.post(
-            f"{service.address}{SECOND_FACTOR}/passkey/options",
-            data={"csrf": form_token(page)},
-            timeout=PATIENCE_SECONDS,
-        )
-        assert answer.status_code == 404
+        assert browser.post(f"{SECOND_FACTOR}/passkey/options", {"csrf": form_token(page)}).status_code == 404
         assert urlsplit(service.base_url).hostname == "127.0.0.1"
-        form = {"csrf": form_token(page), "code": totp_code(), "next": ""}
-        browser.post(f"{service.address}{SECOND_FACTOR}", data=form, timeout=PATIENCE_SECONDS)
-        page = browser.get(f"{service.address}{SECURITY}", timeout=PATIENCE_SECONDS)
-        assert "Passkeys are not available" in page.text
+        browser.send_code(totp_code())
+        assert "Passkeys are not available" in browser.get(SECURITY).text
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import re
 import pytest
 import requests
 
+from tests.acceptance.browser import SIGN_IN, Browser, signed_in
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, VIC
 from tests.acceptance.service import Service
-from tests.acceptance.test_dashboard_posts import SIGN_IN, Browser
 
 
 def _foreign_account(service: Service) -> requests.Response:
@@ -28,15 +28,12 @@ def _changed_link(service: Service) -> requests.Response:
 
 
 def _forged_form(service: Service) -> requests.Response:
-    browser = Browser(service)
-    with browser.session:
+    with Browser(service) as browser:
         return browser.post(SIGN_IN, {"csrf": "x", "email": MAYA, "password": "x"})
 
 
 def _foreign_page(service: Service) -> requests.Response:
-    browser = Browser(service)
-    with browser.session:
-        assert browser.sign_in(VIC).status_code == 303
+    with signed_in(service, VIC) as browser:
         return browser.get(f"/dashboard/{FOREIGN}/files")
 
 

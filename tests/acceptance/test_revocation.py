@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from daybreak.cli.main import run
 from daybreak.domain.identity import Grant
 from daybreak.state.stores import Stores
+from tests.acceptance.browser import signed_in
 from tests.acceptance.installation import ACCOUNTS, DREW, MAYA, NORTH, SOUTH, seat_id
 from tests.acceptance.service import AUTH, Service, run_in_parallel
-from tests.acceptance.test_pending_login import browser_with_pending_login
 
 Change = Callable[[Stores], object]
 GRANT = Grant(seat_id(DREW), NORTH, ("owner",), data_export=True, async_rest_api=True)
@@ -115,7 +115,7 @@ def test_operator_signs_out_a_seat(
     session, bystander = each_service.token(DREW, NORTH), each_service.token(MAYA, NORTH)
     secret, _ = each_service.installation.create_token(DREW, NORTH)
     link = each_service.link(session, NORTH)
-    browser = browser_with_pending_login(each_service, DREW, f"{NORTH}/files")
+    browser = signed_in(each_service, DREW)
     capsys.readouterr()
     assert run(sign_out) == 0
     assert "2 sessions ended." in capsys.readouterr().out
@@ -126,7 +126,7 @@ def test_operator_signs_out_a_seat(
         assert each_service.request_file(secret, NORTH).status_code == 302, "API tokens stay valid"
         assert each_service.request_file(bystander, NORTH).status_code == 302
     with browser:
-        page = browser.get(f"{each_service.address}/dashboard/{NORTH}/files", allow_redirects=False)
+        page = browser.get(f"/dashboard/{NORTH}/files")
         assert "/dashboard/sign-in" in page.headers["Location"]
     *_, event = each_service.installation.events(action="seat.signed_out")
     assert (event.actor, event.seat_id, event.details["seat"]) == ("operator", seat_id(DREW), DREW)

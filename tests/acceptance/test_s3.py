@@ -44,10 +44,10 @@ from daybreak.domain.errors import OperatorError
 from daybreak.settings import AttachSettings, load_settings
 from daybreak.state.stores import Stores
 from daybreak.state.throttle import ThrottleRule
+from tests.acceptance.browser import signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.ports import free_port
 from tests.parts.waiting import wait_until
 
@@ -372,9 +372,7 @@ def test_credentials_end(service: Service) -> None:
 
 
 def test_dashboard_shows_static_keys_with_a_new_token(service: Service) -> None:
-    browser = Browser(service)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(service, MAYA) as browser:
         page = browser.get(f"/dashboard/{NORTH}/connect?tool=aws").text
         form = page.partition('settings/tokens/new">')[2]
         fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
@@ -472,9 +470,7 @@ def test_bytes_of_a_day_are_limited(service: Service) -> None:
 
 
 def test_dashboard_downloads_count_into_the_bytes_of_a_day(service: Service) -> None:
-    browser = Browser(service)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(service, MAYA) as browser:
         now = datetime.now(UTC)
 
         def use_up(stores: Stores) -> None:

@@ -4,21 +4,19 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
-import requests
 from playwright.sync_api import Page, expect
 
 from daybreak.credentials import keyring, totp
 from daybreak.state.stores import Stores
+from tests.acceptance.browser import form_token, signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.dashboard.conftest import ignore_failed_loads
 from tests.acceptance.dashboard.sample.directory import seed_of
 from tests.acceptance.installation import MAYA, NORTH, PASSWORD, SEED, SOUTH, Installation, seat_id
-from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_pending_login import browser_with_pending_login, form_token
+from tests.acceptance.service import AUTH, Service, serving
 
 RUNS = "/dashboard/operator/runs"
 
@@ -47,9 +45,10 @@ def test_earlier_sessions_are_refused(nodes: tuple[Service, Service]) -> None:
         assert (refused.status_code, refused.json()["code"]) == (403, "second_factor_required")
     assert strict.get(link).json()["code"] == "link_revoked"
     assert lenient.request_file(token, NORTH).status_code == 302
-    with signed_in_browser(lenient, MAYA) as browser:
+    with signed_in(lenient, MAYA) as browser:
+        browser.address = strict.address
         for path in (f"/dashboard/{NORTH}/files", f"/dashboard/{NORTH}/settings/tokens", "/dashboard/"):
-            page = browser.get(strict.address + path, timeout=PATIENCE_SECONDS)
+            page = browser.get(path)
             assert page.status_code == 403, path
             assert "/dashboard/sign-in?ended=again" in page.text
 
@@ -74,17 +73,15 @@ def test_api_tokens_need_no_second_factor(nodes: tuple[Service, Service]) -> Non
 
 def test_sign_in_leads_to_enrolment(nodes: tuple[Service, Service]) -> None:
     _, strict = nodes
-    with browser_with_pending_login(strict, MAYA, "enrol") as browser:
-        page = browser.get(f"{strict.address}/dashboard/enrol", timeout=PATIENCE_SECONDS)
+    with signed_in(strict, MAYA, "/enrol") as browser:
+        page = browser.get("/dashboard/enrol")
         assert "Sign-in requires a code in addition to your password." in page.text
         key = re.search(r'id="manual-key"[^>]*>([^<]+)<', page.text)
         assert key is not None
         code = totp.code_at(seed_of(key[1]), int(time.time()) // totp.STEP_SECONDS)
-        sent = {"csrf": form_token(page), "code": code, "next": ""}
-        done = browser.post(f"{strict.address}/dashboard/enrol", data=sent, timeout=PATIENCE_SECONDS)
+        done = browser.post("/dashboard/enrol", {"csrf": form_token(page), "code": code, "next": ""})
         assert done.status_code == 200, done.text[:500]
-        files = browser.get(f"{strict.address}/dashboard/{NORTH}/files", timeout=PATIENCE_SECONDS)
-        assert files.status_code == 200
+        assert browser.get(f"/dashboard/{NORTH}/files").status_code == 200
 
 
 @pytest.mark.release
@@ -117,11 +114,11 @@ def test_enrolled_operator_must_use_the_second_factor(make_installation: Callabl
     installation = make_installation()
     make_operator(installation)
     settings = {"access.operator_second_factor": False}
-    with serving(installation, workers=1, settings=settings) as service, signed_in_browser(service, MAYA) as browser:
-        assert browser.get(service.address + RUNS, timeout=PATIENCE_SECONDS).status_code == 200
+    with serving(installation, workers=1, settings=settings) as service, signed_in(service, MAYA) as browser:
+        assert browser.get(RUNS).status_code == 200
         # An enrolled second factor must be used.
         enrol(installation)
-        page = browser.get(service.address + RUNS, timeout=PATIENCE_SECONDS)
+        page = browser.get(RUNS)
         assert page.status_code == 403
         assert "Sign in again with yours." in page.text
 
@@ -148,15 +145,3 @@ def enter_password(page: Page, url: str = "") -> None:
     page.get_by_label("Email").fill(MAYA)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-
-
-@contextmanager
-def signed_in_browser(service: Service, email: str) -> Iterator[requests.Session]:
-    with requests.Session() as browser:
-        form = browser.get(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
-        sent = {"csrf": form_token(form), "email": email, "password": PASSWORD, "next": ""}
-        answer = browser.post(
-            f"{service.address}/dashboard/sign-in", data=sent, timeout=PATIENCE_SECONDS, allow_redirects=False
-        )
-        assert answer.status_code == 303
-        yield browser

@@ -18,16 +18,15 @@ from urllib.parse import parse_qsl
 
 import psycopg
 import pytest
-import requests
 from psycopg import sql
 
 from daybreak.credentials import keyring, totp
 from daybreak.credentials.keyring import Purpose
 from daybreak.state.database import sqlite_path
+from tests.acceptance.browser import form_token, signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, MAYA, NORTH, PASSWORD, SEED, VAULT, VIC, Installation, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_pending_login import form_token
 from tests.parts.ports import free_port
 from tests.parts.variants import one_of
 from tests.parts.warm import daybreakd
@@ -87,12 +86,12 @@ def test_key_rotation_does_not_fail_requests(installation: Installation) -> None
 @pytest.mark.release
 def test_replaced_keyring_ends_all_signatures(installation: Installation) -> None:
     """A leaked keyring is replaced while the service runs. Workers do not accept tokens that they accepted before."""
-    with serving(installation, workers=2) as service, requests.Session() as browser:
+    with serving(installation, workers=2) as service:
         session, pending = service.token(MAYA, NORTH), service.log_in(CARL).json()["token"]
         secret, _ = installation.create_token(MAYA, NORTH)
         link = service.link(session, NORTH)
-        _sign_in(service, browser)
-        files = f"{service.address}/dashboard/{NORTH}/files"
+        with signed_in(service, MAYA) as browser:
+            cookies = "; ".join(f"{name}={value}" for name, value in browser.session.cookies.items())
 
         def statuses() -> list[tuple[int, ...]]:
             """Send each credential often enough to reach both workers. Return the statuses."""
@@ -101,13 +100,12 @@ def test_replaced_keyring_ends_all_signatures(installation: Installation) -> Non
                     service.request_file(session, NORTH).status_code,
                     service.request("POST", f"{AUTH}/login/callback/mfa", token=pending, json={}).status_code,
                     service.get(link).status_code,
-                    service.get(files, headers={"Cookie": cookies}).status_code,
+                    service.get(f"/dashboard/{NORTH}/files", headers={"Cookie": cookies}).status_code,
                     service.request_file(secret, NORTH).status_code,
                 )
                 for _ in range(6)
             ]
 
-        cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
         assert set(statuses()) == {(302, 400, 200, 200, 302)}
         new = installation.keyring_file.with_name("new.json")
         keyring.create(new, datetime.now(UTC), os.urandom)
@@ -156,9 +154,8 @@ def test_misplaced_secrets_are_recorded_nowhere(searched_installation: Installat
     with serving(searched_installation, workers=1, settings={"trusted_proxies": ["127.0.0.1"]}) as service:
         session, api = service.token(MAYA, NORTH), searched_installation.create_token(MAYA, NORTH)[0]
         query = service.link(session, NORTH).partition("?")[2]
-        with requests.Session() as browser:
-            _sign_in(service, browser)
-            cookie = next(value for name, value in browser.cookies.items() if "session" in name)
+        with signed_in(service, MAYA) as browser:
+            cookie = next(value for name, value in browser.session.cookies.items() if "session" in name)
         recovery = totp.new_recovery_codes(os.urandom)[0]
         parts = {api, session, dict(parse_qsl(query))["signature"], cookie.rpartition(".")[2], recovery}
         for secret in (api, session, query, cookie, recovery):
@@ -263,8 +260,7 @@ def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str
     signature = re.search(r"signature=([0-9a-f]{64})", link)
     assert signature is not None
     secrets |= {session, other, pending, completed, api, signature[1], f'"{code}"', f'"{wrong}"'}
-    with requests.Session() as browser:
-        return secrets | _enrol(service) | _sign_in(service, browser)
+    return secrets | _enrol(service) | _sign_in(service)
 
 
 def _enrol(service: Service) -> set[str]:
@@ -280,13 +276,11 @@ def _enrol(service: Service) -> set[str]:
     return {token, shown["manual_key"], seed.hex(), f'"{code}"', *codes, *(each.replace("-", "") for each in codes)}
 
 
-def _sign_in(service: Service, browser: requests.Session) -> set[str]:
+def _sign_in(service: Service) -> set[str]:
     """Sign in to the dashboard. Return its cookies and the CSRF token."""
-    address = f"{service.address}/dashboard/sign-in"
-    token = form_token(browser.get(address, timeout=PATIENCE_SECONDS))
-    sent = {"csrf": token, "email": MAYA, "password": PASSWORD, "next": ""}
-    assert browser.post(address, data=sent, timeout=PATIENCE_SECONDS).status_code == 200
-    found = {token, *(value for value in browser.cookies.values() if value)}
+    with signed_in(service, MAYA) as browser:
+        token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
+        found = {token, *(value for value in browser.session.cookies.values() if value)}
     assert len(found) > 1
     return found
 

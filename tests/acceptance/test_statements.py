@@ -19,11 +19,11 @@ from daybreak.domain.erasure import member_digest
 from daybreak.proof.rules import RULES
 from daybreak.snapshots.erase import erase_member
 from daybreak_client import command
+from tests.acceptance.browser import signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import LEADERS, MAYA, NORTH, SOUTH, VIC
 from tests.acceptance.service import Service, serving
-from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.presence import absent
 from tests.parts.waiting import wait_until
 from tests.reference.days import ChangingPlatform
@@ -174,9 +174,8 @@ def test_trust_file_is_public_and_signed(signed: Service, tmp_path: Path) -> Non
 
 def test_dashboard_shows_the_rows_of_the_source(signed: Service) -> None:
     accounts = json.loads(content(signed, STATEMENT, signed.token(MAYA, NORTH)))["predicate"]["completeness"]
-    browser, shown = Browser(signed), 0
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    shown = 0
+    with signed_in(signed, MAYA) as browser:
         for resource in RESOURCES:
             page = browser.get(f"/dashboard/{NORTH}/files/{resource.name}/preview").text
             text = " ".join(re.sub("<[^>]+>", " ", page.partition('id="source-rows"')[2]).split())

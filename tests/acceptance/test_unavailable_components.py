@@ -11,12 +11,11 @@ import pytest
 import requests
 
 from daybreak.filestore.file_keys import slice_of
+from tests.acceptance.browser import signed_in
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH, Installation
-from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_dashboard_posts import Browser
+from tests.acceptance.service import Service, serving
 from tests.acceptance.test_headers import check_headers
-from tests.acceptance.test_pending_login import browser_with_pending_login
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.waiting import wait_until
 
@@ -71,9 +70,7 @@ def test_damaged_file_fails_the_spreadsheet_download(
     private_service: Service, resource: str, fits_in_one_chunk: bool
 ) -> None:
     _, path, _, end = _place_of(private_service, private_service.token(MAYA, NORTH), f"{resource}.csv.gz")
-    browser = Browser(private_service)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(private_service, MAYA) as browser:
         content = path.read_bytes()
         try:
             for damaged in (
@@ -100,9 +97,7 @@ def test_damaged_file_cuts_the_archive_off(private_service: Service) -> None:
     """Its bytes would have a valid checksum in the archive."""
     _, path, start, _ = _place_of(private_service, private_service.token(MAYA, NORTH), "members.csv.gz")
     content, cut_off = path.read_bytes(), _cut_off(private_service)
-    browser = Browser(private_service)
-    with browser.session:
-        assert browser.sign_in(MAYA).status_code == 303
+    with signed_in(private_service, MAYA) as browser:
         try:
             for damaged in (content[:-1], content[: start + 99] + b"?" + content[start + 100 :]):
                 path.write_bytes(damaged)
@@ -167,10 +162,10 @@ def test_locked_state_database_is_503_and_never_401(private_service: Service) ->
 
 
 def test_pages_open_while_activity_cannot_be_recorded(private_service: Service) -> None:
-    page = f"{private_service.address}/dashboard/{NORTH}/files"
+    page = f"/dashboard/{NORTH}/files"
     state = private_service.installation.folder / "state.db"
     with (
-        browser_with_pending_login(private_service, MAYA, f"{NORTH}/files") as browser,
+        signed_in(private_service, MAYA) as browser,
         closing(sqlite3.connect(state, isolation_level=None)) as connection,
     ):
         two_minutes_ago = f"{datetime.now(UTC) - timedelta(minutes=2):%Y-%m-%dT%H:%M:%S.%fZ}"
@@ -183,10 +178,10 @@ def test_pages_open_while_activity_cannot_be_recorded(private_service: Service) 
 
         connection.execute("BEGIN IMMEDIATE")
         for _ in range(3):
-            assert browser.get(page, allow_redirects=False, timeout=PATIENCE_SECONDS).status_code == 200
+            assert browser.get(page).status_code == 200
         assert recorded() == 0
         connection.execute("ROLLBACK")
-        assert browser.get(page, allow_redirects=False, timeout=PATIENCE_SECONDS).status_code == 200
+        assert browser.get(page).status_code == 200
         wait_until(recorded, what="the record of the activity")
 
 
