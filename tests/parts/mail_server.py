@@ -60,6 +60,14 @@ class MailServer:
         return AuthResult(success=password == "correct horse", handled=False)
 
 
+def content_of(mail: EmailMessage, kind: str = "plain") -> str:
+    """Return the text of a mail, or its HTML."""
+    body = mail.get_body((kind,))
+    assert body is not None
+    content: str = body.get_content()
+    return content
+
+
 @contextmanager
 def mail_server(
     certificate: Path | None = None,

@@ -25,6 +25,7 @@ from tests.acceptance.dashboard.conftest import (
     unique,
 )
 from tests.acceptance.dashboard.sample import directory, snapshots
+from tests.parts.mail_server import content_of
 from tests.parts.waiting import wait_until
 
 NEW = "copper kettle over seven hills"
@@ -160,10 +161,8 @@ def test_invited_person_chooses_a_password(
     wait_until(lambda: any(each["To"] == email for each in list(own_service.mails.mails)), 120)
     wait_until(lambda: operator.reload() and operator.get_by_text("Sent ").is_visible(), 120)
     (mail,) = [each for each in own_service.mails.mails if each["To"] == email]
-    body = mail.get_body(("plain",))
-    assert body is not None
-    assert "operator@example.org created a seat for you." in body.get_content()
-    link = re.search(r"http\S+/dashboard/reset-password\?token=\S+", body.get_content())
+    assert "operator@example.org created a seat for you." in content_of(mail)
+    link = re.search(r"http\S+/dashboard/reset-password\?token=\S+", content_of(mail))
     assert link is not None
     invited = open_page()
     invited.goto(link[0])

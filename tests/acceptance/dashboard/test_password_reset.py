@@ -15,6 +15,7 @@ from daybreak.domain.events import EventType
 from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory
+from tests.parts.mail_server import content_of
 from tests.parts.waiting import wait_until
 
 NEW_PASSWORD = "copper kettle over seven hills"
@@ -38,9 +39,8 @@ def _request_link(page: Page, service: Service, email: str) -> str:
     earlier = len(_mails(service, email, "Set a new password"))
     _request(page, service, email)
     wait_until(lambda: len(_mails(service, email, "Set a new password")) > earlier, 120)
-    body = _mails(service, email, "Set a new password")[-1].get_body(("plain",))
-    assert body is not None
-    found = re.search(r"http\S+/dashboard/reset-password\?token=\S+", body.get_content())
+    text = content_of(_mails(service, email, "Set a new password")[-1])
+    found = re.search(r"http\S+/dashboard/reset-password\?token=\S+", text)
     assert found is not None
     return found[0]
 

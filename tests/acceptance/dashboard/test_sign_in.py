@@ -44,11 +44,6 @@ def test_unknown_dashboard_url_is_an_error_page(page: Page, service: Service, co
     ignore_failed_loads(console_messages, 404)
 
 
-def test_sign_in_returns_to_the_requested_page(page: Page, service: Service) -> None:
-    sign_in(page, service, directory.OWNER, path=f"/dashboard/{directory.KITA}/activity?action=login")
-    page.wait_for_url(f"**/dashboard/{directory.KITA}/activity?action=login")
-
-
 @pytest.mark.release
 def test_second_factor_rejects_wrong_and_used_codes(
     open_page: Callable[..., Page], service: Service, console_messages: list[str]
@@ -164,14 +159,6 @@ def test_form_is_restored_after_the_session_ends(sign_in_as: Callable[..., Page]
     expect(page.get_by_label("Expires")).to_have_value("365")
     page.goto(service.account(directory.KITA, "settings/tokens"))
     expect(page.get_by_text("half typed")).to_have_count(0)
-
-
-@pytest.mark.release
-def test_partial_without_session_redirects_the_page(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as(address=service.account(directory.NORTHLIGHT))
-    service.end_sessions(directory.OWNER)
-    page.locator(".resource").nth(0).get_by_role("link", name="Preview").click()
-    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
 def _is_unclipped(page: Page) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import requests
 from playwright.sync_api import Page, expect
 
-from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.audit import AuditEvent
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.dashboard.conftest import ignore_failed_loads
 from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, TWIN, VAULT, VIC, seat_id
@@ -51,11 +51,7 @@ class SingleSignOn:
 
     def events(self, action: str) -> list[AuditEvent]:
         """Return the audit events of an action, newest first."""
-        state = self.service.installation.state()
-        try:
-            return state.read(lambda stores: stores.audit.read(AuditQuery(action=action, newest_first=True)))
-        finally:
-            state.close()
+        return self.service.installation.events(action=action, newest_first=True)
 
 
 def single_sign_on(folder: Path, **settings: Any) -> Iterator[SingleSignOn]:
@@ -151,16 +147,6 @@ def test_canceled_sign_in_leads_back(page: Page, sso: SingleSignOn, console_mess
     expect(page.get_by_text("Example ID did not confirm the sign-in.")).to_be_visible()
     assert sso.events("login")[0].result == "denied_by_provider"
     ignore_failed_loads(console_messages, 403)
-
-
-@pytest.mark.release
-def test_rotated_key_is_fetched(page: Page, sso: SingleSignOn) -> None:
-    sso.open(page, "maya")
-    page.wait_for_url("**/files")
-    sso.provider.rotate_keys()
-    page.context.clear_cookies()
-    sso.open(page, "maya")
-    page.wait_for_url("**/files")
 
 
 @pytest.mark.release

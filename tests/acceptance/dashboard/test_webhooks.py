@@ -193,18 +193,6 @@ def test_analyst_cannot_manage_webhooks(
     ignore_failed_loads(console_messages, 403)
 
 
-def test_webhook_of_another_account_is_unknown(
-    sign_in_as: Callable[..., Page], service: Service, receiver: Receiver, console_messages: list[str]
-) -> None:
-    page = sign_in_as(address=None)
-    _create(page, service, receiver.url("/own"))
-    path = page.url.partition("/settings/")[2]
-    response = page.goto(service.account(directory.KITA, f"settings/{path}"))
-    assert response is not None
-    assert response.status == 404
-    ignore_failed_loads(console_messages, 404)
-
-
 @pytest.mark.release
 def test_choices_are_saved_with_the_keyboard(sign_in_as: Callable[..., Page], service: Service) -> None:
     seat_id = directory.id_of(directory.OWNER)

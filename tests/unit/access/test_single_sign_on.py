@@ -96,6 +96,13 @@ class Setup:
         verified = await single_sign_on.verify_response(self.services, begun.cookie, parameters, CALLER)
         await single_sign_on.reauthenticate(self.services, active, verified, CALLER)
 
+    def bind(self, subject: str, seat_id: str = ROSA, issuer: str = "") -> None:
+        """Bind a user of the provider, or of another issuer, to a seat, as an operator does."""
+        seat, now, issuer = self.instance.seat(seat_id), self.instance.now[0], issuer or self.provider.issuer
+        self.instance.write(
+            lambda stores: operators.bind_identity(stores, seat, issuer, subject, now, actor="operator")
+        )
+
     async def active(self, started: SessionStarted) -> ActiveSession:
         return await active_session(self.services, started.token)
 
@@ -174,26 +181,13 @@ async def test_unbound_subject_is_refused_when_matching_by_subject(setup: Setup)
     setup.configure(match="subject")
     assert await setup.refusal() == "no_seat"
     assert setup.instance.audit("login")[-1].details["identity"] == "user-1"
-    setup.instance.write(
-        lambda stores: operators.bind_identity(
-            stores, setup.instance.seat(ROSA), setup.provider.issuer, "user-1", setup.instance.now[0], actor="operator"
-        )
-    )
+    setup.bind("user-1")
     assert (await setup.signed_in(email=None)).session.seat_id == ROSA
 
 
 async def test_same_subject_of_another_issuer_is_another_user(setup: Setup) -> None:
     setup.configure(match="subject")
-    setup.instance.write(
-        lambda stores: operators.bind_identity(
-            stores,
-            setup.instance.seat(ROSA),
-            "https://other.example",
-            "user-1",
-            setup.instance.now[0],
-            actor="operator",
-        )
-    )
+    setup.bind("user-1", issuer="https://other.example")
     assert await setup.refusal() == "no_seat"
 
 
@@ -486,28 +480,15 @@ async def test_sign_in_ends_the_session_that_the_browser_held(setup: Setup) -> N
 
 @pytest.mark.parametrize("subject", ["", "x" * 256, "user\n1"])
 def test_subject_that_no_provider_sends_is_not_bound(subject: str, setup: Setup) -> None:
-    seat, now = setup.instance.seat(ROSA), setup.instance.now[0]
     with pytest.raises(OperatorError, match="Copy it exactly"):
-        setup.instance.write(
-            lambda stores: operators.bind_identity(stores, seat, setup.provider.issuer, subject, now, actor="operator")
-        )
+        setup.bind(subject)
 
 
-@pytest.mark.parametrize("bound", [("rosa", "user-2"), ("omar", "user-1")])
-async def test_operator_cannot_bind_twice(bound: tuple[str, str], setup: Setup) -> None:
+@pytest.mark.parametrize(("seat_id", "subject"), [(ROSA, "user-2"), (OMAR, "user-1")])
+async def test_operator_cannot_bind_twice(seat_id: str, subject: str, setup: Setup) -> None:
     await setup.signed_in()
-    seat_id, subject = ROSA if bound[0] == "rosa" else OMAR, bound[1]
     with pytest.raises(OperatorError, match="is bound to"):
-        setup.instance.write(
-            lambda stores: operators.bind_identity(
-                stores,
-                setup.instance.seat(seat_id),
-                setup.provider.issuer,
-                subject,
-                setup.instance.now[0],
-                actor="operator",
-            )
-        )
+        setup.bind(subject, seat_id)
 
 
 async def test_unconfigured_single_sign_on_is_not_found(setup: Setup) -> None:

@@ -31,7 +31,7 @@ from daybreak.settings import MailSettings
 from daybreak.state.statements import PreparedRead
 from tests.configured import configured
 from tests.parts.certificates import own_certificate
-from tests.parts.mail_server import MailServer, mail_server
+from tests.parts.mail_server import MailServer, content_of, mail_server
 from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import ALPHA, INES, LEON, OMAR, ROSA
 from tests.unit.events.conftest import Events, wait_for_tasks
@@ -107,11 +107,7 @@ async def test_mail_shows_times_in_the_zone_of_its_seat(events: Events, server: 
     events.instance.write(lambda stores: stores.seats.set_display(ROSA, "America/New_York", "1,234.5"))
     _emit_to(events, EventType.SNAPSHOT_LATE)
     await events.deliver()
-    texts = {}
-    for mail in server.mails:
-        body = mail.get_body(("plain",))
-        assert body is not None
-        texts[mail["To"]] = body.get_content()
+    texts = {mail["To"]: content_of(mail) for mail in server.mails}
     assert "20 Nov 2026, 04:30 EST" in texts["rosa@example.org"]
     assert "20 Nov 2026, 09:30 UTC" in texts["omar@example.org"]
 
@@ -123,15 +119,14 @@ async def test_mail_has_text_html_and_unsubscribe_headers(events: Events, server
     assert mail["From"] == "Daybreak <exports@example.org>"
     assert mail["Subject"] == "Today's files are late (2026-11-20)"
     assert mail["Auto-Submitted"] == "auto-generated"
-    plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
-    assert plain is not None
-    assert html is not None
-    for part in (plain, html):
-        text = part.get_content()
+    for kind, reason in (
+        ("plain", "Today's files failed to build."),
+        ("html", "Today&#39;s files failed to build."),
+    ):
+        text = content_of(mail, kind)
         assert "20 Nov 2026, 09:30 UTC" in text
         assert "/dashboard/" in text
-    assert "Today&#39;s files failed to build." in html.get_content()
-    assert "Today's files failed to build." in plain.get_content()
+        assert reason in text
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     # As sent: programs read a URL neither folded nor as encoded words.
     sent = server.contents[server.mails.index(mail)].decode()
@@ -151,14 +146,10 @@ async def test_every_event_has_a_mail(events: Events, server: MailServer, type_:
     _emit_to(events, type_)
     await events.deliver()
     mail = next(each for each in server.mails if each["To"] == "rosa@example.org")
-    body = mail.get_body(("plain",))
-    html = mail.get_body(("html",))
-    assert body is not None
-    assert html is not None
-    assert "https://data.example.org/dashboard/" in body.get_content()
-    assert "None" not in body.get_content()
+    assert "https://data.example.org/dashboard/" in content_of(mail)
+    assert "None" not in content_of(mail)
     assert all(content.isascii() for content in server.contents), "not every server accepts other bytes"
-    assert "<b>" not in html.get_content()
+    assert "<b>" not in content_of(mail, "html")
     assert "\n" not in str(mail["Subject"])
 
 
@@ -167,8 +158,7 @@ async def test_mail_about_new_files_says_what_changed(events: Events, server: Ma
     events.publish("s1", {"members": 3})
     events.publish("s2", {"members": 5}, {"members": ResourceDelta(3, 5, inserted=2, added=2)})
     await events.deliver()
-    bodies = [mail.get_body(("plain",)) for mail in server.mails]
-    texts = [" ".join(body.get_content().split()) for body in bodies if body is not None]
+    texts = [" ".join(content_of(mail).split()) for mail in server.mails]
     sentences = "Alpha Band: Member Details has 2 new Members. One file is ready."
     assert sorted(sentences in text for text in texts) == [False, True]
 
@@ -336,9 +326,7 @@ async def test_reset_token_is_stored_as_a_digest_only(events: Events, server: Ma
     events.emit(EventType.PASSWORD_RESET_REQUESTED, data={}, seat_id=ROSA)
     await events.deliver()
     (mail,) = server.mails
-    body = mail.get_body(("plain",))
-    assert body is not None
-    found = re.search(r"/dashboard/reset-password\?token=(reset_[\w-]+)", body.get_content())
+    found = re.search(r"/dashboard/reset-password\?token=(reset_[\w-]+)", content_of(mail))
     assert found is not None
     content = b"".join(path.read_bytes() for path in events.instance.path.glob("state.db*"))
     assert found[1].encode() not in content
@@ -355,10 +343,8 @@ async def test_invitation_works_for_seven_days(events: Events, server: MailServe
     )
     await events.deliver()
     (mail,) = server.mails
-    body = mail.get_body(("plain",))
-    assert body is not None
-    assert "kim@example.org created a seat for you" in body.get_content()
-    found = re.search(r"token=(reset_[\w-]+)", body.get_content())
+    assert "kim@example.org created a seat for you" in content_of(mail)
+    found = re.search(r"token=(reset_[\w-]+)", content_of(mail))
     assert found is not None
     services = replace(events.instance.services, settings=events.settings)
     events.instance.now[0] += timedelta(days=6, hours=23)
@@ -535,9 +521,8 @@ async def test_names_cannot_change_how_a_mail_is_read(events: Events, server: Ma
     )
     await events.deliver()
     (mail,) = server.mails
-    for part in (mail.get_body(("plain",)), mail.get_body(("html",))):
-        assert part is not None
-        text = part.get_content().replace("\r\n", "\n")
+    for kind in ("plain", "html"):
+        text = content_of(mail, kind).replace("\r\n", "\n")
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", text)
         assert not re.search("^Unsubscribe", text, re.MULTILINE)
     assert mail["Subject"].isprintable()
