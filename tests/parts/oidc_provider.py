@@ -30,10 +30,6 @@ class OidcProvider:
         """Replace the users: claims by name, which is also the subject."""
         httpx.put(f"{self.issuer}/users", json=users, trust_env=False).raise_for_status()
 
-    def rotate_keys(self) -> None:
-        """Replace the signing key."""
-        httpx.post(f"{self.issuer}/rotate", trust_env=False).raise_for_status()
-
 
 @contextlib.contextmanager
 def oidc_provider(redirect_uri: str, *, port: int | None = None) -> Iterator[OidcProvider]:

@@ -234,6 +234,21 @@ def own_rows(reading: Reading, engine: str, as_of: datetime) -> dict[str, list[S
     return {model.resource: sorted((numbered(model, row) for row in model.rows), key=str) for model in found}
 
 
+def accounted_for(
+    reading: Reading, engine: str, as_of: datetime, sink: FileSink | None = None
+) -> tuple[Accounting, tuple[object, ...]]:
+    """Return the accounting of the shipped models, and what else is the same in every engine: the newest instants, the
+    examples, and the rows and examples of own models.
+    """
+    found = accounting(reading, engine, as_of, sink)
+    newest, shown = newest_instants(reading, engine, as_of), examples(reading, engine, as_of)
+    reading.models = OWN_MODELS  # type: ignore[misc]
+    own = own_rows(reading, engine, as_of)
+    assert len(newest) == 5
+    assert own.keys() == OWN_MODELS.keys()
+    return found, (newest, shown, own, examples(reading, engine, as_of))
+
+
 def excluded(accounted: Accounting) -> Counter[Count]:
     """Return the excluded rows."""
     return Counter(

@@ -235,24 +235,6 @@ def test_stream_ended_by_an_operator_is_transient(
     assert isinstance(caught.value.__cause__, StreamFailed)
 
 
-@pytest.mark.release
-def test_stream_over_its_timeout_is_not_transient(
-    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
-) -> None:
-    url = postgresql_server.url(filled_database)
-    source = replace(source_on(url, tmp_path, gated_members()), statement_timeout_seconds=1)
-    with (
-        closed_gate(url),
-        source.open(AS_OF) as reading,
-        pytest.raises(SourceError, match=r"source\.statement_timeout") as caught,
-    ):
-        reading.rows_query("members")
-    assert not caught.value.transient
-    cause = caught.value.__cause__
-    assert isinstance(cause, StreamFailed)
-    assert cause.sqlstate == "57014"
-
-
 def test_server_stopped_mid_read_publishes_nothing(
     replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:

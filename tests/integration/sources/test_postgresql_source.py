@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,10 +14,6 @@ from typing import Any
 import nanoarrow
 import psycopg
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, load_models
@@ -29,23 +23,15 @@ from daybreak.cli.doctor_deep import run_own_models
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
-from daybreak.export.job import ExportResults
 from daybreak.sources.postgresql import server_snapshot
 from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.postgresql.tables import ServerTables
-from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
+from tests.parts.certificates import own_certificate
+from tests.parts.export_rows import AS_OF, all_entries
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
-from tests.parts.row_faults import (
-    ENDLESS_MODEL,
-    OWN_MODELS,
-    accounting,
-    add_faults,
-    examples,
-    newest_instants,
-    own_rows,
-)
+from tests.parts.row_faults import ENDLESS_MODEL, accounted_for, add_faults
 from tests.parts.sources import duckdb_source
 
 
@@ -65,8 +51,10 @@ def filled_database(postgresql_server: PostgreSQLServer, parquet: Path) -> Itera
     postgresql_server.drop(database)
 
 
-def source_on(url: str, temp_dir: Path, **options: Any) -> PostgresqlSource:
-    return PostgresqlSource(url, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=temp_dir, **options)
+def source_on(url: str, temp_dir: Path, *own: Model, **options: Any) -> PostgresqlSource:
+    """Return a source with the shipped models, except those of resources with an own model."""
+    models = {**load_models(), **{model.resource: model for model in own}}
+    return PostgresqlSource(url, models, memory_bytes=300_000_000, threads=2, temp_dir=temp_dir, **options)
 
 
 def test_files_equal_those_of_duckdb(filled_database: str, parquet: Path, tmp_path: Path) -> None:
@@ -271,19 +259,17 @@ def test_check_opens_the_driver_of_the_run(
 def test_every_connection_uses_the_tls_settings(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
-    certificate, key = self_signed("127.0.0.1")
-    (tmp_path / "tls.pem").write_bytes(certificate + key)
-    (tmp_path / "root.crt").write_bytes(certificate)
-    (tmp_path / "other.crt").write_bytes(self_signed("127.0.0.1")[0])
+    own_certificate(tmp_path / "tls.pem")
+    own_certificate(tmp_path / "other.pem")
     with tls_in_front_of(postgresql_server.port, tmp_path / "tls.pem") as (port, opened):
         address = filled_database.replace(f":{postgresql_server.port}/", f":{port}/")
-        trusted = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/root.crt"
+        trusted = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/tls.pem"
         with source_on(trusted, tmp_path).open(AS_OF) as reading:
             reading.rows_query("members")
         # The driver opens short connections to query the server's types.
         assert len(opened) >= 3
         known = len(opened)
-        untrusted = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/other.crt"
+        untrusted = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/other.pem"
         with pytest.raises(SourceUnavailable, match="certificate"), source_on(untrusted, tmp_path).open(AS_OF):
             pass
         # Streams use another driver.
@@ -347,29 +333,6 @@ def tls_in_front_of(server_port: int, certificate: Path) -> Iterator[tuple[int, 
         loop.close()
 
 
-def self_signed(host: str) -> tuple[bytes, bytes]:
-    """Return a self-signed certificate for an address, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM), private
-
-
 def test_parallel_workers_can_be_switched_off(filled_database: str) -> None:
     setting = "max_parallel_workers_per_gather"
     with psycopg.connect(filled_database) as server:
@@ -409,11 +372,9 @@ def test_missing_tables_and_columns_are_named(postgresql_url: str, tmp_path: Pat
 
 
 def test_invalid_models_are_named(filled_database: str, tmp_path: Path) -> None:
-    models = dict(load_models())
-    models["communities"] = Model("communities", "SELECT 1 AS one", "mine.sql")
-    models["members"] = Model("members", "SELECT nonsense FROM members", "other.sql")
-    source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
-    with source.open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+    own = Model("communities", "SELECT 1 AS one", "mine.sql")
+    other = Model("members", "SELECT nonsense FROM members", "other.sql")
+    with source_on(filled_database, tmp_path, own, other).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
         reading.check()
     assert "mine.sql: column one is not part of communities" in caught.value.message
     assert "mine.sql: column COMMUNITY_ID is missing" in caught.value.message
@@ -421,14 +382,10 @@ def test_invalid_models_are_named(filled_database: str, tmp_path: Path) -> None:
 
 
 def test_own_model_runs_in_the_dialect_of_postgresql(filled_database: str, tmp_path: Path) -> None:
-    models = dict(load_models())
-    own = models["communities"].sql.replace(
-        "c.community_name AS", "(jsonb_build_object('half', 7 / 2) ->> 'half') || '%' || E'\\t' AS"
-    )
-    assert own != models["communities"].sql
-    models["communities"] = Model("communities", own, "mine.sql")
-    source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
-    with source.open(AS_OF) as reading:
+    shipped = load_models()["communities"].sql
+    own = shipped.replace("c.community_name AS", "(jsonb_build_object('half', 7 / 2) ->> 'half') || '%' || E'\\t' AS")
+    assert own != shipped
+    with source_on(filled_database, tmp_path, Model("communities", own, "mine.sql")).open(AS_OF) as reading:
         reading.check()
         names = reading.cursor().execute(f'SELECT DISTINCT "COMMUNITY_NAME" FROM ({reading.rows_query("communities")})')
         assert names.fetchall() == [("3%\t",)]
@@ -450,13 +407,8 @@ def test_own_model_replaces_the_requirement_of_its_table(
     links = shipped["campaign_links"].sql.replace(
         "FROM link_hits", "FROM (SELECT NULL::uuid AS link_id, :as_of AS hit_at) x"
     )
-    models = {
-        **shipped,
-        "member_term_accepts": Model("member_term_accepts", accepts, "mine.sql"),
-        "campaign_links": Model("campaign_links", links, "mine.sql"),
-    }
-    source = PostgresqlSource(database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
-    with source.open(AS_OF) as reading:
+    own = (Model("member_term_accepts", accepts, "mine.sql"), Model("campaign_links", links, "mine.sql"))
+    with source_on(database, tmp_path, *own).open(AS_OF) as reading:
         reading.check()
         all_entries(reading)
     with (
@@ -478,45 +430,17 @@ def test_socket_is_accepted_as_host(postgresql_server: PostgreSQLServer, filled_
 
 
 def test_statement_timeout_names_the_setting(filled_database: str, tmp_path: Path) -> None:
-    models = dict(load_models())
-    slow = models["communities"].sql.replace("FROM communities", "FROM pg_sleep(60), communities")
-    assert slow != models["communities"].sql
-    models["communities"] = Model("communities", slow, "slow.sql")
-    source = PostgresqlSource(
-        filled_database,
-        models,
-        memory_bytes=300_000_000,
-        threads=2,
-        temp_dir=tmp_path,
-        statement_timeout_seconds=1,
-    )
+    shipped = load_models()["communities"].sql
+    slow = Model("communities", shipped.replace("FROM communities", "FROM pg_sleep(60), communities"), "slow.sql")
+    assert slow.sql != shipped
+    source = source_on(filled_database, tmp_path, slow, statement_timeout_seconds=1)
     with (
         source.open(AS_OF) as reading,
         pytest.raises(SourceError, match=r"source\.statement_timeout") as caught,
     ):
         reading.rows_query("communities")
     assert not isinstance(caught.value, SourceUnavailable)
-
-
-def test_partial_stream_is_discarded(filled_database: str, tmp_path: Path) -> None:
-    """The backend terminates itself after half of the rows."""
-    models = dict(load_models())
-    # The first SELECT sends its rows before the second one terminates the backend.
-    models["members"] = Model(
-        "members",
-        f"SELECT * FROM ({models['members'].sql}) AS first_half UNION ALL "
-        f"SELECT slow.* FROM ({models['members'].sql}) AS slow, "
-        "(SELECT pg_terminate_backend(pg_backend_pid()) AS ended) AS fatal WHERE fatal.ended",
-        "fatal.sql",
-    )
-    source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
-    sink = MemorySink()
-    with source.open(AS_OF) as reading:
-        with pytest.raises(SourceUnavailable):
-            reading.export(export_job("members", ("csv",)), sink, ExportResults())
-        assert [leader for leader, _, _ in sink.files if leader] == []
-        # The snapshot is still valid for another resource.
-        assert reading.export(export_job("communities", ("csv",)), sink, ExportResults()).rows
+    assert not caught.value.transient
 
 
 def test_unreachable_server_is_transient(tmp_path: Path) -> None:
@@ -558,19 +482,8 @@ def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], s
     fill_tables(url, folder)
     embedded = duckdb_source(folder, tmp_path / "spill")
     with embedded.open(AS_OF) as reading:
-        expected = accounting(reading, "duckdb", AS_OF)
-        newest = newest_instants(reading, "duckdb", AS_OF)
-        expected_examples = examples(reading, "duckdb", AS_OF)
-        reading.models = OWN_MODELS
-        expected_own = own_rows(reading, "duckdb", AS_OF), examples(reading, "duckdb", AS_OF)
+        expected = accounted_for(reading, "duckdb", AS_OF)
     with source_on(url, tmp_path / "spill").open(AS_OF) as server_reading:
-        found = accounting(server_reading, "postgresql", AS_OF)
-        assert newest_instants(server_reading, "postgresql", AS_OF) == newest
-        assert examples(server_reading, "postgresql", AS_OF) == expected_examples
-        server_reading.models = OWN_MODELS
-        found_own = own_rows(server_reading, "postgresql", AS_OF), examples(server_reading, "postgresql", AS_OF)
-    assert len(newest) == 5
+        found, others = accounted_for(server_reading, "postgresql", AS_OF)
     assert set(found.status.values()) == {"proved"}, found.tables
-    assert found == expected
-    assert found_own == expected_own
-    assert found_own[0].keys() == OWN_MODELS.keys()
+    assert (found, others) == expected

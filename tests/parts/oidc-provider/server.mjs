@@ -1,7 +1,6 @@
 // An OpenID Connect provider for tests: node server.mjs FOLDER PORT CLIENTS
 // FOLDER contains node_modules. CLIENTS is the JSON of the registered clients.
 // PUT /users replaces the users: {"name": {"email": ..., "email_verified": ..., "amr": [...]}}.
-// POST /rotate replaces the signing key.
 import { createServer } from "node:http";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { pathToFileURL } from "node:url";
@@ -11,7 +10,7 @@ const [folder, port, clients] = process.argv.slice(2);
 const { default: Provider } = await import(pathToFileURL(`${folder}/node_modules/oidc-provider/lib/index.js`));
 const issuer = `http://127.0.0.1:${port}`;
 let users = {};
-let provider = createProvider();
+const provider = createProvider();
 
 function signingKey() {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -66,9 +65,6 @@ createServer(async (request, response) => {
     await interact(request, response);
   } else if (request.method === "PUT" && request.url === "/users") {
     users = JSON.parse(await text(request));
-    response.end();
-  } else if (request.method === "POST" && request.url === "/rotate") {
-    provider = createProvider();
     response.end();
   } else {
     await provider.callback()(request, response);
