@@ -2,11 +2,15 @@
 
 import csv
 import gzip
+import http.client
 import io
+import itertools
 import json
+import secrets
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -17,6 +21,7 @@ import pandas as pd
 import pytest
 import requests
 
+from daybreak.access import api_tokens
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource, resource_named
 from tests.acceptance.conftest import new_installation
@@ -213,6 +218,93 @@ def test_foreign_and_unknown_names_get_the_same_response(north: Recipient) -> No
         assert len({answer.content for answer in answers}) == 1
     for path in (f"/shares/{NORTH}/schemas/other/tables", north.table("people") + "/metadata"):
         assert north.call(path).status_code == 404
+
+
+PATHS = (
+    ("GET", "/shares/{share}"),
+    ("GET", "/shares/{share}/schemas"),
+    ("GET", "/shares/{share}/schemas/daybreak/tables"),
+    ("GET", "/shares/{share}/all-tables"),
+    ("HEAD", "/shares/{share}/schemas/daybreak/tables/members"),
+    ("GET", "/shares/{share}/schemas/daybreak/tables/members/version"),
+    ("GET", "/shares/{share}/schemas/daybreak/tables/members/metadata"),
+    ("POST", "/shares/{share}/schemas/daybreak/tables/members/query"),
+    ("GET", "/shares/{share}/schemas/daybreak/tables/members/changes?startingVersion=1"),
+)
+
+
+def other_shares(own: str, other: str) -> list[str]:
+    """Return names that are not of the own share: the other one, both of them, and forms of the own one."""
+    return [
+        other,
+        other.upper(),
+        f"{own}%2f..%2f{other}",
+        f"{own}/../{other}",
+        f"{own}/%2e%2e/{other}",
+        f"./{own}//{other}",
+        f"{other}%00{own}",
+        f"{own}%00",
+        f"{own},{other}",
+        f"{own}%20",
+        f"%e2%80%8b{other}",
+        own[:-1],
+        f"{other}%27%20OR%20%271%27=%271",
+        "%25" + other[1:],
+        "%",
+        "",
+        UNKNOWN,
+    ]
+
+
+def invalid_secrets(secret: str) -> list[str]:
+    """Return credentials that resemble a token."""
+    place = len("service_api_")
+    return [
+        secret[:place] + ("B" if secret[place] == "A" else "A") + secret[place + 1 :],
+        secret[:-1],
+        secret + "A",
+        secret.upper(),
+        secret.removeprefix("service_api_"),
+        api_tokens.generate(secrets.token_bytes),
+        "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl",
+    ]
+
+
+def test_no_attack_reaches_another_share(service: Service) -> None:
+    """A valid token with names that are not its share's gets 404, an invalid token with any name gets 401."""
+    owners = {NORTH: MAYA, FOREIGN: FREYA}
+    tokens = {client_id: recipient_of(service, email, client_id).token for client_id, email in owners.items()}
+    attacks = []
+    for (own, token), (other, _) in itertools.permutations(tokens.items()):
+        attacks += [(404, token, name, other) for name in other_shares(own, other)]
+        attacks += [(401, secret, name, other) for secret in invalid_secrets(token) for name in (own, other)]
+    answers: set[tuple[int, str, bytes]] = set()
+    with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)) as connection:
+        for (expected, secret, name, other), (method, path) in itertools.product(attacks, PATHS):
+            status, content_type, body = send(connection, secret, path.format(share=name), method)
+            assert status == expected, (method, path, name, status, body)
+            assert other.encode() not in body
+            if method != "HEAD":
+                answers.add((status, content_type, body))
+    # The text is the same for all shares. It differs for URLs that have no share, and for other kinds of credentials.
+    assert {content_type for _, content_type, _ in answers} == {"application/json"}
+    codes = sorted((status, json.loads(body)["errorCode"]) for status, _, body in answers)
+    assert codes == [(401, "invalid_token")] * 2 + [(404, "not_found")] * 3
+
+
+def send(connection: http.client.HTTPConnection, secret: str, path: str, method: str) -> tuple[int, str, bytes]:
+    """Send a path as it is, which `requests` would change."""
+    body = b"{}" if method == "POST" else None
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+    try:
+        connection.request(method, f"/sharing/v1{path}", body, headers)
+        found = connection.getresponse()
+    except ConnectionError:
+        # After a refusal without reading the body, the server closes the connection.
+        connection.close()
+        connection.request(method, f"/sharing/v1{path}", body, headers)
+        found = connection.getresponse()
+    return found.status, found.headers["Content-Type"], found.read()
 
 
 def test_tokens_for_other_addresses_are_refused(service: Service) -> None:
