@@ -15,7 +15,7 @@ from daybreak.demo.emails import OWNER_EMAIL
 from daybreak_client.service import Daybreak
 from tests.acceptance.installation import MAYA, NORTH, SOUTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.parts.delta_publisher import Row, publishing
+from tests.parts.delta_publisher import community, publishing
 from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
 from tests.parts.warm import daybreakd, running_warm
@@ -138,14 +138,11 @@ def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
 
 @pytest.mark.release
 def test_rows_of_another_account_are_refused(pipeline: Any) -> None:
-    def community(leader_id: str) -> Row:
-        return ("00000000-0000-4000-8000-000000000001", "Fans", leader_id, 1)
-
     with publishing(NORTH) as (publisher,):
-        publisher.publish({"communities": [community(NORTH)]})
+        publisher.publish({"communities": [community(1, "Fans", NORTH)]})
         run_source(pipeline, publisher.service.url, "service_api_token", NORTH)
         for _ in ("a delta", "a full file"):
-            publisher.publish({"communities": [community(SOUTH)]})
+            publisher.publish({"communities": [community(1, "Fans", SOUTH)]})
             with pytest.raises(Exception, match="rows of another account"):
                 run_source(pipeline, publisher.service.url, "service_api_token", NORTH)
             publisher.close_chain()

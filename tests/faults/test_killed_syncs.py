@@ -16,11 +16,10 @@ import pytest
 from daybreak_client.database_sync.targets import open_database
 from daybreak_client.tables import parse_tables
 from tests.parts.churn import Churn
-from tests.parts.delta_publisher import Publisher, publishing, schema
+from tests.parts.delta_publisher import NORTH, Publisher, publishing, schema
 from tests.parts.variants import one_of
 from tests.parts.warm import run_warm
 
-NORTH = "7d909222-adf5-4547-93e0-e8f60c50f980"
 SHORT, LONG = 5, int(os.environ.get("SYNC_KILLS", "20"))
 
 

@@ -24,6 +24,7 @@ Row = tuple[str | int | bool | None, ...]
 Tables = Mapping[str, Sequence[Row]]
 CONSTANT = "ETL_LOADED_AT"
 INSTANT = "2026-11-20T04:00:00Z"
+NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
 
 
 @dataclass
@@ -211,6 +212,20 @@ def publishing(*client_ids: str) -> Iterator[list[Publisher]]:
 
         service.script = script
         yield publishers
+
+
+def id_of(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012}"
+
+
+def community(number: int, name: str, leader: str = NORTH) -> Row:
+    """Return a row of communities."""
+    return (id_of(number), name, leader, number)
+
+
+def member(number: int, first_name: str | None = None, leader: str = NORTH, *, phone: str | None = None) -> Row:
+    """Return a row of members."""
+    return (id_of(number), leader, phone, "live", first_name, None, "a@example.org", *[None] * 9)
 
 
 def schema() -> dict[str, Any]:

@@ -9,11 +9,10 @@ import duckdb
 import psycopg
 import pytest
 
-from daybreak_client import AccountFiles, Daybreak
-from tests.parts.delta_publisher import Publisher, publishing
+from daybreak_client import AccountFiles, Daybreak, SyncResult, sync
+from tests.parts.delta_publisher import NORTH, SOUTH, Publisher, publishing
 from tests.parts.variants import one_of
 
-NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
 TOKEN = "service_api_secret"
 
 
@@ -81,3 +80,11 @@ def accounts(publishers: list[Publisher]) -> Iterator[list[AccountFiles]]:
 @pytest.fixture
 def account(accounts: list[AccountFiles]) -> AccountFiles:
     return accounts[0]
+
+
+def verified_sync(account: AccountFiles, url: str, **options: Any) -> SyncResult:
+    """Sync, and verify that each of the nine tables equals its file."""
+    result = sync(account, url, verify=True, **options)
+    assert {each.resource: each.verified for each in result.resources if each.verified != "equal"} == {}
+    assert len(result.resources) == 9
+    return result

@@ -9,9 +9,9 @@ import pytest
 
 from daybreak_client import AccountFiles, ClientError, DatabaseFailed, WrongUse, sync
 from daybreak_client.database_sync import remove_account, synced_accounts
-from tests.integration.sync.conftest import NORTH, SOUTH, Target, both_databases
+from tests.integration.sync.conftest import Target, both_databases, verified_sync
 from tests.parts.churn import Churn
-from tests.parts.delta_publisher import Publisher, Row
+from tests.parts.delta_publisher import NORTH, SOUTH, Publisher, Row, id_of, member
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.variants import one_of
 
@@ -76,14 +76,6 @@ KEPT = {
 }
 
 
-def id_of(number: int) -> str:
-    return f"00000000-0000-4000-8000-{number:012}"
-
-
-def member(number: int, first_name: str | None = None, leader: str = NORTH, *, phone: str | None = None) -> Row:
-    return (id_of(number), leader, phone, "live", first_name, None, "a@example.org", *[None] * 9)
-
-
 def accept(number: int, country: str | None) -> Row:
     """Return a row of member_term_accepts. All have the same key."""
     at = "2026-11-01T00:00:00.000000Z"
@@ -95,8 +87,7 @@ def engine(target: Target) -> str:
 
 
 def assert_equal(account: AccountFiles, target: Target, *, full: bool = False) -> None:
-    result = sync(account, target.url, full=full, verify=True)
-    assert {each.resource: each.verified for each in result.resources if each.verified != "equal"} == {}
+    result = verified_sync(account, target.url, full=full)
     assert all(each.action in {"full" if full else "delta", "unchanged"} for each in result.resources)
 
 
@@ -201,7 +192,7 @@ def test_foreign_keys_between_the_tables(
     north.publish({"members": [member(2), member(3)], "member_communities": [joined(2), joined(3)]})
     result = sync(account, postgresql_url, full=full, verify=True)
     assert result.different == ()
-    assert {each.action for each in result.resources} == {"full"} if full else {"delta", "unchanged"}
+    assert {each.action for each in result.resources} == ({"full"} if full else {"delta", "unchanged"})
 
 
 REFUSED = [

@@ -4,15 +4,11 @@ from typing import Any
 
 import pytest
 
-from daybreak_client import AccountFiles, Damaged, SyncResult, WrongUse, sync
-from tests.integration.sync.conftest import NORTH, SOUTH, Target, one_database
-from tests.parts.delta_publisher import Publisher, Row
+from daybreak_client import AccountFiles, Damaged, WrongUse, sync
+from tests.integration.sync.conftest import Target, one_database, verified_sync
+from tests.parts.delta_publisher import NORTH, SOUTH, Publisher, Row, member
 
 NEW = "NICKNAME"
-
-
-def member(number: int, first_name: str, leader: str = NORTH) -> Row:
-    return (f"00000000-0000-4000-8000-{number:012}", leader, None, "live", first_name, *[None] * 11)
 
 
 def upgraded(schema: dict[str, Any], kind: str = "string") -> dict[str, Any]:
@@ -34,10 +30,6 @@ def publish(publisher: Publisher, *rows: Row, cell: str = "") -> None:
         version.changes["members"] = {"state": "full_required", "reason": "columns_changed"}
 
 
-def assert_equal(result: SyncResult) -> None:
-    assert {each.resource for each in result.resources if each.verified != "equal"} == set()
-
-
 def nicknames(target: Target) -> list[tuple[object, object]]:
     return [tuple(row) for row in target.query(
         f'SELECT "FIRST_NAME", "{NEW}" FROM {target.schema}.members ORDER BY "MEMBER_ID", "LEADER_ID"')]  # fmt: skip
@@ -49,19 +41,18 @@ def test_day_of_a_new_column(target: Target, north: Publisher, account: AccountF
     north.columns = upgraded
     for full in (False, True, False):
         assert sync(account, target.url, dry_run=True, full=full).version == 1
-        assert_equal(sync(account, target.url, full=full, verify=True))
+        verified_sync(account, target.url, full=full)
     publish(north, member(1, "Ana"), member(3, "Ida"))
-    result = sync(account, target.url, verify=True)
-    assert_equal(result)
+    result = verified_sync(account, target.url)
     assert {each.action for each in result.resources if each.resource == "members"} == {"delta"}
     publish(north, member(1, "Ana"), member(3, "Ida"), cell='"nick"')
     target.query(f"ALTER TABLE {target.schema}.members ADD COLUMN note varchar DEFAULT 'mine'")
-    assert_equal(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
     assert nicknames(target) == [("Ana", "nick"), ("Ida", "nick")]
     for full in (False, True):
         publish(north, member(1, "Ana"), member(3, "Uta"), cell='"other"')
         north.versions[-1].changes["members"] = {"state": "full_required", "reason": "larger_than_full"}
-        assert_equal(sync(account, target.url, full=full, verify=True))
+        verified_sync(account, target.url, full=full)
     assert nicknames(target) == [("Ana", "other"), ("Uta", "other")]
     assert target.query(f"SELECT DISTINCT note FROM {target.schema}.members") == [("mine",)]
 
@@ -69,9 +60,9 @@ def test_day_of_a_new_column(target: Target, north: Publisher, account: AccountF
 def test_first_load_of_a_version_before_the_column(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish(north, member(1, "Ana"))
     north.columns = upgraded
-    assert_equal(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
     publish(north, member(1, "Ana"), cell='"nick"')
-    assert_equal(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
 
 
 @pytest.mark.release
@@ -84,12 +75,12 @@ def test_service_that_returns_to_an_earlier_version(
     publish(north, member(1, "Ana"), cell="7")
     sync(account, target.url)
     north.columns = lambda schema: schema
-    assert_equal(sync(account, target.url, full=full, verify=True))
+    verified_sync(account, target.url, full=full)
     publish(north, member(1, "Eva"))
-    assert_equal(sync(account, target.url, full=full, verify=True))
+    verified_sync(account, target.url, full=full)
     north.columns = lambda schema: upgraded(schema, "integer")
     publish(north, member(1, "Eva"), cell="9")
-    assert_equal(sync(account, target.url, full=full, verify=True))
+    verified_sync(account, target.url, full=full)
     assert nicknames(target) == [("Eva", 9)]
 
 
@@ -104,8 +95,8 @@ def test_accounts_get_the_column_on_different_days(
     for number in range(2):
         publish(publishers[number], member(1, "Eva", publishers[number].client_id), cell='"nick"')
         for account in accounts:
-            assert_equal(sync(account, target.url, verify=True))
-            assert_equal(sync(account, target.url, full=True, verify=True))
+            verified_sync(account, target.url)
+            verified_sync(account, target.url, full=True)
     assert nicknames(target) == [("Eva", "nick"), ("Eva", "nick")]
     assert {publisher.client_id for publisher in publishers} == {NORTH, SOUTH}
 
@@ -117,8 +108,7 @@ def test_delta_with_other_columns_is_not_applied(target: Target, north: Publishe
     version = north.publish({"members": [member(1, "Ida")]})
     header, *lines = version.full["members"].splitlines(keepends=True)
     version.full["members"] = b"".join([f'"{NEW}",'.encode() + header, *(b'"nick",' + line for line in lines)])
-    result = sync(account, target.url, verify=True)
-    assert_equal(result)
+    verified_sync(account, target.url)
     assert nicknames(target) == [("Ida", "nick")]
 
 
@@ -127,13 +117,13 @@ def test_own_column_with_the_name_of_a_new_one_is_kept(target: Target, north: Pu
     sync(account, target.url)
     target.query(f"ALTER TABLE {target.schema}.members ADD COLUMN \"{NEW}\" varchar DEFAULT 'mine'")
     north.columns = upgraded
-    assert_equal(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
     publish(north, member(1, "Eva"), cell='"nick"')
     with pytest.raises(WrongUse, match=rf"column {NEW} to members.*column {NEW} of yours. Rename"):
         sync(account, target.url)
     assert nicknames(target) == [("Ana", "mine")]
     target.query(f'ALTER TABLE {target.schema}.members RENAME COLUMN "{NEW}" TO nick')
-    assert_equal(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
     assert target.query(f'SELECT "{NEW}", nick FROM {target.schema}.members') == [("nick", "mine")]
 
 

@@ -10,9 +10,8 @@ import duckdb
 import pytest
 
 from daybreak_client import AccountFiles, DatabaseFailed, sync
-from tests.integration.sync.conftest import NORTH
 from tests.parts.churn import Churn
-from tests.parts.delta_publisher import Publisher
+from tests.parts.delta_publisher import NORTH, Publisher
 from tests.parts.file_sizes import file_size_limit
 from tests.parts.waiting import wait_until
 

@@ -8,17 +8,13 @@ import pytest
 from daybreak.catalogue.resources import RESOURCES
 from daybreak_client import AccountFiles, DatabaseFailed, sync
 from daybreak_client.command import run
-from tests.integration.sync.conftest import NORTH, TOKEN, Target
-from tests.parts.delta_publisher import Publisher, Row, csv_bytes
+from tests.integration.sync.conftest import TOKEN, Target
+from tests.parts.delta_publisher import NORTH, Publisher, community, csv_bytes, id_of
 from tests.parts.variants import one_of
 
-ID = "00000000-0000-4000-8000-000000000001"
+ID = id_of(1)
 SECRET = "ana.secret@example.org"
 COMMUNITIES = next(each for each in RESOURCES if each.name == "communities")
-
-
-def community(number: int, name: str) -> Row:
-    return (f"00000000-0000-4000-8000-{number:012}", name, NORTH, number)
 
 
 TRIGGER = (

@@ -4,9 +4,8 @@ import psycopg
 import pytest
 
 from daybreak_client import AccountFiles, sync
-from tests.integration.sync.conftest import NORTH
 from tests.parts.churn import Churn
-from tests.parts.delta_publisher import Publisher
+from tests.parts.delta_publisher import NORTH, Publisher
 from tests.parts.pgbouncer import PgBouncer
 
 

@@ -20,9 +20,9 @@ from daybreak_client import (
 )
 from daybreak_client.database_sync import remove_account, synced_accounts
 from daybreak_client.published import PublishedFile
-from tests.integration.sync.conftest import NORTH, SOUTH, TOKEN
+from tests.integration.sync.conftest import TOKEN
 from tests.parts.churn import Churn
-from tests.parts.delta_publisher import Publisher
+from tests.parts.delta_publisher import NORTH, SOUTH, Publisher, community
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.waiting import wait_until
 
@@ -213,7 +213,7 @@ def test_lock_of_another_session_is_not_waited_for_without_end(
 ) -> None:
     north.publish({})
     sync(account, postgresql_url)
-    north.publish({"communities": [("00000000-0000-4000-8000-000000000001", "Fans", NORTH, 1)]})
+    north.publish({"communities": [community(1, "Fans")]})
     impatient = Callbacks(lock_wait=LockWait(0.2))
     locks = (
         ("SELECT pg_advisory_xact_lock(hashtext('daybreak sync'), hashtext('daybreak'))", "Another sync"),
@@ -229,7 +229,7 @@ def test_lock_of_another_session_is_not_waited_for_without_end(
 
 def test_account_is_removed(postgresql_url: str, publishers: list[Publisher], accounts: list[AccountFiles]) -> None:
     for publisher, account in zip(publishers, accounts, strict=True):
-        publisher.publish({"communities": [("00000000-0000-4000-8000-000000000001", "F", publisher.client_id, 1)]})
+        publisher.publish({"communities": [community(1, "F", publisher.client_id)]})
         sync(account, postgresql_url)
     assert synced_accounts(postgresql_url) == {NORTH, SOUTH}
     remove_account(postgresql_url, SOUTH)

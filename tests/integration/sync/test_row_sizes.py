@@ -9,14 +9,10 @@ import pytest
 from daybreak_client import AccountFiles, DatabaseFailed, sync
 from daybreak_client.database_sync import csv_files
 from daybreak_client.published import PublishedFile
-from tests.integration.sync.conftest import NORTH, Target
-from tests.parts.delta_publisher import Publisher, Row
+from tests.integration.sync.conftest import Target
+from tests.parts.delta_publisher import Publisher, community
 
 LARGE = ("secret of 1234, " * 63 + 'a "quote"\n') * (17 << 10)
-
-
-def community(number: int, name: str) -> Row:
-    return (f"00000000-0000-4000-8000-{number:012}", name, NORTH, number)
 
 
 @pytest.mark.release

@@ -23,9 +23,9 @@ from daybreak_client import (
     folder,
     sync,
 )
-from tests.integration.sync.conftest import NORTH, SOUTH, Target, both_databases, one_database
+from tests.integration.sync.conftest import Target, both_databases, one_database, verified_sync
 from tests.parts.churn import Churn
-from tests.parts.delta_publisher import Publisher, Row
+from tests.parts.delta_publisher import NORTH, SOUTH, Publisher, Row, community, id_of, member
 from tests.parts.scripted_service import Reply, Request
 from tests.parts.variants import one_of
 
@@ -36,7 +36,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "_FIRST_WAIT_SECONDS", 0.001)
 
 
-MEMBER_1 = "00000000-0000-4000-8000-000000000001"
+MEMBER_1 = id_of(1)
 
 
 def actions(result: SyncResult) -> dict[str, str]:
@@ -46,17 +46,6 @@ def actions(result: SyncResult) -> dict[str, str]:
 
 def reason(result: SyncResult, resource: str) -> str:
     return next(each.reason for each in result.resources if each.resource == resource)
-
-
-def assert_verified(result: SyncResult) -> None:
-    assert {each.resource: each.verified for each in result.resources if each.verified != "equal"} == {}
-    assert len(result.resources) == 9
-
-
-def member(number: int, first_name: str | None = None, leader: str = NORTH) -> Row:
-    """Return a row of members."""
-    member_id = f"00000000-0000-4000-8000-{number:012}"
-    return (member_id, leader, None, "live", first_name, *[None] * 11)
 
 
 def members(*rows: Row) -> dict[str, list[Row]]:
@@ -74,10 +63,9 @@ def test_restored_service_is_loaded_again(target: Target, north: Publisher, acco
     north.publish(members(member(1, "Ida")))
     for number in range(later):
         north.publish(members(member(1, "Ida"), member(2 + number, "Uta")))
-    result = sync(account, target.url, verify=True)
+    result = verified_sync(account, target.url)
     assert result.changed
     assert actions(result) == {"members": "full"} if later else set(actions(result).values()) == {"full"}
-    assert_verified(result)
     names = target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members WHERE "MEMBER_ID" = \'{MEMBER_1}\'')
     assert names == [("Ida",)]
 
@@ -101,9 +89,8 @@ def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, ac
         north.publish(churn.day())
         if day in {2, 3}:
             continue  # days without a sync
-        result = sync(account, target.url, verify=True)
+        result = verified_sync(account, target.url)
         assert result.version == day + 1
-        assert_verified(result)
         assert set(actions(result).values()) <= ({"delta"} if day else {"full"})
 
 
@@ -158,23 +145,23 @@ def test_accounts_share_the_tables(target: Target, publishers: list[Publisher], 
         for each, churn in zip(publishers, churns, strict=True):
             each.publish(churn.day())
         for account in accounts:
-            assert_verified(sync(account, target.url, verify=True))
+            verified_sync(account, target.url)
     south.publish(members(member(1, leader=SOUTH)))
     north.publish(members(member(1)))
     for account in accounts:
         sync(account, target.url)
     for account in accounts:
-        assert_verified(sync(account, target.url, verify=True))
+        verified_sync(account, target.url)
     leaders = target.query(f'SELECT "LEADER_ID" FROM {target.schema}.members ORDER BY 1')
     assert [str(leader) for (leader,) in leaders] == sorted([NORTH, SOUTH])
 
 
 def publish_change(north: Publisher, account: AccountFiles, target: Target) -> None:
     """Sync a version, and publish another one that changes members and communities."""
-    community = ("00000000-0000-4000-8000-000000000001", "Fans", NORTH, 1)
-    north.publish({**members(member(1, "Ana"), member(2), member(3)), "communities": [community]})
+    fans = community(1, "Fans")
+    north.publish({**members(member(1, "Ana"), member(2), member(3)), "communities": [fans]})
     sync(account, target.url)
-    north.publish({**members(member(1, "Eva"), member(3), member(4)), "communities": [(*community[:3], 2)]})
+    north.publish({**members(member(1, "Eva"), member(3), member(4)), "communities": [(*fans[:3], 2)]})
 
 
 @one_database
@@ -192,8 +179,7 @@ def test_damaged_or_missing_delta_is_not_applied(
     else:
         other = gzip.compress(gzip.decompress(packed).replace(b'"_OP"', b'"OP"', 1))
         north.replace_delta(2, "members", other if damage == "header" else b"not gzip at all", announce=True)
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert actions(result)["members"] == "full"
     assert "delta is" in reason(result, "members")
 
@@ -207,8 +193,7 @@ def test_delta_of_another_account_is_not_applied(
     south.publish(members(member(1, leader=SOUTH)))
     south.publish(members(member(1, "Eve", leader=SOUTH)))
     north.replace_delta(2, "members", south.versions[1].deltas["members.delta.csv.gz"], announce=True)
-    result = sync(accounts[0], target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(accounts[0], target.url)
     assert actions(result) == {"members": "full", "communities": "delta"}
     assert target.query(f"SELECT count(*) FROM {target.schema}.members WHERE \"FIRST_NAME\" = 'Eve'") == [(0,)]
 
@@ -219,8 +204,7 @@ def test_delta_with_other_rows_is_rolled_back(target: Target, north: Publisher, 
     north.publish(members(member(5), member(6), member(7)))
     north.replace_delta(2, "members", north.versions[2].deltas["members.delta.csv.gz"], announce=True)
     del north.versions[2:]
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert actions(result) == {"members": "full", "communities": "delta"}
 
 
@@ -228,8 +212,7 @@ def test_delta_with_other_rows_is_rolled_back(target: Target, north: Publisher, 
 def test_closed_chain_loads_full_files(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     north.close_chain()
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert set(actions(result).values()) == {"full"}
     assert len(actions(result)) == 9
     assert "chain" in reason(result, "members")
@@ -260,8 +243,7 @@ def test_unsuitable_delta_is_replaced_by_the_full_file(
 ) -> None:
     publish_change(north, account, target)
     change_feed(north, change)
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert actions(result) == {"members": "full", "communities": "delta"}
 
 
@@ -270,8 +252,7 @@ def test_gap_in_the_chain_loads_full_files(target: Target, north: Publisher, acc
     publish_change(north, account, target)
     north.publish(members(member(9)))
     north.versions[1].number = 7  # the feed then lists the version 3 without the version before it
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert len(actions(result)) == 9
     assert reason(result, "members") == "the deltas do not continue from the stored version"
 
@@ -280,14 +261,13 @@ def test_gap_in_the_chain_loads_full_files(target: Target, north: Publisher, acc
 def test_changed_tables_are_repaired(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     target.query(f"DELETE FROM {target.schema}.members WHERE \"FIRST_NAME\" = 'Ana'")
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert actions(result)["members"] == "full"
 
     target.query(f"UPDATE {target.schema}.members SET \"CITY\" = 'Elsewhere'")
     result = sync(account, target.url, verify=True)
     assert result.different == ("members",)
-    assert_verified(sync(account, target.url, full=True, verify=True))
+    verified_sync(account, target.url, full=True)
 
 
 @both_databases
@@ -304,9 +284,9 @@ def test_full_load_keeps_other_rows_key_and_indexes(
     if with_index:
         target.query(f'CREATE INDEX members_by_name ON {target.schema}.members ("FIRST_NAME")')
     for account in accounts:
-        assert_verified(sync(account, target.url, full=True, verify=True))
+        verified_sync(account, target.url, full=True)
     for account in accounts:
-        assert_verified(sync(account, target.url, verify=True))
+        verified_sync(account, target.url)
     with pytest.raises(Exception, match=r"(?i)duplicate key"):
         target.query(f"INSERT INTO {target.schema}.members SELECT * FROM {target.schema}.members")
     if with_index:
@@ -318,8 +298,7 @@ def test_dropped_table_is_loaded_again(target: Target, north: Publisher, account
     sync(account, target.url)
     sync(account, target.url)
     target.query(f"DROP TABLE {target.schema}.members")
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert actions(result) == {"members": "full"}
 
 
@@ -337,7 +316,7 @@ def test_deleted_state_is_loaded_again(
     target.query(f"{change} {target.schema}._daybreak_sync {values} WHERE resource = 'members'")
     result = sync(account, target.url, verify=verify)
     assert (actions(result), reason(result, "members")) == ({"members": "full"}, "not in the database")
-    assert_verified(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
 
 
 def test_dry_run_changes_nothing(target: Target, north: Publisher, account: AccountFiles, tmp_path: Path) -> None:
@@ -382,7 +361,7 @@ def test_new_column_is_added(target: Target, north: Publisher, account: AccountF
     target.query(f'ALTER TABLE {target.schema}.members DROP COLUMN "DEVICE_TYPE"')
     north.publish(members(member(1, "Eva")))
     north.close_chain()
-    assert_verified(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
 
 
 @both_databases
@@ -430,7 +409,7 @@ def test_dropped_column_fails_the_verification(target: Target, north: Publisher,
     sync(account, target.url)
     target.query(f'ALTER TABLE {target.schema}.members DROP COLUMN "FIRST_NAME"')
     assert sync(account, target.url, verify=True).different == ("members",)
-    assert_verified(sync(account, target.url, full=True, verify=True))
+    verified_sync(account, target.url, full=True)
     assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members') == [("Ana",)]
 
 
@@ -443,7 +422,7 @@ def test_unrelated_table_is_refused(target: Target, north: Publisher, account: A
     with pytest.raises(WrongUse, match=r"another table members, without the column LEADER_ID.*--schema"):
         sync(account, target.url, dry_run=dry_run)
     assert target.query(f"SELECT * FROM {target.schema}.members") == [(7, "Ana")]
-    assert_verified(sync(account, target.url, schema="own", verify=True))
+    verified_sync(account, target.url, schema="own")
 
 
 @pytest.mark.release
@@ -452,19 +431,17 @@ def test_repeated_key_removes_the_primary_key(target: Target, north: Publisher, 
     north.publish(members(member(1), member(2)))
     assert sync(account, target.url).notes == ()
     north.publish(members(member(1), member(1, "again"), member(2)))
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
     north.publish(members(member(1), member(2)))
-    assert_verified(sync(account, target.url, full=True, verify=True))
+    verified_sync(account, target.url, full=True)
     with pytest.raises(Exception, match=r"(?i)duplicate key"):
         target.query(f"INSERT INTO {target.schema}.members SELECT * FROM {target.schema}.members")
 
 
 def test_repeated_key_in_the_first_load(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1), member(1, "again")))
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
 
 
@@ -475,7 +452,7 @@ def test_constraint_of_the_user_is_named(target: Target, north: Publisher, accou
     table = f"{target.schema}.communities"
     target.query(f"DROP TABLE {table}")
     target.query(f'CREATE TABLE {table} ("LEADER_ID" uuid, note varchar NOT NULL)')
-    north.publish({"communities": [("00000000-0000-4000-8000-000000000001", "Fans", NORTH, 1)]})
+    north.publish({"communities": [community(1, "Fans")]})
     with pytest.raises(DatabaseFailed, match=r"communities: .*note") as failure:
         sync(account, target.url)
     assert "Fans" not in failure.value.message
@@ -485,12 +462,11 @@ def test_key_without_a_value_is_stored(target: Target, north: Publisher, account
     """Also as a delta, whose `D` row deletes the rows with the same NULL."""
 
     def link(link_type: str | None, hits: int) -> Row:
-        return ("00000000-0000-4000-8000-000000000001", NORTH, link_type, "https://example.org/", 7, hits)
+        return (id_of(1), NORTH, link_type, "https://example.org/", 7, hits)
 
     for hits in range(3):
         north.publish({**members(*[member(1)] * (hits < 2)), "campaign_links": [link("link", 1), link(None, hits)]})
-        result = sync(account, target.url, verify=True)
-        assert_verified(result)
+        result = verified_sync(account, target.url)
     assert actions(result) == {"campaign_links": "delta", "members": "delta"}
 
 
@@ -506,14 +482,13 @@ def test_unusual_dates_are_stored(target: Target, north: Publisher, account: Acc
     )
     rows = [(*member(number)[:7], date, *[None] * 7, time) for number, (date, time) in enumerate(dates)]
     north.publish(members(*rows))
-    assert_verified(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
 
 
 @both_databases
 def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1, "a\0b"), member(2, "")))
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     stored = target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members ORDER BY "MEMBER_ID"')
     if not target.is_postgresql:
         assert (stored, result.notes) == ([("a\0b",), ("",)], ())
@@ -523,15 +498,13 @@ def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher,
     assert result.notes == (note.format(1),)
     for first, second, count in (("\0b\0", "", 2), ("\0", "\0\0", 3), ("\0", "\0", 2), ("b", "\ufffd", 1)):
         north.publish(members(member(1, first), member(2, second)))
-        result = sync(account, target.url, verify=True)
-        assert_verified(result)
+        result = verified_sync(account, target.url)
         assert actions(result) == {"members": "delta"}
         assert result.notes == (note.format(count),)
         stored = target.query(f"SELECT sum(replaced_characters) FROM {target.schema}._daybreak_sync")
         assert stored == [(count,)]
     north.publish(members(member(1, "b"), member(2, "")))
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    result = verified_sync(account, target.url)
     assert result.notes == ()
 
 
@@ -546,10 +519,9 @@ def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, a
         return None
 
     north.before_reply = publish_once
-    result = sync(account, target.url, verify=True)
-    assert_verified(result)
+    verified_sync(account, target.url)
     north.before_reply = lambda _: None
-    assert_verified(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
     assert target.query(f"SELECT min(version), max(version) FROM {target.schema}._daybreak_sync") == [(3, 3)]
 
 
@@ -600,7 +572,7 @@ def test_unavailable_service_changes_nothing(target: Target, north: Publisher, a
         sync(account, target.url)
     assert target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1") == before
     north.before_reply = lambda _: None
-    assert_verified(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)
 
 
 @both_databases
@@ -622,4 +594,4 @@ def test_parallel_sync_of_an_account_is_refused(target: Target, north: Publisher
         sync(account, target.url, callbacks=Callbacks(lock_wait=LockWait(0)))
     resume.set()
     first.join()
-    assert_verified(sync(account, target.url, verify=True))
+    verified_sync(account, target.url)

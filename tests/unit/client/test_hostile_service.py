@@ -21,7 +21,7 @@ from daybreak_client.database_sync.csv_files import chunks
 from daybreak_client.errors import Damaged, Unreachable, WrongUse
 from daybreak_client.service import Daybreak
 from daybreak_client.wire import InvalidValue
-from tests.parts.delta_publisher import publishing, schema
+from tests.parts.delta_publisher import NORTH, Publisher, community, schema
 from tests.parts.scripted_service import RAW, Reply, Request, ScriptedService, scripted_service
 
 ACCOUNT = "a0000000-0000-4000-8000-000000000001"
@@ -348,21 +348,14 @@ def test_hostile_schema_is_refused(
 @pytest.mark.release
 @pytest.mark.parametrize("constants", [{"LEADER_ID": SNAPSHOT}, {"NO_COLUMN": "x"}, {"X": 1}])
 def test_hostile_constants_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, constants: dict[str, Any]
+    north: Publisher, target: str, tmp_path: Path, constants: dict[str, Any]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    target = f"duckdb:///{tmp_path}/exports.duckdb"
-    with publishing(ACCOUNT) as (publisher,):
-        monkeypatch.setenv("DAYBREAK_SERVICE", publisher.service.url)
-        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
-        publisher.publish({})
-        assert run(["sync", target, "--account", ACCOUNT, "--quiet"]) == 0
-        publisher.publish({"communities": [(SNAPSHOT, "Fans", ACCOUNT, 1)]}).changes["communities"]["constants"] = (
-            constants
-        )
-        assert run(["sync", target, "--account", ACCOUNT, "--quiet", "--verify"]) in {0, 2}
+    north.publish({})
+    assert run(["sync", target, "--quiet"]) == 0
+    north.publish({"communities": [community(1, "Fans")]}).changes["communities"]["constants"] = constants
+    assert run(["sync", target, "--quiet", "--verify"]) in {0, 2}
     with duckdb.connect(str(tmp_path / "exports.duckdb")) as database:
-        assert database.execute("SELECT LEADER_ID::VARCHAR FROM communities").fetchall() in ([], [(ACCOUNT,)])
+        assert database.execute("SELECT LEADER_ID::VARCHAR FROM communities").fetchall() in ([], [(NORTH,)])
 
 
 def test_damaged_file_is_an_error(tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 """`daybreak receipts`: only receipts that the service signed for the account."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from daybreak_client.command import run
-from tests.parts.delta_publisher import publishing
+from tests.parts.delta_publisher import Publisher
 from tests.parts.signed_publisher import SignedPublisher
 from tests.parts.statement_signer import ACCOUNT, NOW, SERVICE
 
@@ -18,13 +17,8 @@ WRONG = 6
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedPublisher]:
-    with publishing(ACCOUNT) as (publisher,):
-        monkeypatch.setenv("DAYBREAK_SERVICE", publisher.service.url)
-        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
-        monkeypatch.setenv("DAYBREAK_ACCOUNT", ACCOUNT)
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-        yield SignedPublisher(publisher)
+def service(north: Publisher) -> SignedPublisher:
+    return SignedPublisher(north)
 
 
 def receipt(**changes: object) -> bytes:

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,12 +14,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from daybreak_client import connection
 from daybreak_client.command import every_account, run
-from tests.parts.delta_publisher import Row, publishing
+from tests.parts.delta_publisher import Publisher, community, publishing
 from tests.parts.scripted_service import Reply
 from tests.parts.signed_publisher import SignedPublisher
-from tests.parts.statement_signer import NOW, SERVICE, Signer
+from tests.parts.statement_signer import ACCOUNT, NOW, SERVICE, Signer
 
-ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 OTHER_ACCOUNT = "0d909222-adf5-4547-93e0-e8f60c50f980"
 REFUSED = 3
 PROVED, EXPIRED, WRONG, UNSIGNED = 0, 4, 6, 7
@@ -28,31 +26,16 @@ EARLIER = (NOW - timedelta(minutes=5)).isoformat()
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SignedPublisher]:
+def service(north: Publisher, monkeypatch: pytest.MonkeyPatch) -> SignedPublisher:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
     monkeypatch.setattr(every_account, "_POLL_SECONDS", 0.01)
-    with publishing(ACCOUNT) as (publisher,):
-        monkeypatch.setenv("DAYBREAK_SERVICE", publisher.service.url)
-        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
-        monkeypatch.setenv("DAYBREAK_ACCOUNT", ACCOUNT)
-        for name in ("CACHE", "CONFIG"):
-            monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
-        publisher.publish({"communities": [community(1, "Fans"), community(2, "Club")]})
-        yield SignedPublisher(publisher)
+    north.publish({"communities": [community(1, "Fans"), community(2, "Club")]})
+    return SignedPublisher(north)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
     return str(tmp_path / "exports")
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> str:
-    return f"duckdb:///{tmp_path}/exports.duckdb"
-
-
-def community(number: int, name: str) -> Row:
-    return (f"00000000-0000-4000-8000-{number:012}", name, ACCOUNT, number)
 
 
 def fetch(folder: str, *options: str) -> int:
@@ -331,14 +314,14 @@ def test_sync_reports_a_service_that_stopped(
     assert run(["sync", target, "--require-signed"]) == PROVED
     assert run(["sync", target]) == PROVED
     assert run(["sync", target]) == PROVED
-    seen = tmp_path / "CONFIG" / "daybreak" / "proof" / SERVICE / f"{ACCOUNT}.json"
+    seen = tmp_path / "config" / "daybreak" / "proof" / SERVICE / f"{ACCOUNT}.json"
     seen.write_text(json.dumps({**json.loads(seen.read_text()), "expires_at": EARLIER}))
     assert run(["sync", target]) == EXPIRED
 
 
 def test_damaged_memory_is_named(service: SignedPublisher, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert fetch(folder, "--require-signed") == PROVED
-    for path in Path(folder).parent.glob("CONFIG/daybreak/proof/*/*.json"):
+    for path in Path(folder).parent.glob("config/daybreak/proof/*/*.json"):
         assert path.stat().st_mode & 0o777 == 0o600
         content = path.read_text()
         path.write_text("{")
@@ -351,7 +334,7 @@ def test_memory_that_cannot_be_read_is_not_empty(
     service: SignedPublisher, folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fetch(folder, "--require-signed") == PROVED
-    seen = Path(folder).parent / "CONFIG" / "daybreak" / "proof"
+    seen = Path(folder).parent / "config" / "daybreak" / "proof"
     seen.rename(seen.with_name("moved"))
     seen.touch()
     assert fetch(folder) == 1

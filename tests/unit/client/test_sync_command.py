@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -13,29 +12,8 @@ import pytest
 from daybreak_client import WrongUse
 from daybreak_client.command import run
 from daybreak_client.database_sync.targets import has_password, open_database, place_of
-from tests.parts.delta_publisher import Publisher, Row, publishing
+from tests.parts.delta_publisher import NORTH, SOUTH, Publisher, community
 from tests.parts.scripted_service import Reply, Request
-
-NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
-
-
-@pytest.fixture
-def north(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Publisher]:
-    with publishing(NORTH) as (found,):
-        monkeypatch.setenv("DAYBREAK_SERVICE", found.service.url)
-        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
-        monkeypatch.setenv("DAYBREAK_ACCOUNT", NORTH)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        yield found
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> str:
-    return f"duckdb:///{tmp_path}/exports.duckdb"
-
-
-def community(number: int, name: str) -> Row:
-    return (f"00000000-0000-4000-8000-{number:012}", name, NORTH, number)
 
 
 def test_incomplete_resources_are_named(
