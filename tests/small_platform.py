@@ -197,6 +197,11 @@ def context_in(
     )
 
 
+def source_of(context: RunContext) -> SmallSource:
+    assert isinstance(context.source, SmallSource)
+    return context.source
+
+
 def fail_runs(context: RunContext, number: int) -> None:
     """Record failed runs, more recent than all others, without running them."""
 

@@ -40,6 +40,7 @@ from daybreak.state.database import open_state, sqlite_path
 from daybreak.state.schema import sessions
 from daybreak.state.stores import State, Stores
 from tests.configured import configured
+from tests.parts.csv_content import csv_bytes
 from tests.parts.migrated import create_migrated
 
 Result = TypeVar("Result")
@@ -278,7 +279,7 @@ def _contents(
     rows = list(_rows(resource, client_id, seed, large_rows))
     files = {
         name: (len(content), hashlib.sha256(content).hexdigest(), gzip.compress(content, 1, mtime=0))
-        for name, content in (("csv", _csv(resource, rows)), ("json", _json(resource, rows)))
+        for name, content in (("csv", csv_bytes(resource, rows)), ("json", _json(resource, rows)))
     }
     return len(rows), hashlib.sha256(repr(rows).encode()).hexdigest(), files
 
@@ -342,23 +343,6 @@ def _parquet(resource: Resource, rows: list[list[object]]) -> tuple[io.BytesIO, 
     table = pa.table(arrays, names=list(resource.column_names))
     pyarrow.parquet.write_table(table, out, row_group_size=_ROW_GROUP_ROWS)
     return out, tuple(array.null_count for array in arrays)
-
-
-def _csv(resource: Resource, rows: list[list[object]]) -> bytes:
-    out = io.StringIO()
-    out.write(",".join(f'"{name}"' for name in resource.column_names) + "\n")
-    for row in rows:
-        cells = []
-        for column, value in zip(resource.columns, row, strict=True):
-            is_text = column.type in {ColumnType.TEXT, ColumnType.UUID}
-            if value is None:
-                cells.append("")
-            elif is_text:
-                cells.append('"' + str(value).replace('"', '""') + '"')
-            else:
-                cells.append(str(value).lower() if isinstance(value, bool) else str(value))
-        out.write(",".join(cells) + "\n")
-    return out.getvalue().encode()
 
 
 def _json(resource: Resource, rows: list[list[object]]) -> bytes:

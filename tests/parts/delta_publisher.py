@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.catalogue.table_schema import data_package
+from tests.parts.csv_content import csv_bytes
 from tests.parts.scripted_service import Reply, Request, ScriptedService, scripted_service
 
 Row = tuple[str | int | bool | None, ...]
@@ -65,7 +65,7 @@ class Publisher:
                                   key=lambda row, resource=resource: _order(resource, row))  # type: ignore[misc]
             for resource in RESOURCES
         }  # fmt: skip
-        full = {each.name: csv_bytes(each.column_names, each, rows[each.name]) for each in RESOURCES}
+        full = {each.name: csv_bytes(each, rows[each.name]) for each in RESOURCES}
         version = Version(number, as_of, rows, full)
         if self.versions:
             for resource in RESOURCES:
@@ -105,7 +105,7 @@ class Publisher:
                 lines.append(("D", *(cells.get(column) for column in resource.column_names)))
             lines += [("I", *row) for row in new.get(key, [])]
             inserted, deleted = inserted + len(now), deleted + len(was)
-        content = csv_bytes(("_OP", *resource.column_names), resource, lines)
+        content = csv_bytes(resource, lines, ("_OP", *resource.column_names))
         packed = gzip.compress(content, 1, mtime=0)
         file_name = f"{name}.delta.csv.gz"
         after.deltas[file_name] = packed
@@ -234,21 +234,6 @@ def schema() -> dict[str, Any]:
     for described, resource in zip(found["resources"], RESOURCES, strict=True):
         described["schema"]["primaryKey"] = list(resource.key) if resource.key_is_unique else []
     return found
-
-
-def csv_bytes(header: Sequence[str], resource: Resource, rows: Sequence[Row]) -> bytes:
-    """Return a CSV file as the service writes it."""
-    quoted = {column.name for column in resource.columns if column.type in {ColumnType.UUID, ColumnType.TEXT}}
-    lines = [",".join(_cell(value, name in quoted) for name, value in zip(header, row, strict=True)) for row in rows]
-    return ("\n".join([",".join(f'"{name}"' for name in header), *lines]) + "\n").encode()
-
-
-def _cell(value: str | int | bool | None, quoted: bool) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return '"' + str(value).replace('"', '""') + '"' if quoted else str(value)
 
 
 def _stamped(resource: Resource, row: Row, as_of: str) -> Row:

@@ -21,7 +21,7 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.state.database import open_state
 from daybreak.state.stores import Stores
 from tests.configured import configured
-from tests.small_platform import SmallSource, context_in, leader_ids, platform_of, state_url, write_platform
+from tests.small_platform import context_in, leader_ids, platform_of, source_of, state_url, write_platform
 
 LEADER = leader_ids(3)[0]
 START = datetime(2026, 11, 1, 4, tzinfo=UTC)
@@ -50,10 +50,17 @@ def run(context: RunContext, clock: list[datetime], mark: str, *, days: float = 
     clock[0] += timedelta(days=days)
     platform = platform_of()
     platform[LEADER]["members"] = [mark]
-    source = context.source
-    assert isinstance(source, SmallSource)
-    write_platform(source.path, platform)
+    write_platform(source_of(context).path, platform)
     return run_manually(context)
+
+
+def held_run(context: RunContext, clock: list[datetime], mark: str, *, days: float = 1) -> Snapshot:
+    """Make such a run that is held."""
+    source_of(context).faults.append(ReferentialFault("members", 3, "x"))
+    held = run(context, clock, mark, days=days)
+    source_of(context).faults.clear()
+    assert held.state is SnapshotState.HELD
+    return held
 
 
 def chain_of(context: RunContext) -> Chain:
@@ -86,20 +93,13 @@ def test_changed_file_without_a_delta_needs_the_full_file(context: RunContext, c
 
 def test_held_run_that_is_superseded_starts_no_wrong_chain(context: RunContext, clock: list[datetime]) -> None:
     run(context, clock, "a")
-    source = context.source
-    assert isinstance(source, SmallSource)
-    source.faults.append(ReferentialFault("members", 3, "x"))
-    held = run(context, clock, "b")
-    assert held.state is SnapshotState.HELD
+    held = held_run(context, clock, "b")
     accepted = accept(context.state, context.store, context.settings, held.snapshot_id, "valid", clock[0])
     assert accepted.version == 2
     assert versions(context) == (1, 2, [2])
     # A second run is held, and another snapshot is published before it is accepted.
-    clock[0] += timedelta(hours=1)
-    late = run_manually(context)
-    source.faults.clear()
-    between = run_manually(replace(context, clock=lambda: late.as_of))
-    assert (late.state, between.version) == (SnapshotState.HELD, 3)
+    late = held_run(context, clock, "b", days=1 / 24)
+    assert run_manually(replace(context, clock=lambda: late.as_of)).version == 3
     accept(context.state, context.store, context.settings, late.snapshot_id, "valid", clock[0])
     assert versions(context) == (4, 4, [])
     assert chain_of(context).started_by == "other_publication"
@@ -206,11 +206,7 @@ def test_held_snapshot_of_a_restored_database_begins_a_new_chain(
     context = reopened(folder, clock)
     for mark in "ab":
         run(context, clock, mark)
-    source = context.source
-    assert isinstance(source, SmallSource)
-    source.faults.append(ReferentialFault("members", 3, "x"))
-    held = run(context, clock, "held")
-    source.faults.clear()
+    held = held_run(context, clock, "held")
     context.state.close()
     copy_database(folder / "state.db", tmp_path / "backup.db")
     context = reopened(folder, clock)
@@ -234,10 +230,7 @@ def test_held_snapshot_of_a_restored_database_begins_a_new_chain(
 def test_interrupted_publication_continues_the_chain(context: RunContext, clock: list[datetime]) -> None:
     """The mark of a publication that was killed is not that of a lost one."""
     run(context, clock, "a")
-    source = context.source
-    assert isinstance(source, SmallSource)
-    source.faults.append(ReferentialFault("members", 3, "x"))
-    held = run(context, clock, "b")
+    held = held_run(context, clock, "b")
     mark_publication(context.state, context.store, held)
     assert accept(context.state, context.store, context.settings, held.snapshot_id, "valid", clock[0]).version == 2
     assert versions(context) == (1, 2, [2])
@@ -246,13 +239,9 @@ def test_interrupted_publication_continues_the_chain(context: RunContext, clock:
 def test_run_that_was_killed_after_the_mark_does_not_end_the_chain(context: RunContext, clock: list[datetime]) -> None:
     """The next run has another snapshot, which continues the chain."""
     run(context, clock, "a")
-    source = context.source
-    assert isinstance(source, SmallSource)
-    source.faults.append(ReferentialFault("members", 3, "x"))
-    killed = run(context, clock, "b")
+    killed = held_run(context, clock, "b")
     mark_publication(context.state, context.store, killed)
     discard(context.state, killed.snapshot_id, "killed", clock[0])
-    source.faults.clear()
     assert run(context, clock, "c").version == 2
     assert versions(context) == (1, 2, [2])
 

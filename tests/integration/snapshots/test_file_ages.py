@@ -11,7 +11,7 @@ from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.state.stores import Stores
-from tests.small_platform import SmallSource, leader_ids, platform_of, write_platform
+from tests.small_platform import leader_ids, platform_of, source_of, write_platform
 
 CHANGED, SAME, WITHOUT_ROWS = leader_ids(3)
 FAULT = ReferentialFault("members.MEMBER_ID", 3, CHANGED)
@@ -44,11 +44,6 @@ def change(folder: Path, mark: str) -> None:
     platform = platform_of()
     platform[CHANGED]["members"] = [f"{mark} {number}" for number in range(4)]
     write_platform(folder / "platform.json", platform)
-
-
-def source_of(context: RunContext) -> SmallSource:
-    assert isinstance(context.source, SmallSource)
-    return context.source
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["reused", "rebuilt"])

@@ -26,7 +26,7 @@ from tests.configured import configured
 from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket
 from tests.parts.variants import one_of
-from tests.small_platform import SmallSource, context_in, leader_ids, now, platform_of, write_platform
+from tests.small_platform import context_in, leader_ids, now, platform_of, source_of, write_platform
 
 LEADERS = 24
 PACKING = Packing(file_bytes=400, pack_bytes=4_000)
@@ -106,8 +106,7 @@ def test_files_reused_after_another_publication_are_kept(
 ) -> None:
     """The snapshot between the deleted one and the one that reuses its files has none of them."""
     first = publish(context, folder)
-    source = context.source
-    assert isinstance(source, SmallSource)
+    source = source_of(context)
 
     def publish_another(_resource: str) -> None:
         source.on_resource.clear()

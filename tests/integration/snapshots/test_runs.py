@@ -48,7 +48,16 @@ from tests.parts.s3 import S3Bucket
 from tests.parts.stored_files import lose_stored, overwrite_stored, read_stored
 from tests.parts.variants import one_of
 from tests.parts.waiting import PATIENT_SECONDS
-from tests.small_platform import QUICK, SmallSource, context_in, fail_runs, leader_ids, now, platform_of, write_platform
+from tests.small_platform import (
+    QUICK,
+    context_in,
+    fail_runs,
+    leader_ids,
+    now,
+    platform_of,
+    source_of,
+    write_platform,
+)
 
 LEADERS = leader_ids(3)
 
@@ -70,11 +79,6 @@ def manifest(context: RunContext, snapshot_id: str) -> dict[tuple[str, str, str]
         for entry in context.state.read(read)
         for name, stored in entry.formats.items()
     }
-
-
-def source_of(context: RunContext) -> SmallSource:
-    assert isinstance(context.source, SmallSource)
-    return context.source
 
 
 def folders(context: RunContext, folder: Path) -> tuple[set[str], set[str]]:

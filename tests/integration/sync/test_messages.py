@@ -9,7 +9,8 @@ from daybreak.catalogue.resources import RESOURCES
 from daybreak_client import AccountFiles, DatabaseFailed, sync
 from daybreak_client.command import run
 from tests.integration.sync.conftest import TOKEN, Target
-from tests.parts.delta_publisher import NORTH, Publisher, community, csv_bytes, id_of
+from tests.parts.csv_content import csv_bytes
+from tests.parts.delta_publisher import NORTH, Publisher, community, id_of
 from tests.parts.variants import one_of
 
 ID = id_of(1)
@@ -93,7 +94,7 @@ def failure_of(work: Callable[[], object]) -> str:
 def test_damaged_file_is_reported_without_a_value(
     target: Target, north: Publisher, account: AccountFiles, cells: tuple[str, ...], place: str
 ) -> None:
-    header = csv_bytes(COMMUNITIES.column_names, COMMUNITIES, [])
+    header = csv_bytes(COMMUNITIES, [])
     north.publish({}).full["communities"] = header + (",".join(cells) + "\n").encode()
     reported = failure_of(lambda: sync(account, target.url))
     assert reported.startswith("communities: ")

@@ -1,7 +1,6 @@
 """Published files of one account, written to a file store on disk."""
 
 import gzip
-import io
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,13 +11,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.engine import ENGINE_TYPES
 from daybreak.export.sql import identifier, literal
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.insight.published_tables import PublishedTables
+from tests.parts.csv_content import csv_bytes
 
 Row = Mapping[str, object]
 
@@ -58,37 +57,23 @@ def publish(tmp_path: Path) -> Callable[..., Published]:
 
 def encode(resource: Resource, rows: Sequence[Row], format_name: str, folder: Path) -> bytes:
     """Return a file as Daybreak publishes it."""
+    values = [[row.get(name) for name in resource.column_names] for row in rows]
     match format_name:
         case "csv":
-            return gzip.compress(_csv(resource, rows))
+            return gzip.compress(csv_bytes(resource, values))
         case "parquet":
-            return _parquet(resource, rows, folder)
-    records = [json.dumps({name: row.get(name) for name in resource.column_names}) for row in rows]
+            return _parquet(resource, values, folder)
+    records = [json.dumps(dict(zip(resource.column_names, row, strict=True))) for row in values]
     text = "\n".join([*records, ""]) if format_name == "ndjson" else "[" + ",\n".join(records) + "]\n"
     return gzip.compress(text.encode())
 
 
-def _csv(resource: Resource, rows: Sequence[Row]) -> bytes:
-    text = io.StringIO()
-    text.write(",".join(f'"{name}"' for name in resource.column_names) + "\n")
-    for row in rows:
-        cells = []
-        for column in resource.columns:
-            value = row.get(column.name)
-            shown = json.dumps(value) if isinstance(value, bool) else str(value)
-            quoted = column.type in (ColumnType.TEXT, ColumnType.UUID)
-            cells.append("" if value is None else '"' + shown.replace('"', '""') + '"' if quoted else shown)
-        text.write(",".join(cells) + "\n")
-    return text.getvalue().encode()
-
-
-def _parquet(resource: Resource, rows: Sequence[Row], folder: Path) -> bytes:
+def _parquet(resource: Resource, rows: list[list[object]], folder: Path) -> bytes:
     path = folder / f"{resource.name}.parquet"
     columns = ", ".join(f"{identifier(column.name)} {ENGINE_TYPES[column.type]}" for column in resource.columns)
     with duckdb.connect() as engine:
         engine.execute(f"CREATE TABLE rows ({columns})")
         for row in rows:
-            values = [row.get(name) for name in resource.column_names]
-            engine.execute(f"INSERT INTO rows VALUES ({', '.join('?' for _ in values)})", values)
+            engine.execute(f"INSERT INTO rows VALUES ({', '.join('?' for _ in row)})", row)
         engine.execute(f"COPY rows TO {literal(str(path))} (FORMAT parquet)")
     return path.read_bytes()

@@ -1,6 +1,5 @@
-"""Sample rows of one account, and their encoding as CSV and JSON."""
+"""Sample rows of one account, and their encoding as JSON."""
 
-import io
 import json
 import random
 import uuid
@@ -8,9 +7,9 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
 from tests.acceptance.dashboard.sample.directory import HOSTILE
+from tests.parts.csv_content import text_of
 
 Row = list[Any]
 Rows = dict[str, list[Row]]
@@ -32,38 +31,14 @@ def sample_rows(leader_id: str, members: int, due: datetime) -> Rows:
     return _RowBuilder(leader_id, due).build(members)
 
 
-def encode_csv(resource: Resource, rows: Iterable[Row]) -> bytes:
-    """Encode rows as the published CSV files are encoded."""
-    text = io.StringIO()
-    text.write(",".join(f'"{name}"' for name in resource.column_names) + "\n")
-    quoted = [column.type in (ColumnType.TEXT, ColumnType.UUID) for column in resource.columns]
-    for row in rows:
-        text.write(",".join(_csv_cell(value, quote) for value, quote in zip(row, quoted, strict=True)) + "\n")
-    return text.getvalue().encode()
-
-
 def encode_json(resource: Resource, rows: Iterable[Row]) -> bytes:
     """Encode rows as the published JSON files are encoded."""
     records = [dict(zip(resource.column_names, map(_json_value, row), strict=True)) for row in rows]
     return ("[" + ",\n".join(json.dumps(record, ensure_ascii=False) for record in records) + "]\n").encode()
 
 
-def _csv_cell(value: object, quote: bool) -> str:
-    if value is None:
-        return ""
-    return '"' + str(value).replace('"', '""') + '"' if quote else _text(value)
-
-
 def _json_value(value: object) -> object:
-    return _text(value) if isinstance(value, date) else value
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return text_of(value) if isinstance(value, date) else value
 
 
 class _RowBuilder:

@@ -29,7 +29,8 @@ from daybreak.export.delta.delta_lines import delta_header
 from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.state.stores import State, Stores
 from tests.acceptance.dashboard.sample.directory import AGENCY_IDS, KITA, LONG, NORTHLIGHT, ODD, VAULT, VIEWER, id_of
-from tests.acceptance.dashboard.sample.rows import Row, Rows, encode_csv, encode_json, sample_rows
+from tests.acceptance.dashboard.sample.rows import Row, Rows, encode_json, sample_rows
+from tests.parts.csv_content import csv_bytes
 
 _EMPTY_LEADERS = (*AGENCY_IDS, VIEWER, LONG)
 _LEASE_SECONDS = 86400
@@ -229,7 +230,7 @@ def _write_files(
     # Every day has the first rows of the same list.
     key = (client_id, resource.name, len(rows))
     if key not in contents:
-        contents[key] = {"csv": encode_csv(resource, rows), "json": encode_json(resource, rows)}
+        contents[key] = {"csv": csv_bytes(resource, rows), "json": encode_json(resource, rows)}
     for name, content in contents[key].items():
         written = sink.write(client_id, resource.name, name, [gzip.compress(content, 2, mtime=0)])
         formats[name] = StoredFormat(written.bytes, written.sha256, len(content), _sha256(content), written.key)
@@ -239,7 +240,7 @@ def _write_files(
 def _write_delta(sink: FileSink, resource: Resource, before: list[Row], now: list[Row]) -> LeaderDelta:
     """Write a delta of the rows that were added at the end."""
     added = now[len(before) :]
-    lines = [b'"I",' + encode_csv(resource, [row]).partition(b"\n")[2] for row in added]
+    lines = [b'"I",' + csv_bytes(resource, [row]).partition(b"\n")[2] for row in added]
     records = [{"_OP": "I", **record} for record in json.loads(encode_json(resource, added))]
     contents = {"csv": delta_header(resource) + b"".join(lines), "json": encode_lines(records)}
     formats = {}
@@ -253,8 +254,8 @@ def _write_delta(sink: FileSink, resource: Resource, before: list[Row], now: lis
         inserted=len(added),
         lines=len(added),
         added=len(added) if resource.name == "members" else 0,
-        content_sha256_before=_sha256(encode_csv(resource, before)),
-        content_sha256_after=_sha256(encode_csv(resource, now)),
+        content_sha256_before=_sha256(csv_bytes(resource, before)),
+        content_sha256_after=_sha256(csv_bytes(resource, now)),
         formats=formats,
     )
     return LeaderDelta(NORTHLIGHT, resource.name, change)
