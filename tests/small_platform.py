@@ -13,10 +13,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import RESOURCE_NAMES
@@ -195,6 +196,14 @@ def context_in(
         new_id=lambda: str(uuid.uuid4()),
         stop=threading.Event(),
     )
+
+
+@contextmanager
+def open_context(folder: Path, **options: Any) -> Iterator[RunContext]:
+    """Return the RunContext of `context_in`, and close its state database at the end of the block."""
+    context = context_in(folder, **options)
+    with closing(context.state):
+        yield context
 
 
 def source_of(context: RunContext) -> SmallSource:

@@ -5,8 +5,6 @@ import os
 import signal
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,18 +18,9 @@ from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import DEFAULTS
 from tests.faults.conftest import ForkServer
 from tests.parts.waiting import wait_until
-from tests.small_platform import context_in, now
+from tests.small_platform import now, open_context
 
 PUBLISH_AT = DEFAULTS.snapshot.publish_at
-
-
-@contextmanager
-def open_context(folder: Path) -> Iterator[RunContext]:
-    context = context_in(folder)
-    try:
-        yield context
-    finally:
-        context.state.close()
 
 
 def runs(context: RunContext) -> list[Snapshot]:

@@ -23,7 +23,7 @@ from daybreak.snapshots.verify import verify_snapshot
 from daybreak.state.database import open_state
 from daybreak.state.stores import Stores
 from tests.faults.small_disks import memory_disk
-from tests.small_platform import QUICK, context_in, create_state, now, platform_of, write_platform
+from tests.small_platform import QUICK, create_state, now, open_context, platform_of, write_platform
 
 DISK_BYTES = 1 << 20
 SINGLE_ATTEMPT = replace(QUICK, attempts=1)
@@ -72,41 +72,38 @@ def filled(folder: Path) -> Iterator[None]:
 
 
 def test_run_that_fills_the_disk_fails_and_keeps_served_files(folder: Path, tmp_path: Path) -> None:
-    with memory_disk(tmp_path / "small", DISK_BYTES):
-        context = context_in(folder, store=UnknownFreeSpace(tmp_path / "small"), timings=SINGLE_ATTEMPT)
-        try:
-            due = last_due(now(), context.settings.snapshot.publish_at)
-            publication = publication_of(due, context.settings.snapshot.publish_at)
-            yesterday = run_manually(replace(context, clock=lambda: publication - timedelta(hours=1)))
-            rows = 200
-            write_platform(
-                folder / "platform.json",
-                # Random text, so that the compressed files are large too.
-                {leader: {"members": [os.urandom(500).hex() for _ in range(rows)]} for leader in platform_of(6)},
-            )
-            with pytest.raises(FileStoreError) as caught:
-                run_day(context, due)
-            assert caught.value.code == "disk_short"
-            failed = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
-            assert (failed.state, failed.report.code) == (SnapshotState.FAILED, "disk_short")
-            assert failed.failure is not None
-            assert "Free disk space" in failed.failure
-            assert list((tmp_path / "small" / "staging").iterdir()) == []
-            assert [path.name for path in (tmp_path / "small" / "snapshots").iterdir()] == [yesterday.snapshot_id]
-            assert verify_snapshot(context.state, context.store, yesterday.snapshot_id).damaged == ()
-            # The service reports why the files are late, and the login event is stored.
-            at = publication + timedelta(hours=1)
-            fresh = context.state.read(
-                lambda stores: freshness(stores.snapshots, at, context.settings.snapshot.publish_at)
-            )
-            assert fresh.snapshot == yesterday
-            assert (fresh.late, fresh.reason) == (True, "Today's files failed to build. Another attempt follows.")
-            append_event(context, 1)
-            # A smaller platform fits again.
-            write_platform(folder / "platform.json", platform_of(mark="after"))
-            assert run_manually(context).state is SnapshotState.PUBLISHED
-        finally:
-            context.state.close()
+    with (
+        memory_disk(tmp_path / "small", DISK_BYTES),
+        open_context(folder, store=UnknownFreeSpace(tmp_path / "small"), timings=SINGLE_ATTEMPT) as context,
+    ):
+        due = last_due(now(), context.settings.snapshot.publish_at)
+        publication = publication_of(due, context.settings.snapshot.publish_at)
+        yesterday = run_manually(replace(context, clock=lambda: publication - timedelta(hours=1)))
+        rows = 200
+        write_platform(
+            folder / "platform.json",
+            # Random text, so that the compressed files are large too.
+            {leader: {"members": [os.urandom(500).hex() for _ in range(rows)]} for leader in platform_of(6)},
+        )
+        with pytest.raises(FileStoreError) as caught:
+            run_day(context, due)
+        assert caught.value.code == "disk_short"
+        failed = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
+        assert (failed.state, failed.report.code) == (SnapshotState.FAILED, "disk_short")
+        assert failed.failure is not None
+        assert "Free disk space" in failed.failure
+        assert list((tmp_path / "small" / "staging").iterdir()) == []
+        assert [path.name for path in (tmp_path / "small" / "snapshots").iterdir()] == [yesterday.snapshot_id]
+        assert verify_snapshot(context.state, context.store, yesterday.snapshot_id).damaged == ()
+        # The service reports why the files are late, and the login event is stored.
+        at = publication + timedelta(hours=1)
+        fresh = context.state.read(lambda stores: freshness(stores.snapshots, at, context.settings.snapshot.publish_at))
+        assert fresh.snapshot == yesterday
+        assert (fresh.late, fresh.reason) == (True, "Today's files failed to build. Another attempt follows.")
+        append_event(context, 1)
+        # A smaller platform fits again.
+        write_platform(folder / "platform.json", platform_of(mark="after"))
+        assert run_manually(context).state is SnapshotState.PUBLISHED
 
 
 def use_inodes(folder: Path, *, keep: int) -> None:
@@ -128,19 +125,18 @@ def use_inodes(folder: Path, *, keep: int) -> None:
 def test_disk_without_free_inodes_fails_the_run(
     folder: Path, tmp_path: Path, store: type[LocalDisk], reason: str
 ) -> None:
-    with memory_disk(tmp_path / "small", 64 * DISK_BYTES + RESERVE_BYTES, inodes=150):
-        context = context_in(folder, store=store(tmp_path / "small"), timings=SINGLE_ATTEMPT)
-        try:
-            served = run_manually(context)
-            use_inodes(tmp_path / "small", keep=1)
-            write_platform(folder / "platform.json", platform_of(mark="after"))
-            with pytest.raises(DaybreakError, match=reason) as caught:
-                run_manually(context)
-            assert caught.value.code == "disk_short"
-            assert list((tmp_path / "small" / "staging").iterdir()) == []
-            assert verify_snapshot(context.state, context.store, served.snapshot_id).damaged == ()
-        finally:
-            context.state.close()
+    with (
+        memory_disk(tmp_path / "small", 64 * DISK_BYTES + RESERVE_BYTES, inodes=150),
+        open_context(folder, store=store(tmp_path / "small"), timings=SINGLE_ATTEMPT) as context,
+    ):
+        served = run_manually(context)
+        use_inodes(tmp_path / "small", keep=1)
+        write_platform(folder / "platform.json", platform_of(mark="after"))
+        with pytest.raises(DaybreakError, match=reason) as caught:
+            run_manually(context)
+        assert caught.value.code == "disk_short"
+        assert list((tmp_path / "small" / "staging").iterdir()) == []
+        assert verify_snapshot(context.state, context.store, served.snapshot_id).damaged == ()
 
 
 def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path) -> None:
@@ -148,8 +144,7 @@ def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path
         small = tmp_path / "small"
         create_state(small)
         write_platform(small / "platform.json", platform_of())
-        context = context_in(small, store=LocalDisk(tmp_path / "files"), timings=SINGLE_ATTEMPT)
-        try:
+        with open_context(small, store=LocalDisk(tmp_path / "files"), timings=SINGLE_ATTEMPT) as context:
             served = run_manually(context)
 
             def events(stores: Stores) -> set[str | None]:
@@ -171,8 +166,6 @@ def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path
                 lambda stores: stores.snapshots.lapse(now() + timedelta(seconds=QUICK.lease_seconds + 1))
             )
             assert run_manually(context).state is SnapshotState.PUBLISHED
-        finally:
-            context.state.close()
 
 
 def test_full_disk_is_reported_and_the_probe_leaves_no_file(tmp_path: Path) -> None:

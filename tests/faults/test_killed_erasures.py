@@ -19,7 +19,7 @@ from tests.faults.conftest import ForkServer, check_kills
 from tests.parts.erasure import AS_OF, Person, make_person, traces_in
 from tests.parts.sources import duckdb_source
 from tests.parts.variants import one_of
-from tests.small_platform import context_in
+from tests.small_platform import context_in, open_context
 
 SETTINGS = configured(snapshot={"formats": ("csv",), "keep": 2})
 # The erasure writes and moves files, erases bytes of a pack, and commits.
@@ -54,8 +54,7 @@ def keys_in_manifests(stores: Stores) -> set[str]:
 
 def check_recovery(folder: Path, person: Person) -> None:
     """Check that all files are undamaged after a kill, and that a second erasure of the Member completes the first."""
-    context = context_in(folder, settings=SETTINGS)
-    try:
+    with open_context(folder, settings=SETTINGS) as context:
         check_files(context)
         begun = context.state.read(lambda stores: stores.erasures.list_all())
         erasure = erase_member(context, person.member_id, "test", lambda _: None)
@@ -67,8 +66,6 @@ def check_recovery(folder: Path, person: Person) -> None:
         folders = [files / name for name in ("snapshots", "staging", "deltas")]
         stored = {str(path.relative_to(files)) for each in folders for path in each.rglob("*") if path.is_file()}
         assert stored == in_manifests
-    finally:
-        context.state.close()
     assert traces_in(folder) == []
 
 

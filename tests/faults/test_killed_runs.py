@@ -18,7 +18,7 @@ from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of, check_kil
 from tests.faults.fork_server import CHANGING_CALLS, publish_and_clean
 from tests.parts.variants import one_of, some_of
 from tests.parts.waiting import wait_until
-from tests.small_platform import QUICK, Platform, context_in, leader_ids, now, platform_of, write_platform
+from tests.small_platform import QUICK, Platform, leader_ids, now, open_context, platform_of, write_platform
 
 SMALL = configured(snapshot={"formats": ("csv",)})
 # A process that is killed leaves the same for recovery after each of several writes between two syncs.
@@ -32,9 +32,8 @@ EXPECTED_CALLS = {
 
 def publish_then_change(folder: Path) -> Snapshot:
     """Publish a snapshot, change the platform, and return the snapshot."""
-    context = context_in(folder)
-    served = run_manually(context)
-    context.state.close()
+    with open_context(folder) as context:
+        served = run_manually(context)
     changed = platform_of(mark="b")
     first = min(changed)
     changed[first] = platform_of()[first]
@@ -62,8 +61,7 @@ def waiting(context: RunContext) -> list[Snapshot]:
 
 def check_recovery(folder: Path, served: Snapshot) -> None:
     """Check that served files are undamaged after a process has ended, and that the next run succeeds."""
-    context = context_in(folder)
-    try:
+    with open_context(folder) as context:
         found = current(context)
         reachable = context.state.read(lambda stores: stores.snapshots.served())
         assert found in reachable
@@ -85,8 +83,6 @@ def check_recovery(folder: Path, served: Snapshot) -> None:
         known = context.state.read(lambda stores: {s.snapshot_id for s in stores.snapshots.served()})
         assert stored == known, "the killed run left files"
         assert list((folder / "files" / "staging").iterdir()) == []
-    finally:
-        context.state.close()
 
 
 def publish_minimal(folder: Path, *, waiting: bool, pack_below: int = 0) -> Snapshot:
@@ -98,15 +94,12 @@ def publish_minimal(folder: Path, *, waiting: bool, pack_below: int = 0) -> Snap
     first, last = leader_ids(2)
     platform: Platform = {first: {"members": ["a"]}, last: {"members": ["b"]}}
     write_platform(folder / "platform.json", platform)
-    context = context_in(folder, settings=configured(SMALL, snapshot={"pack_below": pack_below}))
-    try:
+    with open_context(folder, settings=configured(SMALL, snapshot={"pack_below": pack_below})) as context:
         served = run_manually(context)
         platform[first]["members"] = ["changed"]
         write_platform(folder / "platform.json", platform)
         if waiting:
             assert run_day(context, now().date() + timedelta(days=2)) is not None
-    finally:
-        context.state.close()
     return served
 
 
@@ -180,8 +173,7 @@ def test_disk_error_fails_the_run_and_keeps_served_files(folder: Path, tmp_path:
             pid = fork_server.start("run", copy, pack_below=0, initial_calls={call: FAULT_AT_CALL - number})
             case = f"{call} {error} {number}"
             assert fork_server.wait(pid) == 1, case
-            context = context_in(copy)
-            try:
+            with open_context(copy) as context:
                 failed = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
                 assert failed.state is SnapshotState.FAILED, case
                 assert failed.report.code == code, (case, failed.failure)
@@ -190,8 +182,6 @@ def test_disk_error_fails_the_run_and_keeps_served_files(folder: Path, tmp_path:
                 stored = {path.name for path in (copy / "files" / "snapshots").iterdir()}
                 assert stored == {served.snapshot_id}, case
                 assert list((copy / "files" / "staging").iterdir()) == [], case
-            finally:
-                context.state.close()
 
 
 @pytest.mark.release
@@ -206,10 +196,7 @@ def test_run_stopped_by_a_signal_leaves_no_files(
     os.kill(pid, stop_signal)
     assert fork_server.wait(pid) == 1
     assert list(staging.iterdir()) == []
-    context = context_in(folder)
-    try:
+    with open_context(folder) as context:
         stopped = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
         assert (stopped.state, stopped.report.code) == (SnapshotState.FAILED, "run_stopped")
-    finally:
-        context.state.close()
     check_recovery(folder, served)

@@ -25,7 +25,7 @@ from tests.parts.buckets import Bucket, open_bucket
 from tests.parts.s3 import S3Bucket
 from tests.parts.stored_files import LEADER, store_file
 from tests.parts.waiting import wait_until
-from tests.small_platform import context_in, platform_of, write_platform
+from tests.small_platform import open_context, platform_of, write_platform
 
 LARGE = random.Random(7).randbytes(PART_BYTES + 300_000)
 
@@ -210,8 +210,7 @@ def test_upload_with_a_wrong_etag_is_repeated(
 def test_failed_run_leaves_objects_in_use(
     folder: Path, bucket: Bucket, direct_store: ObjectStore, proxy: FaultProxy
 ) -> None:
-    context = context_in(folder, store=direct_store, settings=configured(snapshot={"formats": ("csv",)}))
-    try:
+    with open_context(folder, store=direct_store, settings=configured(snapshot={"formats": ("csv",)})) as context:
         first = run_manually(context)
         assert first.state is SnapshotState.PUBLISHED
         changed = platform_of(mark="b")
@@ -241,5 +240,3 @@ def test_failed_run_leaves_objects_in_use(
             assert (verified.files, verified.damaged) == (25, ())
         with pytest.raises(FileStoreError):
             direct_store.check(f"snapshots/{first.snapshot_id}/empty/members.csv.gz", 1, "")
-    finally:
-        context.state.close()

@@ -24,7 +24,7 @@ from tests.faults.conftest import ForkServer
 from tests.faults.small_disks import copy_image, format_image, memory_disk, mounted_image
 from tests.parts.variants import one_of
 from tests.parts.waiting import wait_until
-from tests.small_platform import QUICK, context_in, create_state, now, platform_of, write_platform
+from tests.small_platform import QUICK, create_state, now, open_context, platform_of, write_platform
 
 # A run requires free space before it starts.
 STATE_BYTES = 32 << 20
@@ -122,8 +122,7 @@ def record_crash_states(folder: Path, fork_server: ForkServer, days: int) -> lis
 def check_recovery(folder: Path, crash_state: CrashState) -> None:
     """Check what a restarted machine finds after a power cut, and that its next run succeeds."""
     write_platform(folder / "platform.json", platform_of(mark="after"))
-    context = context_in(folder)
-    try:
+    with open_context(folder) as context:
         stored = {
             event.request_id
             for event in context.state.read(lambda stores: stores.audit.read(AuditQuery(limit=1_000_000)))
@@ -147,8 +146,6 @@ def check_recovery(folder: Path, crash_state: CrashState) -> None:
         assert done.state is SnapshotState.PUBLISHED
         assert verify_snapshot(context.state, context.store, done.snapshot_id).damaged == ()
         assert list((folder / "files" / "staging").iterdir()) == []
-    finally:
-        context.state.close()
 
 
 @pytest.mark.parametrize("days", one_of(1, 2))

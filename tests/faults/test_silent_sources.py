@@ -29,7 +29,7 @@ from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_po
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.silent_proxy import SilentProxy, silent_proxy
 from tests.parts.waiting import wait_until
-from tests.small_platform import context_in, create_state
+from tests.small_platform import create_state, open_context
 
 _GATE = 11
 _NO_ANSWER = r"does not answer: .*source\.location|source\.location \(PostgreSQL\): .*timeout expired"
@@ -64,11 +64,8 @@ def context_on(url: str, folder: Path, *, timeout_seconds: int = 3600) -> Iterat
         temp_dir=folder / "spill",
         statement_timeout_seconds=timeout_seconds,
     )
-    context = context_in(folder, source=source)
-    try:
+    with open_context(folder, source=source) as context:
         yield replace(context, timings=replace(context.timings, attempts=1))
-    finally:
-        context.state.close()
 
 
 def assert_nothing_is_left(context: RunContext, folder: Path) -> None:

@@ -10,7 +10,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.run_context import RunContext
 from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket
-from tests.small_platform import context_in, create_state, platform_of, write_platform
+from tests.small_platform import create_state, open_context, platform_of, write_platform
 
 
 @pytest.fixture
@@ -23,9 +23,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_context(folder: Path) -> Iterator[RunContext]:
-    context = context_in(folder)
-    yield context
-    context.state.close()
+    with open_context(folder) as context:
+        yield context
 
 
 @pytest.fixture(params=["folder", "bucket"])

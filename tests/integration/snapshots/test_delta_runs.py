@@ -21,7 +21,7 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.state.database import open_state
 from daybreak.state.stores import Stores
 from tests.configured import configured
-from tests.small_platform import context_in, leader_ids, platform_of, source_of, state_url, write_platform
+from tests.small_platform import context_in, leader_ids, open_context, platform_of, source_of, state_url, write_platform
 
 LEADER = leader_ids(3)[0]
 START = datetime(2026, 11, 1, 4, tzinfo=UTC)
@@ -35,9 +35,8 @@ def clock() -> list[datetime]:
 
 @pytest.fixture
 def context(folder: Path, clock: list[datetime]) -> Iterator[RunContext]:
-    found = context_in(folder, clock=lambda: clock[0])
-    yield found
-    found.state.close()
+    with open_context(folder, clock=lambda: clock[0]) as found:
+        yield found
 
 
 def reopened(folder: Path, clock: list[datetime]) -> RunContext:

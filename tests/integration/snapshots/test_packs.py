@@ -26,7 +26,7 @@ from tests.configured import configured
 from tests.parts.buckets import open_bucket
 from tests.parts.s3 import S3Bucket
 from tests.parts.variants import one_of
-from tests.small_platform import context_in, leader_ids, now, platform_of, source_of, write_platform
+from tests.small_platform import context_in, leader_ids, now, open_context, platform_of, source_of, write_platform
 
 LEADERS = 24
 PACKING = Packing(file_bytes=400, pack_bytes=4_000)
@@ -48,9 +48,8 @@ def clock() -> list[datetime]:
 
 @pytest.fixture
 def context(folder: Path, store: FileStore, clock: list[datetime]) -> Iterator[RunContext]:
-    found = context_in(folder, store=store, settings=SETTINGS, clock=lambda: clock[0])
-    yield found
-    found.state.close()
+    with open_context(folder, store=store, settings=SETTINGS, clock=lambda: clock[0]) as found:
+        yield found
 
 
 def publish(context: RunContext, folder: Path, *changed: int, leaders: int = LEADERS, mark: str = "b") -> Snapshot:
@@ -205,8 +204,7 @@ def test_packs_are_copied_once(context: RunContext, folder: Path, tmp_path: Path
 
 def test_damage_of_one_packed_file_is_named(folder: Path, tmp_path: Path) -> None:
     """The next run writes the files of the Leader again; a copy has all others."""
-    context = context_in(folder, store=LocalDisk(folder / "files", PACKING), settings=SETTINGS)
-    try:
+    with open_context(folder, store=LocalDisk(folder / "files", PACKING), settings=SETTINGS) as context:
         snapshot = publish(context, folder)
         key = keys_of(context, snapshot)[leader_ids(LEADERS)[5]]
         part = slice_of(key)
@@ -222,13 +220,10 @@ def test_damage_of_one_packed_file_is_named(folder: Path, tmp_path: Path) -> Non
         assert "copied to the target" in fault
         (in_target,) = verify_snapshot(context.state, target, snapshot.snapshot_id).damaged
         assert in_target.file.stored.key == key
-    finally:
-        context.state.close()
 
 
 def test_lost_pack_is_written_again(folder: Path) -> None:
-    context = context_in(folder, store=LocalDisk(folder / "files", PACKING), settings=SETTINGS)
-    try:
+    with open_context(folder, store=LocalDisk(folder / "files", PACKING), settings=SETTINGS) as context:
         snapshot = publish(context, folder)
         lost = slice_of(keys_of(context, snapshot)[leader_ids(LEADERS)[5]]).key
         (folder / "files" / lost).unlink()
@@ -236,8 +231,6 @@ def test_lost_pack_is_written_again(folder: Path) -> None:
         assert second.report.files_carried
         assert is_intact(context, second)
         assert not any(slice_of(key).key == lost for key in keys_of(context, second).values())
-    finally:
-        context.state.close()
 
 
 def test_lost_pack_is_counted_in_each_snapshot(context: RunContext, folder: Path, clock: list[datetime]) -> None:
@@ -281,8 +274,7 @@ def test_files_stay_when_packs_are_turned_on_and_off(folder: Path) -> None:
 @pytest.mark.release
 def test_two_thousand_leaders_need_few_packs(folder: Path) -> None:
     packing = Packing(file_bytes=65_536, pack_bytes=100_000)
-    context = context_in(folder, store=LocalDisk(folder / "files", packing), settings=SETTINGS)
-    try:
+    with open_context(folder, store=LocalDisk(folder / "files", packing), settings=SETTINGS) as context:
         snapshot = publish(context, folder, leaders=2_100)
         files = [path for path in (folder / "files").rglob("*") if path.is_file()]
         verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
@@ -296,5 +288,3 @@ def test_two_thousand_leaders_need_few_packs(folder: Path) -> None:
         assert changed.report.files_carried > 2_070 * 8
         forget(context.state, context.store, snapshot.snapshot_id, "unwanted", now())
         assert is_intact(context, changed)
-    finally:
-        context.state.close()

@@ -54,6 +54,7 @@ from tests.small_platform import (
     fail_runs,
     leader_ids,
     now,
+    open_context,
     platform_of,
     source_of,
     write_platform,
@@ -686,12 +687,9 @@ def test_run_reports_progress_and_expected_end(folder: Path, run_context: RunCon
 
 
 def test_two_builders_share_one_folder(folder: Path, run_context: RunContext) -> None:
-    other = context_in(folder, builder="other")
-    try:
+    with open_context(folder, builder="other") as other:
         first = run_manually(run_context)
         second = run_manually(other)
-    finally:
-        other.state.close()
     assert [run.builder for run in history(run_context)] == ["other", "test"]
     assert [run.state for run in history(run_context)] == ["published", "retired"]
     assert {first.snapshot_id, second.snapshot_id} == folders(run_context, folder)[0]

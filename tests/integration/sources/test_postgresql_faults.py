@@ -28,7 +28,7 @@ from tests.parts.moved_clock import MovedClock
 from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.waiting import wait_until
-from tests.small_platform import context_in, create_state
+from tests.small_platform import context_in, create_state, open_context
 
 _GATE = 7
 _MEASURE = """
@@ -273,8 +273,7 @@ def test_reading_cancelled_by_a_replica_is_retried(
     """The snapshot needs rows that the primary vacuums: the replica cancels its readers."""
     create_state(tmp_path)
     url = replica.url(filled_database)
-    context = context_in(tmp_path, source=source_on(url, tmp_path / "spill", gated_members()))
-    try:
+    with open_context(tmp_path, source=source_on(url, tmp_path / "spill", gated_members())) as context:
         with closed_gate(url) as lock_holder, ThreadPoolExecutor(1) as pool:
             run = pool.submit(run_manually, context, as_of=AS_OF)
             wait_until(lambda: len(waiting_at_gate(lock_holder)) == 2, what="both streams")
@@ -296,8 +295,6 @@ def test_reading_cancelled_by_a_replica_is_retried(
         failed = context.state.read(lambda stores: stores.snapshots.recent())[-1]
         assert failed.state is SnapshotState.FAILED
         assert "conflict with recovery" in str(failed.failure)
-    finally:
-        context.state.close()
 
 
 def asked(server: PostgreSQLServer, query: str) -> bool:
