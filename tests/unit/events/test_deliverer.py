@@ -14,7 +14,7 @@ from daybreak.access.api_tokens import digest, generate
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import Unavailable
-from daybreak.domain.events import Attempt, DeliveryState, EventType
+from daybreak.domain.events import DeliveryState, EventType
 from daybreak.domain.identity import ApiToken
 from daybreak.events.deliverer import Deliverer
 from daybreak.events.expiring_tokens import record_expiring_tokens, record_stopped_scripts
@@ -105,16 +105,6 @@ async def test_message_whose_result_cannot_be_recorded_is_repeated_once(events: 
         server.reply = lambda _number: None
         await events.deliver()
         assert (server.attempts, events.deliveries()[0].state) == (3, DeliveryState.DELIVERED)
-
-
-async def test_attempt_that_was_recorded_is_not_recorded_again(events: Events, receive: Receive) -> None:
-    events.add_webhook(receive().url())
-    events.emit()
-    await events.deliver()
-    (delivery,) = events.deliveries()
-    late = Attempt(1, events.instance.now[0], 500, "too late", 1)
-    recorded = events.instance.write(lambda stores: stores.deliveries.record(delivery, late, DeliveryState.FAILED))
-    assert (recorded, events.deliveries()[0].state) == (False, DeliveryState.DELIVERED)
 
 
 async def test_interrupted_expansion_continues_without_repetition(events: Events, receive: Receive) -> None:
