@@ -15,7 +15,7 @@ from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, DREW, MAYA, NORTH, VIC, Installation, seat_id
 from tests.acceptance.service import Service, serving
 from tests.parts.waiting import wait_until
-from tests.parts.warm import daybreakd
+from tests.parts.warm import printed_by
 
 TRAIL = f"/download/v1/audit/{NORTH}"
 ACTIVITY = f"/dashboard/{NORTH}/activity"
@@ -118,10 +118,7 @@ def test_changed_permissions_name_the_seat(audited: Service, tmp_path: Path) -> 
         return document
 
     def run(*arguments: str | Path) -> str:
-        config = audited.installation.folder / "daybreak.toml"
-        done = daybreakd("directory", *arguments, "--config", config)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return printed_by(audited.installation.folder, "directory", *map(str, arguments))
 
     def change(*permissions: dict[str, Any]) -> None:
         """Import the exported directory with other permissions of Carl on North."""

@@ -1,4 +1,4 @@
-"""The documented script for every day reports why it cannot fetch the files."""
+"""The documented script for every day fetches changed files, or reports why it cannot."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from daybreak.catalogue.resources import RESOURCES
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, NOT_EXPORTED
 from tests.acceptance.service import PATIENCE_SECONDS, Service
 from tests.parts.ports import free_port
@@ -24,7 +25,7 @@ def script(tmp_path: Path, project_folder: Path) -> Path:
 
 def fetch(script: Path, token: str, address: str, client_id: str) -> subprocess.CompletedProcess[str]:
     folder = script.parent / "exports"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     settings = {
         "DAYBREAK_TOKEN": token,
         "DAYBREAK_SERVICE": address,
@@ -32,13 +33,26 @@ def fetch(script: Path, token: str, address: str, client_id: str) -> subprocess.
         "WAIT_MINUTES": "0",
     }
     return subprocess.run(
-        ["bash", script, folder],
+        ["bash", "-x", script, folder],
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
         check=False,
     )
+
+
+def test_changed_and_damaged_files_are_fetched(service: Service, script: Path) -> None:
+    def fetched() -> list[str]:
+        done = fetch(script, service.token(MAYA, NORTH), service.address, NORTH)
+        assert done.returncode == 0, done.stderr
+        return re.findall(r"^\+ curl .* -o (\S+)\.new ", done.stderr, re.MULTILINE)
+
+    assert len(fetched()) == len(RESOURCES)
+    assert fetched() == []
+    (script.parent / "exports" / "members.csv.gz").write_bytes(b"cut")
+    (script.parent / "exports" / "campaigns.csv.gz").unlink()
+    assert sorted(fetched()) == ["campaigns.csv.gz", "members.csv.gz"]
 
 
 @pytest.mark.parametrize(

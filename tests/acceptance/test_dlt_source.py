@@ -18,7 +18,7 @@ from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.parts.delta_publisher import community, publishing
 from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
-from tests.parts.warm import daybreakd, running_warm
+from tests.parts.warm import printed_by, running_warm
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
     """Two days later, only the changed rows are loaded, and deleted rows disappear."""
     directory = make_demo_service(tmp_path, leaders=3, members=300, messages=900)
     client_id = directory.seat(OWNER_EMAIL).client_ids[0]
-    token = run(tmp_path, "token", "create", "--seat", OWNER_EMAIL, "--account", client_id)
+    token = printed_by(tmp_path, "token", "create", "--seat", OWNER_EMAIL, "--account", client_id)
     days = [f"{AS_OF - timedelta(days=age):%Y-%m-%dT%H:%M:%SZ}" for age in (4, 2, 1)]
-    run(tmp_path, "snapshot", "run", "--as-of", days[0])
+    printed_by(tmp_path, "snapshot", "run", "--as-of", days[0])
     address = f"127.0.0.1:{free_port()}"
     environment = {"DAYBREAK_LISTEN": address, "DAYBREAK_BASE_URL": f"http://{address}", "DAYBREAK_WORKERS": "1"}
     command = ["web", "-c", str(tmp_path / "daybreak.toml")]
@@ -123,7 +123,7 @@ def test_deltas_are_loaded(tmp_path: Path, pipeline: Any) -> None:
         program.wait_for_log('"ready"', PATIENCE_SECONDS)
         first = run_source(pipeline, f"http://{address}", token, client_id)
         for day in days[1:]:
-            run(tmp_path, "snapshot", "run", "--as-of", day)
+            printed_by(tmp_path, "snapshot", "run", "--as-of", day)
         second = run_source(pipeline, f"http://{address}", token, client_id)
         assert 0 < second["outbound_message_type_usage"] < first["outbound_message_type_usage"]
         with Daybreak(f"http://{address}", token) as service:
@@ -147,10 +147,3 @@ def test_rows_of_another_account_are_refused(pipeline: Any) -> None:
                 run_source(pipeline, publisher.service.url, "service_api_token", NORTH)
             publisher.close_chain()
         assert [row["LEADER_ID"] for row in rows(pipeline, "communities", NORTH)] == [NORTH]
-
-
-def run(folder: Path, *arguments: str) -> str:
-    """Run an operator command, and return what it prints."""
-    done = daybreakd(*arguments, "-c", folder / "daybreak.toml")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()

@@ -4,9 +4,6 @@ import csv
 import gzip
 import io
 import json
-import os
-import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -29,7 +26,7 @@ from tests.acceptance.service import PATIENCE_SECONDS
 from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
 from tests.parts.variants import one_of
-from tests.parts.warm import daybreakd, running_warm
+from tests.parts.warm import printed_by, running_warm
 
 
 @dataclass(frozen=True)
@@ -67,8 +64,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
         environ.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
         assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
     owner = directory.seat(OWNER_EMAIL)
-    created = daybreakd("token", "create", "--seat", owner.email, "--account", owner.client_ids[0], *config)
-    assert created.returncode == 0, created.stderr
+    token = printed_by(folder, "token", "create", "--seat", owner.email, "--account", owner.client_ids[0])
 
     def serve(serve_gzip_as: str) -> Any:
         address = f"127.0.0.1:{free_port()}"
@@ -86,7 +82,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
     with first as file_service, second as text_service:
         file_service.wait_for_log('"ready"', PATIENCE_SECONDS)
         text_service.wait_for_log('"ready"', PATIENCE_SECONDS)
-        yield Consumer(created.stdout.strip(), f"http://{files}{path}", f"http://{texts}{path}")
+        yield Consumer(token, f"http://{files}{path}", f"http://{texts}{path}")
 
 
 @pytest.mark.release
@@ -128,45 +124,6 @@ def test_pandas_polars_and_duckdb_read_the_files(consumer: Consumer, tmp_path: P
     typed = pl.read_parquet(io.BytesIO(consumer.get(consumer.url(members, "parquet")).content))
     assert typed.schema["FIRST_ACTIVATED_AT"] == pl.Datetime("us", "UTC")
     assert typed.schema["DATE_OF_BIRTH"] == pl.Date
-
-
-def test_daily_script_fetches_changed_and_damaged_files(
-    consumer: Consumer, tmp_path: Path, project_folder: Path
-) -> None:
-    text = (project_folder / "docs/how-to/fetch-every-day.md").read_text("utf-8")
-    (script,) = re.findall(r"> fetch-exports\.sh <<'END'\n(.*?)END\n", text, re.DOTALL)
-    (tmp_path / "fetch-exports.sh").write_text(script)
-    folder = tmp_path / "exports"
-    folder.mkdir()
-
-    address, _, account = consumer.files.partition("/download/v1/files/")
-
-    def fetch(client_id: str = account) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-x", str(tmp_path / "fetch-exports.sh"), str(folder)],
-            env={
-                **os.environ,
-                "DAYBREAK_TOKEN": consumer.token,
-                "DAYBREAK_SERVICE": address,
-                "DAYBREAK_ACCOUNT": client_id,
-                "WAIT_MINUTES": "0",
-            },
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-
-    def fetched(done: subprocess.CompletedProcess[str]) -> list[str]:
-        assert done.returncode == 0, done.stderr
-        return re.findall(r"^\+ curl .* -o (\S+)\.new ", done.stderr, re.MULTILINE)
-
-    assert len(fetched(fetch())) == len(RESOURCES)
-    assert fetched(fetch()) == []
-    (folder / "members.csv.gz").write_bytes(b"cut")
-    (folder / "campaigns.csv.gz").unlink()
-    assert sorted(fetched(fetch())) == ["campaigns.csv.gz", "members.csv.gz"]
-    assert fetch(account + "x").returncode != 0
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: str(format.name))

@@ -15,17 +15,15 @@ from fsspec.implementations.http import HTTPFileSystem
 from daybreak.catalogue.resources import RESOURCES, Resource
 from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.parts.warm import daybreakd
+from tests.parts.warm import printed_by
 
 NAMES = ("campaigns", "members", "member_term_accepts")
 
 
 def new_token(service: Service, *options: str) -> str:
     """Create an API token for North as an operator."""
-    config = ("--config", service.installation.folder / "daybreak.toml")
-    done = daybreakd("token", "create", "--seat", MAYA, "--account", NORTH, *options, *config)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    command = ("token", "create", "--seat", MAYA, "--account", NORTH, *options)
+    return printed_by(service.installation.folder, *command)
 
 
 def rows_of(service: Service, link: str) -> int:
@@ -98,7 +96,6 @@ def text_token(service: Service) -> str:
 
 
 def test_token_list_shows_the_choice(service: Service, text_token: str) -> None:
-    done = daybreakd("token", "list", "--json", "--config", service.installation.folder / "daybreak.toml")
-    assert done.returncode == 0, done.stderr
-    choices = {token["last_four"]: token["serve_gzip_as"] for token in json.loads(done.stdout)}
+    listed = json.loads(printed_by(service.installation.folder, "token", "list", "--json"))
+    choices = {token["last_four"]: token["serve_gzip_as"] for token in listed}
     assert choices[text_token[-4:]] == "encoding"

@@ -29,7 +29,7 @@ from tests.acceptance.installation import CARL, MAYA, NORTH, PASSWORD, SEED, VAU
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.ports import free_port
 from tests.parts.variants import one_of
-from tests.parts.warm import daybreakd
+from tests.parts.warm import daybreakd, printed_by
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_key_rotation_does_not_fail_requests(installation: Installation) -> None
             thread.start()
         try:
             for _ in range(2):
-                _daybreakd(installation, "keys", "rotate")
+                printed_by(installation.folder, "keys", "rotate")
                 # Every worker accepts a token of the new signing key.
                 fresh = service.token(MAYA, NORTH)
                 for _ in range(10):
@@ -331,11 +331,6 @@ def test_weak_or_readable_keyring_prevents_the_start(
     assert done.returncode > 0
     assert message in done.stderr
     assert secret is None or secret.hex() not in done.stderr
-
-
-def _daybreakd(installation: Installation, *arguments: str) -> None:
-    done = _run(installation.folder, *arguments)
-    assert done.returncode == 0, done.stderr
 
 
 def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

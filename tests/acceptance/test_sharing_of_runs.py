@@ -20,7 +20,7 @@ from tests.acceptance.test_sharing import as_text, rows_of
 from tests.parts.demo_service import AS_OF, make_demo_service
 from tests.parts.ports import free_port
 from tests.parts.variants import one_of
-from tests.parts.warm import daybreakd, running_warm
+from tests.parts.warm import printed_by, running_warm
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,10 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         ]
         accounts = [account for account in owner.client_ids if account in enabled][:2]
         assert len(accounts) == 2
-        tokens = {account: _new_token(owner.email, account, config) for account in accounts}
+        tokens = {
+            account: printed_by(folder, "token", "create", "--seat", owner.email, "--account", account)
+            for account in accounts
+        }
         profiles = {account: folder / f"{account}.share" for account in tokens}
         for account, path in profiles.items():
             content = {
@@ -79,12 +82,6 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
                         found = requests.get(url, headers=headers, timeout=PATIENCE_SECONDS)
                         contents[account, version, resource.name] = gzip.decompress(found.content)
             yield Reader(profiles, contents)
-
-
-def _new_token(email: str, account: str, config: list[str]) -> str:
-    done = daybreakd("token", "create", "--seat", email, "--account", account, *config)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 # The client leaves the folder of an empty table in delta format to the garbage collector.

@@ -135,6 +135,13 @@ def daybreakd(
     return run_warm(arguments, environment=environment, folder=folder)
 
 
+def printed_by(folder: Path, *arguments: str) -> str:
+    """Run a command of `daybreakd` with the configuration in a folder. Return what it prints."""
+    done = daybreakd(*arguments, "--config", folder / "daybreak.toml")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 @contextlib.contextmanager
 def running_warm(
     arguments: Sequence[str | Path],
