@@ -34,7 +34,9 @@ class Builder:
     signing: bool = False
 
     def publish(self) -> None:
-        """Publish the files of the platform."""
+        """Publish the files of the platform, after the first time those of its next day."""
+        if self.runs:
+            self.platform.next_day()
         self.runs += 1
         location = self.folder / f"platform{self.runs}"
         write_parquet(self.platform.tables, location)

@@ -97,7 +97,6 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
     with without_added_columns():
         installation.create()
         builder.publish()
-        builder.platform.next_day()
         builder.publish()
     with serving(installation, workers=1, settings=SETTINGS) as service, signed_in(service, MAYA) as browser:
         yield Upgraded(service, builder, recipient_of(service, MAYA, NORTH), browser, folder)
@@ -188,7 +187,6 @@ def test_versions_keep_their_columns_before_and_after_the_next_publication(upgra
             schema = json.loads(json.loads(found.text.splitlines()[1])["metaData"]["schemaString"])
             assert [field["name"] for field in schema["fields"]] == old[name]
 
-    upgraded.builder.platform.next_day()
     upgraded.builder.publish()
     version = OLD_VERSIONS[-1] + 1
     check_current(upgraded, {name: names[name] for name in ADDED})

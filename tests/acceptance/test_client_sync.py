@@ -47,7 +47,6 @@ def test_databases_stay_in_step_for_days(
         accounts = [maya.account(NORTH), maya.account(SOUTH)]
         for day in range(DAYS):
             builder.publish()
-            builder.platform.next_day()
             for target in targets:
                 for account in accounts:
                     result = sync(account, target, verify=True)

@@ -33,9 +33,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service
     with serving(installation) as service:
         token = service.token(MAYA, NORTH)
         days = []
-        for day in range(DAYS):
-            if day:
-                builder.platform.next_day()
+        for _ in range(DAYS):
             builder.publish()
             days.append({name: content_of(service, token, f"{name}.csv.gz") for name in RESOURCE_NAMES})
         yield service, builder, days

@@ -51,9 +51,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
     installation = new_installation(folder, large_rows=5)
     builder = Builder(installation, ChangingPlatform(2, leaders=LEADERS, members=400), folder, sharing=True)
     with serving(installation, workers=1, settings=SETTINGS) as service:
-        for day in range(DAYS):
-            if day:
-                builder.platform.next_day()
+        for _ in range(DAYS):
             builder.publish()
         yield Changing(service, builder, tuple(recipient_of(service, MAYA, account) for account in (NORTH, SOUTH)))
 

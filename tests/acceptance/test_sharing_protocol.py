@@ -78,9 +78,7 @@ def north(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recipient]:
     folder = tmp_path_factory.mktemp("protocol")
     installation = new_installation(folder, large_rows=5, parquet=True)
     builder = Builder(installation, ChangingPlatform(11, leaders=LEADERS, members=300), folder, sharing=True)
-    for day in range(3):
-        if day:
-            builder.platform.next_day()
+    for _ in range(3):
         builder.publish()
     with serving(installation, workers=1, settings=SETTINGS) as service:
         yield recipient_of(service, MAYA, NORTH)

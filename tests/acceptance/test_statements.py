@@ -46,7 +46,6 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
     installation = new_installation(folder)
     builder = Builder(installation, ChangingPlatform(7, leaders=LEADERS, members=60), folder, signing=True)
     builder.publish()
-    builder.platform.next_day()
     builder.publish()
     return builder
 

@@ -34,11 +34,6 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Servic
             yield service, builder
 
 
-def publish_next_day(builder: Builder) -> None:
-    builder.platform.next_day()
-    builder.publish()
-
-
 def shell_of(service: Service, folder: Path, account: str = NORTH) -> Shell:
     folder.mkdir()
     variables = {"SERVICE": service.address, "TOKEN": service.token(MAYA, account), "ACCOUNT": account}
@@ -59,7 +54,7 @@ def test_published_files_are_proved_until_they_are_replaced(published: tuple[Ser
     shutil.copytree(south.folder / "exports", north.folder / "other")
     north.run("verify", "other", code=WRONG)
 
-    publish_next_day(builder)
+    builder.publish()
     found = json.loads(north.run(*database).stdout)
     assert {each["verified"] for each in found["resources"]} == {"equal"}
     assert "delta" in {each["action"] for each in found["resources"]}
@@ -95,6 +90,6 @@ def test_rotated_and_revoked_keys(published: tuple[Service, Builder], tmp_path: 
     assert run(builder.installation, "trust", "revoke", str(version)).returncode == 0
     for offline in ((), ("--offline",)):
         assert "is revoked" in shell.run("verify", "exports", *offline, code=WRONG).stderr
-    publish_next_day(builder)
+    builder.publish()
     shell.run("fetch", "exports")
     shell.run("verify", "exports")
