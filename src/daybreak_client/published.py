@@ -164,13 +164,9 @@ def parse_manifest(response: Mapping[str, Any]) -> PublishedSnapshot:
         late=wire.flag(data["late"]),
         reason=None if data["reason"] is None else wire.text(data["reason"]),
         files=files,
-        incomplete=tuple(name for name in wire.items(data["resources"], _incomplete_resource) if name),
+        # Earlier services do not say it.
+        incomplete=tuple(each["resource"] for each in data["resources"] if wire.flag(each.get("incomplete", False))),
     )
-
-
-def _incomplete_resource(entry: Mapping[str, Any]) -> str:
-    """Return the name of a resource that is incomplete, "" for another one. Earlier services do not say it."""
-    return wire.resource(entry["resource"]) if wire.flag(entry.get("incomplete", False)) else ""
 
 
 def _files_of(client_id: str, entry: Mapping[str, Any]) -> Iterator[PublishedFile]:
