@@ -270,9 +270,9 @@ def test_tables_have_files_with_statistics(state: Database) -> None:
     )
     assert own is not None
     assert shared is not None
-    assert own.files == (entry(uuid(9), ONE, "members", parquet=True).formats["parquet"],)
-    assert own.files[0].statistics == FileStatistics(5, (0, 1))
-    assert shared.files == (entry(uuid(9), "", "members", rows=0, parquet=True).formats["parquet"],)
+    assert own.stored == entry(uuid(9), ONE, "members", parquet=True).formats["parquet"]
+    assert own.stored.statistics == FileStatistics(5, (0, 1))
+    assert shared.stored == entry(uuid(9), "", "members", rows=0, parquet=True).formats["parquet"]
     assert (own.snapshot_id, own.published_at) == (uuid(9), NOW)
     published(state, 10)
     assert state.read(lambda stores: stores.snapshots.table(ONE, "members", TableVersion())) is None, "no Parquet"
