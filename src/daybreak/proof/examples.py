@@ -18,7 +18,7 @@ from daybreak.catalogue.written_sums import KEY_PARTS, KEYS, ROWS
 from daybreak.domain.errors import SourceError
 from daybreak.domain.run_report import Accounting, Finding, TableAccount, Unexplained
 from daybreak.proof.own_models import OwnModel
-from daybreak.proof.queries import ID_TYPES, TEXT_TYPES, RowQuery, key_text, row_query
+from daybreak.proof.queries import RowQuery, id_text, key_text, row_query
 from daybreak.proof.rules import IDENTITIES
 from daybreak.sources.dialects import spark_sql
 from daybreak.sources.reading import Reading
@@ -137,8 +137,9 @@ class _Examples:
 
     def _ruled(self, query: RowQuery) -> str:
         """Return the rows of a query with the rules that their Leader implies, as row accounting counts them."""
+        leader = id_text(self._engine, "l.leader_id")
         return (
-            f"SELECT {self._text('l.leader_id')} AS account, row_key, value, CASE WHEN rule <> '' THEN rule WHEN "
+            f"SELECT {leader} AS account, row_key, value, CASE WHEN rule <> '' THEN rule WHEN "
             "g.leader_id IS NULL THEN 'no_leader' WHEN l.leader_id IS NULL THEN 'unknown_leader' ELSE '' END AS rule "
             f"FROM ({query.sql}) AS g LEFT JOIN leaders AS l ON l.leader_id = g.leader_id"
         )
@@ -151,11 +152,8 @@ class _Examples:
             sql = spark_sql(sql)
         key = key_text(self._engine, [(kind, f"m.{quote}{name}{quote}") for kind, name in parts])
         value = "1" if figure == ROWS else f"m.{quote}{figure}{quote}"
-        leader = self._text(f"m.{quote}LEADER_ID{quote}")
+        leader = id_text(self._engine, f"m.{quote}LEADER_ID{quote}")
         return f"SELECT {leader} AS account, {key} AS row_key, {value} AS value FROM ({sql}) AS m"
-
-    def _text(self, identifier: str) -> str:
-        return f"lower(CAST(CAST({identifier} AS {ID_TYPES[self._engine]}) AS {TEXT_TYPES[self._engine]}))"
 
     def _rows(self, table: TableAccount, sql: str) -> list[tuple[Any, ...]]:
         self._watch()

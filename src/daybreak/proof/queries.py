@@ -73,11 +73,16 @@ def row_query(engine: str, as_of: datetime, resource: str, table: str, key: str,
     return RowQuery(_Queries(KEY_SQL[engine], as_of_literal(as_of)).rows(resource, table, key, value))
 
 
+def id_text(engine: str, identifier: str) -> str:
+    """Return SQL for an identifier as text in lower case."""
+    return f"lower(CAST(CAST({identifier} AS {ID_TYPES[engine]}) AS {TEXT_TYPES[engine]}))"
+
+
 def key_text(engine: str, parts: Sequence[tuple[ColumnType, str]]) -> str:
     """Return SQL for a key as text, from the types of its parts and their SQL. Texts are only in it as numbers."""
     text, number = TEXT_TYPES[engine], KEY_SQL[engine].text
     values = {
-        ColumnType.UUID: f"lower(CAST(CAST({{0}} AS {ID_TYPES[engine]}) AS {text}))",
+        ColumnType.UUID: id_text(engine, "{0}"),
         ColumnType.TEXT: f"CAST({number} AS {text})",
         ColumnType.DATE: f"CAST(CAST({{0}} AS DATE) AS {text})",
         ColumnType.TIMESTAMP: f"CAST(CAST({{0}} AS TIMESTAMP) AS {text})",
