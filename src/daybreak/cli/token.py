@@ -52,8 +52,7 @@ def create(
     networks = parse_networks(allow)
     with state_of(config) as state:
         owner = state.read(lambda stores: operators.find_seat(stores, seat))
-        accounts = state.read(lambda stores: stores.seats.granted_accounts(owner.seat_id))
-        granted = next((each for each in accounts if each.account.client_id == account.lower()), None)
+        granted = state.read(lambda stores: stores.seats.granted_account(owner.seat_id, account.lower()))
         if granted is None:
             raise OperatorError(f"{seat} has no access to the account {account}. See `daybreakd directory export`.")
         _require_usable(granted, owner)
