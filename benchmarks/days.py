@@ -43,16 +43,12 @@ def _usage(runs: list[Run], base: list[Run]) -> tuple[str, ...]:
 def _run_quiet(options: argparse.Namespace) -> Section:
     same = _source(options, options.leaders)
     days = {_FULL: same, _SAME: same, _TENTH: _source(options, options.leaders, changed=10)}
-    runs: dict[str, list[Run]] = defaultdict(list)
-    for number in range(options.rounds):
-        config = make_service(options.out / f"{number}")
-        for day, (name, source) in enumerate(days.items()):
-            run = snapshot_run(config, source, AS_OF + day * _DAY)
-            runs[name].append(run)
-            print(f"round {number + 1}, {name}: {run.usage.cpu_seconds:.1f} CPU s", flush=True)
-    members = {name: some[0].resources["members"] for name, some in runs.items()}
-    written = {name: f"{2 * (found.leaders - found.carried):,}" for name, found in members.items()}
-    rows = [(name, written[name], *_usage(some, runs[_FULL])) for name, some in runs.items()]
+    found = _packed_days(options, options.leaders, "64KB", days)
+    runs = {name: [run for run, _ in some] for name, some in found}
+    rows = []
+    for name, some in runs.items():
+        members = some[0].resources["members"]
+        rows.append((name, f"{2 * (members.leaders - members.carried):,}", *_usage(some, runs[_FULL])))
     body = (
         f"{_QUIET.format(rows=options.rows, leaders=options.leaders)}\n{table(['Day', 'Files written', *_USAGE], rows)}"
     )
