@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -16,7 +17,7 @@ from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.kernel.kernel import merge_engines
-from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, RowMerge
+from daybreak.export.delta.merge import MAX_GROUP_BYTES, DeltaFault, DeltaMerge, MergeEngine, RowMerge
 from daybreak.export.gzip_member import CODECS, GzipMember, decompressed
 from daybreak.export.line_sql import csv_header
 from tests.reference import deltas as reference
@@ -167,6 +168,15 @@ def test_unexpected_content_is_refused(open_engine: OpenEngine, before: bytes, a
     old = before if reason == "columns_changed" else header + before
     with pytest.raises(DeltaFault, match=reason):
         merged(open_engine, resource, old, header + after, [1000])
+
+
+def test_rows_of_one_key_have_a_limit(open_engine: OpenEngine) -> None:
+    piece = b"x" * (1 << 20)
+    with closing(open_engine(resource_named("communities"))) as engine:
+        for _ in range(MAX_GROUP_BYTES // len(piece)):
+            engine.add("old", piece)
+        with pytest.raises(DeltaFault, match="rows_too_large"):
+            engine.add("old", b"x")
 
 
 def test_constant_that_varies_is_refused(open_engine: OpenEngine) -> None:
