@@ -7,9 +7,9 @@ bucket it streams instead: parts are compressed in parallel, and one thread per 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from queue import Full, Queue
+from queue import Queue
 from types import TracebackType
 
 from daybreak.catalogue.resources import resource_named
@@ -28,11 +28,11 @@ from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.text_formats import Piece, TextFormat, text_format
 from daybreak.filestore.file_store import FileSink, WrittenFile
+from daybreak.filestore.part_queue import pass_on
 
 _WAITING_PARTS = 4
 """Parts of a streamed file that wait for compression or for the sink."""
 _WAITING_LEADERS = 32
-_CHECK_SECONDS = 0.5
 
 _part_memory = MemoryPool(PART_BYTES)
 
@@ -158,23 +158,17 @@ class _StreamedFile(_File):
         self._storing = writers.submit(self._stored, self._pieces_in_order())
 
     def abort(self) -> None:
-        self._put(None)
-
-    def _put(self, part: _CompressedPart | None) -> None:
-        """Pass a part on, None at the end. After an error, nothing reads the parts any more."""
-        while not self._storing.done():
-            with suppress(Full):
-                self._parts.put(part, timeout=_CHECK_SECONDS)
-                return
+        pass_on(self._parts, None, self._storing)
 
     def _add_part(self, content: Piece, memory: memoryview | None = None, *, last: bool) -> None:
         if self._storing.done():
             self._storing.result()
-        self._put((content, memory, self._compressors.submit(self._codec.part, content, last=last)))
+        compression = self._compressors.submit(self._codec.part, content, last=last)
+        pass_on(self._parts, (content, memory, compression), self._storing)
 
     def _store(self) -> Callable[[], StoredFormat]:
         self._is_complete = True
-        self._put(None)
+        pass_on(self._parts, None, self._storing)
         return self._storing.result
 
     def _pieces_in_order(self) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from queue import Full, Queue
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import obstore
@@ -12,6 +12,7 @@ import obstore
 from daybreak.filestore.bucket import Bucket
 from daybreak.filestore.file_keys import slice_of
 from daybreak.filestore.file_store import check_content
+from daybreak.filestore.part_queue import pass_on
 from daybreak.filestore.store_errors import DELETE, LIST, READ, WRITE, translate_errors
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 PART_BYTES = 8 << 20
 _PARALLEL_PARTS = 3
-_CHECK_SECONDS = 0.5
 _OBJECTS_PER_REQUEST = 1000
 # Some stores take 20 ms for each object, and respond after the last one, which must be within `read_timeout_seconds`.
 _DELETED_PER_REQUEST = 250
@@ -85,23 +85,17 @@ class Objects:
                 )
             return (result["e_tag"] or "").strip('"')
 
-        def add(part: bytes | None) -> None:
-            while not uploading.done():
-                with suppress(Full):
-                    waiting.put(part, timeout=_CHECK_SECONDS)
-                    return
-
         end: bytes | None = None
         with ThreadPoolExecutor(1, "parts") as executor:
             uploading = executor.submit(upload)
             try:
                 for part in parts:
-                    add(part)
+                    pass_on(waiting, part, uploading)
                     if uploading.done():  # with an error
                         break
                 end = b""
             finally:
-                add(end)
+                pass_on(waiting, end, uploading)
             return uploading.result()
 
     def remove_below(self, prefix: str, kept: AbstractSet[str] = frozenset()) -> int:
